@@ -2,8 +2,9 @@
 
     python benchmarks/ctlpp_scores.py OUT... --page docs/results/ctlpp --commit COMMIT [--states ndr-A:3,7 ndr-R:0,4]
 
-Seeds are added to the group of the same recipe, learner and settings. A training that was stopped counts with the steps at which it
-was measured last; seeds that were trained further take the place of what they were.
+Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
+steps at which it was measured last; seeds that were trained further take the place of what they were. `--states` names all seeds
+whose states the page's file is to have (those that figures show: a seed takes 120 KB), from the folders or from the file itself.
 """
 
 from __future__ import annotations
@@ -79,21 +80,29 @@ def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
 STEPS = "learner.steps"
 
 
+def without_steps(group: dict[str, Any]) -> dict[str, Any]:
+    """Return a group without the number of steps after which its training was stopped."""
+    return {**group, "fields": {name: value for name, value in group["fields"].items() if name != STEPS}}
+
+
+def both_commands(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return an environment with the commands of two, each command once."""
+    commands = dict.fromkeys(f"{one['command']}; {other['command']}".split("; "))
+    return {**one, "command": "; ".join(commands)}
+
+
 def replace_earlier(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
     """Take out the seeds of a group that were trained less far; the commands that brought them there are kept in the group's."""
-    timeless = {**group, "fields": {name: value for name, value in group["fields"].items() if name != STEPS}}
     for known in list(groups):
-        fields = {name: value for name, value in known["fields"].items() if name != STEPS}
         steps = known["fields"].get(STEPS, math.inf)
-        if not alike({**known, "fields": fields}, timeless) or steps >= group["fields"].get(STEPS, math.inf):
+        same = alike(without_steps(known), without_steps(group))
+        if not same or steps >= group["fields"].get(STEPS, math.inf):
             continue
         further = known["seeds"].keys() & group["seeds"].keys()
         if further:
-            now = group["environment"]
-            group["environment"] = {**now, "command": f"{known['environment']['command']}; {now['command']}"}
+            group["environment"] = both_commands(known["environment"], group["environment"])
         for seed in further:
             del known["seeds"][seed]
-            known.get("curves", {}).pop(seed, None)
         if not known["seeds"]:
             groups.remove(known)
 
@@ -103,71 +112,91 @@ def add(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
     replace_earlier(groups, group)
     for known in groups:
         if alike(known, group):
-            known["seeds"] = dict(sorted({**known["seeds"], **group["seeds"]}.items(), key=lambda item: int(item[0])))
-            if "curves" in group:
-                known["curves"] = {**known["curves"], **group["curves"]}
-            before, now = known["environment"], group["environment"]
-            if now["command"] not in before["command"]:
-                known["environment"] = {**before, "command": f"{before['command']}; {now['command']}"}
+            known["seeds"] = by_number({**known["seeds"], **group["seeds"]})
+            known["environment"] = both_commands(known["environment"], group["environment"])
             return
     groups.append(group)
+
+
+def by_number(seeds: dict[str, Any]) -> dict[str, Any]:
+    """Return seeds in the order of their numbers."""
+    return dict(sorted(seeds.items(), key=lambda item: int(item[0])))
+
+
+def add_curves(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
+    """Add the seeds of a group with their curves to the one that is alike but for its steps: curves show where they end.
+
+    Of two curves of one seed the one that goes further stays.
+    """
+    group = without_steps(group)
+    known = next((one for one in groups if alike(one, group)), None)
+    if known is None:
+        groups.append(group)
+        return
+    further = [s for s, curve in group["curves"].items() if _end(curve) >= _end(known["curves"].get(s, []))]
+    for key in ("seeds", "curves"):
+        known[key] = by_number({**known[key], **{seed: group[key][seed] for seed in further}})
+    if further:
+        known["environment"] = both_commands(known["environment"], group["environment"])
+
+
+def _end(curve: list[list[Any]]) -> int:
+    return max((step for step, *_ in curve), default=0)
 
 
 def layers_of(result: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracies of a training by the layers at test."""
     variant, _, draw = result["data"].partition("-")
-    about = {"learner": result["model"], "variant": variant, "draw": draw or "published", "step": result["step"]}
-    return {**about, "seeds": [int(seed) for seed in result["curves"]], "accuracy": result["layers"]}
+    seeds = [int(seed) for seed in result["curves"]]
+    about = {"learner": result["model"], "variant": variant, "draw": draw or "published"}
+    return {**about, "step": [result["step"]] * len(seeds), "seeds": seeds, "accuracy": result["layers"]}
 
 
 def add_layers(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
-    """Add the seeds of an entry to the one of the same training; seeds that were trained further replace what they were."""
-    for known in list(entries):
-        if any(known[key] != entry[key] for key in ("learner", "variant", "draw")):
-            continue
-        old = [place for place, seed in enumerate(known["seeds"]) if seed not in entry["seeds"]]
-        rest = _some(known, old)
-        if known["step"] == entry["step"]:
-            entry = _together(rest, entry)
-            entries.remove(known)
-        elif old:
-            known |= rest
-        else:
-            entries.remove(known)
+    """Add the seeds of an entry to the one of the same network and data, each with its step; the further one of a seed stays."""
+    for place, known in enumerate(entries):
+        if all(known[key] == entry[key] for key in ("learner", "variant", "draw")):
+            entries[place] = _together(known, entry)
+            return
     entries.append(entry)
-
-
-def _some(entry: dict[str, Any], places: list[int]) -> dict[str, Any]:
-    """Return an entry with some of its seeds."""
-    accuracy = {
-        split: {layers: [values[i] for i in places] for layers, values in counts.items()}
-        for split, counts in entry["accuracy"].items()
-    }
-    return {**entry, "seeds": [entry["seeds"][i] for i in places], "accuracy": accuracy}
 
 
 def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return an entry with the seeds of both, sorted."""
+    seeds, steps = one["seeds"] + other["seeds"], one["step"] + other["step"]
+    last = {seed: place for place, seed in sorted(enumerate(seeds), key=lambda item: steps[item[0]])}
+    places = [last[seed] for seed in sorted(last)]
     accuracy = {
-        split: {layers: values + other["accuracy"][split][layers] for layers, values in counts.items()}
+        split: {layers: _some(values + other["accuracy"][split][layers], places) for layers, values in counts.items()}
         for split, counts in one["accuracy"].items()
     }
-    both = {**other, "seeds": one["seeds"] + other["seeds"], "accuracy": accuracy}
-    return _some(both, sorted(range(len(both["seeds"])), key=both["seeds"].__getitem__))
+    return {**one, "step": _some(steps, places), "seeds": sorted(last), "accuracy": accuracy}
 
 
-def write_states(folders: list[Path], name: str, seeds: list[int], out: Path) -> None:
-    """Write the states and the answers to pairs of some seeds, from the last folder that has them."""
-    arrays: dict[str, Any] = {}
-    by_seed: dict[int, dict[str, Any]] = {}
-    for path in (folder / f"{name}-states.npz" for folder in folders):
-        if path.is_file():
-            with np.load(path) as file:
-                arrays |= {key: file[key] for key in ("singles", "pairs", "classes")}
-                for place, seed in enumerate(file["seeds"].tolist()):
-                    by_seed[seed] = {key: file[key][place] for key in ("singles.readout", "pairs.answers")}
-    arrays |= {key: np.stack([by_seed[seed][key] for seed in seeds]) for key in ("singles.readout", "pairs.answers")}
-    np.savez_compressed(out, seeds=np.array(seeds), **arrays)
+def _some(values: list[Any], places: list[int]) -> list[Any]:
+    return [values[place] for place in places]
+
+
+def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
+    """Write the states of some seeds, and the answers to pairs of those that have them, from the last file that has a seed."""
+    texts: dict[str, Any] = {}
+    states: dict[int, Any] = {}
+    answers: dict[int, Any] = {}
+    for path in sources:
+        with np.load(path) as file:
+            texts |= {key: file[key] for key in ("singles", "pairs", "classes") if key in file}
+            states |= dict(zip(file["seeds"].tolist(), file["singles.readout"], strict=True))
+            if "pairs.answers" in file:
+                answered = file["pairs.seeds" if "pairs.seeds" in file else "seeds"].tolist()
+                answers |= dict(zip(answered, file["pairs.answers"], strict=True))
+    missing = [seed for seed in seeds if seed not in states]
+    if missing:
+        raise SystemExit(f"no file has states of the seed {missing[0]} for {out.name}")
+    arrays = {**texts, "seeds": np.array(seeds), "singles.readout": np.stack([states[seed] for seed in seeds])}
+    answered = [seed for seed in seeds if seed in answers]
+    if answered:
+        arrays |= {"pairs.seeds": np.array(answered), "pairs.answers": np.stack([answers[seed] for seed in answered])}
+    np.savez_compressed(out, **arrays)
 
 
 def main() -> None:
@@ -183,7 +212,7 @@ def main() -> None:
     layers = json.loads((args.page / "layers.json").read_text())
     for result in results:
         group = group_of(result, args.commit)
-        add(curves["groups"], copy.deepcopy(group))
+        add_curves(curves["groups"], copy.deepcopy(group))
         add(scores["groups"], {key: value for key, value in group.items() if key != "curves"})
         if result.get("layers"):
             add_layers(layers["trainings"], layers_of(result))
@@ -194,8 +223,9 @@ def main() -> None:
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
     for text in args.states:
         name, _, seeds = text.partition(":")
-        chosen = [int(seed) for seed in seeds.split(",")]
-        write_states(args.results, name, chosen, args.page / f"{name}-states.npz")
+        file = f"{name}-states.npz"
+        sources = [folder / file for folder in (args.page, *args.results) if (folder / file).is_file()]
+        write_states(sources, [int(seed) for seed in seeds.split(",")], args.page / file)
 
 
 if __name__ == "__main__":

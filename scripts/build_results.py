@@ -6,7 +6,7 @@ A page has blocks of its own words and blocks that a study makes:
     ...
     <!-- end -->
 
-A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-states.npz -->`;
+A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-R-states.npz -->`;
 `by_layers=ctlpp/layers.json` gives that of layers at test the accuracies; settings that are words, as `variant=A`, stand there too.
 Profiles of models stand in such a block as well: `<!-- study profile profiles/a.json,profiles/b.json -->`.
 

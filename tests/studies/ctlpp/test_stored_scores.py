@@ -41,7 +41,6 @@ def test_seeds_that_were_trained_further_replace_themselves() -> None:
     stopped, other, ended = groups
     assert stopped["fields"]["learner.steps"] == 76
     assert stopped["seeds"] == {"2": {"iid": 0.3, "ood": 0.3, "all": 0.3}}
-    assert list(stopped["curves"]) == ["2"]
     assert other["recipe"] == "ctl/R"
     assert "learner.steps" not in ended["fields"]
     assert {seed: scores["ood"] for seed, scores in ended["seeds"].items()} == {"0": 0.9, "1": 0.8, "4": 0.7}
@@ -52,18 +51,49 @@ def test_seeds_that_were_trained_further_replace_themselves() -> None:
     assert ended["seeds"]["0"]["ood"] == 0.9, "what was trained less far replaces nothing"
 
 
+def test_commands_are_named_once_when_seeds_of_one_run_end_in_several() -> None:
+    from ctlpp_scores import add, group_of
+
+    groups: list[dict[str, Any]] = []
+    add(groups, group_of(result({0: 0.1, 1: 0.2}, 76), "one"))
+    add(groups, group_of(result({0: 0.9}, 80, "A:0"), "two"))
+    add(groups, group_of(result({1: 0.8}, 80, "A:1"), "two"))
+    (ended,) = groups
+    commands = ended["environment"]["command"].split("; ")
+    assert [command.partition("--members ")[2] for command in commands] == [
+        "A:0-1, stopped after step 76 (commit one)", "A:0 (commit two)", "A:1 (commit two)",
+    ]  # fmt: skip
+
+
+def test_curves_of_stopped_and_ended_seeds_are_one_group() -> None:
+    from ctlpp_scores import add_curves, group_of
+
+    groups: list[dict[str, Any]] = []
+    for seeds, step in (({0: 0.1, 6: 0.2}, 76), ({6: 0.6, 10: 0.3}, 80), ({2: 0.4, 6: 0.0}, 40)):
+        add_curves(groups, group_of(result(seeds, step), "one"))
+    (group,) = groups
+    assert group["fields"] == {"learner.preset": "ctlpp", "learner.precision": "bf16"}
+    assert {seed: scores["ood"] for seed, scores in group["seeds"].items()} == {"0": 0.1, "2": 0.4, "6": 0.6, "10": 0.3}
+    assert {seed: curve[-1][0] for seed, curve in group["curves"].items()} == {"0": 76, "2": 40, "6": 80, "10": 80}
+    assert list(group["curves"]) == ["0", "2", "6", "10"]
+
+
 def test_accuracies_by_layers_of_one_training_are_one_entry() -> None:
     from ctlpp_scores import add_layers, layers_of
 
     entries: list[dict[str, Any]] = []
     for one in (result({0: 0.1, 1: 0.2, 2: 0.3}, 76), result({5: 0.5, 0: 0.9}, 80), result({1: 0.8}, 80)):
         add_layers(entries, layers_of(one))
-    before, now = entries
-    assert (before["seeds"], before["accuracy"]["ood"]) == ([2], {"8": [0.3]})
-    assert (now["seeds"], now["accuracy"]["ood"]) == ([0, 1, 5], {"8": [0.9, 0.8, 0.5]})
+    (now,) = entries
+    assert (now["seeds"], now["step"]) == ([0, 1, 2, 5], [80, 80, 76, 80])
+    assert now["accuracy"]["ood"] == {"8": [0.9, 0.8, 0.3, 0.5]}
+    add_layers(entries, layers_of(result({1: 0.0}, 40)))
+    add_layers(entries, layers_of(result({1: 0.4}, 80, data="A-chains")))
+    assert entries[0] == now, "what was trained less far replaces nothing"
+    assert (entries[1]["draw"], entries[1]["seeds"]) == ("chains", [1])
 
 
-def test_states_of_seeds_are_gathered_from_the_last_folder_that_has_them(tmp_path: Path) -> None:
+def test_states_of_seeds_are_gathered_from_the_last_file_that_has_them(tmp_path: Path) -> None:
     from ctlpp_scores import write_states
 
     texts: dict[str, Any] = {name: np.array(["a"]) for name in ("singles", "pairs", "classes")}
@@ -72,7 +102,16 @@ def test_states_of_seeds_are_gathered_from_the_last_folder_that_has_them(tmp_pat
         values = np.array([[10 * seed + (folder == "two")] for seed in seeds])
         states: dict[str, Any] = {"singles.readout": values, "pairs.answers": values, **texts}
         np.savez(tmp_path / folder / "ndr-A-states.npz", seeds=np.array(seeds), **states)
-    write_states([tmp_path / "one", tmp_path / "none", tmp_path / "two"], "ndr-A", [0, 1, 4], tmp_path / "out.npz")
+    files = [tmp_path / folder / "ndr-A-states.npz" for folder in ("one", "two")]
+    write_states(files, [0, 1, 4], tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as file:
         assert file["seeds"].tolist() == [0, 1, 4]
         assert file["singles.readout"].tolist() == file["pairs.answers"].tolist() == [[0], [11], [41]]
+    with pytest.raises(SystemExit, match="seed 5"):
+        write_states(files, [0, 5], tmp_path / "out.npz")
+    np.savez(tmp_path / "old.npz", **{"seeds": np.array([7]), "singles": texts["singles"], "singles.readout": [[70]]})
+    write_states([*files, tmp_path / "old.npz"], [1, 7], tmp_path / "out.npz")
+    write_states([tmp_path / "out.npz"], [7, 1], tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as file:
+        assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == ([7, 1], [[70], [11]])
+        assert (file["pairs.seeds"].tolist(), file["pairs.answers"].tolist()) == ([1], [[11]])

@@ -144,6 +144,14 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     _, _, (less,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=5)
     assert less.table is not None
     assert {row["accuracy"] for row in less.table} == {1.0}
+    with np.load(tmp_path / "states.npz") as file:
+        arrays = {name: file[name] for name in file}
+    arrays |= {"pairs.seeds": np.array([5]), "pairs.answers": arrays["pairs.answers"][1:]}
+    np.savez(tmp_path / "partly.npz", **arrays)
+    _, _, (answered,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "partly.npz"))
+    assert "seed 5 (ood accuracy 0.900" in answered.figures[0].caption, "seed 7 fails more, but has no answers to pairs"
+    _, _, (failed,) = analyse("ctlpp/figure10", runs, states=str(tmp_path / "partly.npz"))
+    assert "seed 7" in failed.figures[0].caption
 
 
 def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:

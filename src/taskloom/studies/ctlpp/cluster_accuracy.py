@@ -66,8 +66,8 @@ def figure6(
 ) -> Finding:
     """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R in the paper."""
     model = chosen_model(
-        runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states
-    )
+        runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states, answers=True
+    )  # fmt: skip
     matrices, groups = symbol_cosines(model, where), group_numbers(model)
     chosen = _symbol(model, [evidence(m, groups).gap for m in matrices], symbol)
     right = model.pair_scores()

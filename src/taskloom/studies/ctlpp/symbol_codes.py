@@ -43,7 +43,7 @@ def codes(
     variant: VariantSetting = "A",
 ) -> Finding:
     """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between."""
-    pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states)
+    pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states, answers=True)
     models = {seed: trained_model(runs, group, seed, states) for group, seed in pairs}
     rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}
     table = [{"seed": seed, "ood": models[seed].ood, **seed_row(own)} for seed, own in rows.items()]

@@ -97,6 +97,7 @@ class StoredStates:
             with np.load(path, allow_pickle=False) as file:
                 texts, states = file["singles"], file["singles.readout"]
                 pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
+                row = _row_of_answers(file, place)
         except (OSError, ValueError, KeyError) as error:
             raise StudyError(f"{path} has no states of single functions ({error})") from error
         if not 0 <= place < len(states):
@@ -104,9 +105,9 @@ class StoredStates:
         self._path = path
         self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
         self._answers: dict[str, str] = {}
-        if pairs:
+        if pairs and row is not None:
             inputs, answers, classes = pairs
-            self._answers = dict(zip(inputs.tolist(), classes[answers[place]].tolist(), strict=True))
+            self._answers = dict(zip(inputs.tolist(), classes[answers[row]].tolist(), strict=True))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the stored state of each input."""
@@ -126,11 +127,25 @@ class StoredStates:
         return [self._answers[text] for text in inputs]
 
 
-def stored_seeds(path: Path) -> list[int] | None:
-    """Return the seeds whose states a file has; None where it does not say."""
+ANSWERED = "pairs.seeds"
+"""The seeds whose answers to pairs a file has, where it has states of others as well."""
+
+
+def _row_of_answers(file: Any, place: int) -> int | None:
+    """Return the place of a model's answers to pairs; None where the file says that it has none."""
+    if ANSWERED not in file:
+        return place
+    answered = file[ANSWERED].tolist()
+    seed = int(file["seeds"][place])
+    return answered.index(seed) if seed in answered else None
+
+
+def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
+    """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does not say."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return [int(seed) for seed in file["seeds"]] if "seeds" in file else None
+            key = ANSWERED if answers and ANSWERED in file else "seeds"
+            return [int(seed) for seed in file[key]] if key in file else None
     except (OSError, ValueError) as error:
         raise StudyError(f"{path} has no states of single functions ({error})") from error
 
@@ -156,13 +171,20 @@ def _stored(path: Path, group: Trainings, seed: int) -> StoredStates:
 
 
 def learned_seeds(
-    runs: Runs, *, learner: str, variant: str, converged: float, states: str = "", draw: str = "published"
+    runs: Runs,
+    *,
+    learner: str,
+    variant: str,
+    converged: float,
+    states: str = "",
+    draw: str = "published",
+    answers: bool = False,
 ) -> list[tuple[Trainings, int]]:
     """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
     groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
     own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == USUAL] or groups
     own = [g for g in own if g.draw == draw] or own
-    stored = stored_seeds(path_of(states)) if states else None
+    stored = stored_seeds(path_of(states), answers) if states else None
     if stored is not None:
         own = [g for g in own if set(stored) <= set(g.seeds)]
     pairs = [
@@ -186,6 +208,7 @@ def chosen_model(
     converged: float = 0.0,
     states: str = "",
     draw: str = "published",
+    answers: bool = False,
 ) -> TrainedModel:
     """Load the seed that fails most, or that succeeds best, of a learner on a variant.
 
@@ -198,8 +221,11 @@ def chosen_model(
         converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
         states: A file of states in place of kept models: of the seeds that it names, or of the seeds of these runs in their order.
         draw: How the training data were drawn; any, where no run is of that draw.
+        answers: Whether only seeds whose answers to pairs the file of states has are wanted.
     """
-    pairs = learned_seeds(runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw)
+    pairs = learned_seeds(
+        runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw, answers=answers
+    )
     if seed is not None:
         check_choice(runs, "seed", str(seed), (str(s) for _, s in pairs))
         pairs = [(g, s) for g, s in pairs if s == seed]
