@@ -66,6 +66,16 @@ def test_every_figure_in_the_folders_is_on_a_page(script: dict[str, Any]) -> Non
         assert {file for file in files if f"({file})" not in text} == set()
 
 
+def test_figures_are_shapes_and_small() -> None:
+    """An image inside a drawing is not sharp at every size."""
+    drawings = sorted((ROOT / "docs").rglob("*.svg"))
+    assert len(drawings) > 40
+    for path in drawings:
+        text = path.read_text(encoding="utf-8")
+        assert "<image" not in text, path
+        assert len(text) < 300_000, path
+
+
 def test_scores_are_added_by_seed(script: dict[str, Any], tmp_path: Path) -> None:
     made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.9]}))
     (tmp_path / "more").mkdir()

@@ -16,6 +16,7 @@ from typing import Any
 
 from taskloom.errors import MissingExtra
 from taskloom.experiments.result_table import ResultTable
+from taskloom.studies.svg_text import shorten
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 SHADES = ("#1b1b1b", "#1b6ca8", "#c4472b", "#6f6f6f", "#5a9bc9", "#e08e79", "#a0a0a0", "#9cc3de")
@@ -87,7 +88,7 @@ def svg(figure: Any) -> str:
     out = io.StringIO()
     with style():
         figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue().translate(NOT_XML)
+    text = shorten(out.getvalue().translate(NOT_XML))
     return text[text.index("<svg") :]
 
 

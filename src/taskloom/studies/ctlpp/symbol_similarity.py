@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
 from taskloom.studies.ctlpp.trainings import ModelSetting
 from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.shaded_cells import shade_cells
 from taskloom.studies.similarity import (
     ALIKE,
     GAP,
@@ -65,27 +68,36 @@ def matrix_rows(model: TrainedModel, symbol: int, matrix: Floats) -> Iterator[di
 def draw_matrices(data: ResultTable) -> Any:
     """Draw a cosine matrix for each symbol, from white (0 or less) to black (1), with a strip that shows the functions' groups."""
     with figures.style():
+        if not data:
+            return figures.without_data()
         symbols = figures.values_of(data, "symbol")
         functions = max(row["row"] for row in data) + 1
         side = 2.1 if functions <= 12 or len(symbols) > 2 else 3.6
-        figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.3), across=4)
+        figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.38), ACROSS)
         groups = sorted({row["group"] for row in data})
-        image = None
         for axis, symbol in zip(axes, symbols, strict=False):
             own = [row for row in data if row["symbol"] == symbol]
             grid = np.zeros((functions, functions))
             for row in own:
                 grid[row["row"], row["column"]] = row["cosine"]
-            image = axis.imshow(grid, cmap="Greys", vmin=0, vmax=1)
-            _strip(axis, own, functions, groups)
+            cells = shade_cells(axis, grid)
+            _strip(axis, own, functions, groups, letters=7 if side * FITTING > functions else 4.5)
             axis.set_title(f"symbol {symbol}")
-        if image is not None:
-            figure.colorbar(image, ax=axes, label="cosine", fraction=0.05)
+        bar = figure.colorbar(cells, ax=axes, label="cosine", fraction=0.05, ticks=[0, 0.2, 0.4, 0.6, 0.8, 1])
+        bar.solids.set(edgecolor="face", linewidth=0.3)
+        for axis in axes[max(0, len(symbols) - figures.grid_of(len(symbols), ACROSS)[1]) : len(symbols)]:
+            axis.set_xlabel("function", labelpad=3)
         _legend(figure, groups)
         return figure
 
 
-STRIP = ("#c4472b", "#5a9bc9", "#e0c060", "#7aa870", "#999999")
+ACROSS = 4
+"""Matrices side by side."""
+
+FITTING = 9
+"""Names of one letter in type of 7 points that fit below an inch of a matrix, with room between them."""
+
+STRIP = ("#a8361d", "#9cc3de", "#e0c060", "#7aa870", "#999999")
 """A dark red and a light blue, as in the paper, which differ in grey as well."""
 
 
@@ -102,18 +114,19 @@ def _legend(figure: Any, groups: list[str]) -> None:
         text.set_parse_math(True)
 
 
-def _strip(axis: Any, rows: list[dict[str, Any]], functions: int, groups: list[str]) -> None:
-    """Draw which group each function belongs to, left of the matrix, and the functions' names where they fit."""
+def _strip(axis: Any, rows: list[dict[str, Any]], functions: int, groups: list[str], letters: float) -> None:
+    """Draw which group each function belongs to, left of the matrix, and the functions' names below it."""
     from matplotlib.patches import Rectangle
 
-    firsts = {row["row"]: row for row in rows if row["column"] == 0}
+    firsts = sorted((row for row in rows if row["column"] == 0), key=itemgetter("row"))
     width = 0.05 * functions
-    for place, row in firsts.items():
-        colour = STRIP[groups.index(row["group"]) % len(STRIP)]
-        corner = (-0.5 - 1.4 * width, place - 0.5)
-        axis.add_patch(Rectangle(corner, width, 1, facecolor=colour, edgecolor="none", clip_on=False))
-    names = [firsts[place]["first"] for place in range(functions)]
-    axis.set_xticks(range(functions), names, fontsize=7 if functions <= 12 else 4.5)
+    for group, own in groupby(firsts, key=itemgetter("group")):
+        places = [row["row"] for row in own]
+        colour = STRIP[groups.index(group) % len(STRIP)]
+        corner = (-0.5 - 1.4 * width, places[0] - 0.5)
+        axis.add_patch(Rectangle(corner, width, len(places), facecolor=colour, edgecolor="none", clip_on=False))
+    names = [row["first"] for row in firsts]
+    axis.set_xticks(range(functions), names, fontsize=letters)
     axis.set_yticks([])
     axis.tick_params(length=0, pad=2)
     for spine in ("top", "right"):
