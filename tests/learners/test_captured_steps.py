@@ -12,9 +12,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from taskloom.learners.config import read  # noqa: E402
+from taskloom.learners.interface import Paused  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
 from taskloom.learners.pretrained.fast import cuda_graphs  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch  # noqa: E402
+from taskloom.learners.training import step  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
 LOOP = {"batch": 4, "steps": 3, "warmup": 0, "rate": 0.05, "evaluate_every": 0, "longest_answer": 2, "device": "cpu"}
@@ -133,3 +135,69 @@ def test_layers_that_are_compiled_right_stay_compiled(
     trained(learner, model)
     assert captured[-1].fast.wrap is not None or captured[-1].layers
     assert not [one for one in recwarn.list if "compiled" in str(one.message)]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
+def test_a_resumed_run_compares_compiled_layers_at_the_weights_it_began_with(
+    learner: dict[str, Any],
+    model: str,
+    captured: list[cuda_graphs.Captured],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What is learned by then has small gradients, in which rounding counts for more."""
+    seen: list[bool] = []
+    gradients = cuda_graphs.Captured._gradients
+
+    def noting(holder: cuda_graphs.Captured, *given: Any) -> Any:
+        seen.append(all(torch.equal(t, holder.start[n]) for n, t in holder.adapter.trained.items()))
+        return gradients(holder, *given)
+
+    monkeypatch.setattr(cuda_graphs, "compiled", compiled_right)
+    options = {**learner, "model": model, **LOOP}
+    paused: Any = read(options)
+    whole = read(options).fit(DATA)
+    monkeypatch.setattr(cuda_graphs.Captured, "_gradients", noting)
+    with pytest.raises(Paused):
+        paused.fit(DATA, folder=tmp_path, seconds=0)
+    halfway = len(seen)
+    resumed = read(options).fit(DATA, folder=tmp_path)
+    assert len(captured) == 3
+    assert halfway < len(seen)
+    assert all(seen)
+    assert resumed.logprob(["a 1"], [["1", "2"]]) == whole.logprob(["a 1"], [["1", "2"]])
+
+
+def test_fp32_decides_where_layers_that_are_compiled_right_round_otherwise(
+    model: str,
+    captured: list[cuda_graphs.Captured],
+    monkeypatch: pytest.MonkeyPatch,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    """Layers compiled without rounding inside are nearer to fp32 than plain ones, and further from those than is allowed here."""
+
+    def unrounded(function: Callable[..., Any], rounded: bool = False) -> Callable[..., Any]:
+        def wide(value: Any) -> Any:
+            return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        def layer(w: Any, h: Any, change: Any, *given: Any) -> Any:
+            a, b, (k, v) = function(w, wide(h), wide(change), *given)
+            return a.to(h.dtype), b.to(h.dtype), (k.to(h.dtype), v.to(h.dtype))
+
+        return layer if function.__name__ == "_layer" else function
+
+    monkeypatch.setattr(cuda_graphs, "compiled", unrounded)
+    allowed = 1e-4
+    monkeypatch.setitem(step.ROUNDING, "bf16", allowed)
+    differences: list[tuple[float, bool]] = []
+
+    def noting(gradients: Any, plain: Any, precision: str, device: Any, exact: Any) -> bool:
+        differences.append((step.largest_difference(gradients, plain)[0], exact is not None))
+        return step.compiled_right(gradients, plain, precision, device, exact)
+
+    monkeypatch.setattr(cuda_graphs, "compiled_right", noting)
+    trained({"learner": "fine-tune"}, model, precision="bf16")
+    assert differences
+    assert all(difference > allowed and asked for difference, asked in differences)
+    assert captured[-1].fast.wrap is not None
+    assert not [one for one in recwarn.list if "gradients" in str(one.message)]

@@ -288,10 +288,11 @@ class Adapter:
         which: Tensor,
         counts: Tensor,
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
+        precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
         adapters = self.base.choice.of(which, self.even(len(which))) if self.stacked else contextlib.nullcontext()
-        with computing(self.precision, self.device), adapters:
+        with computing(precision or self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
             each, _, right = losses(self.base, batch, self.prompts, tasks, fast, self.how.label_smoothing)
         shares = each / counts[which]
