@@ -85,7 +85,7 @@ def test_doctor_follows_extras_that_name_others() -> None:
     assert libraries("a", wanted) == {"torch", "x.y-z"}
 
 
-@pytest.mark.parametrize("name", ["ctl", "babi/1", "bilstm", "exact", "examples/reverse.py", "ctl/A"])
+@pytest.mark.parametrize("name", ["ctl", "babi/1", "bilstm", "exact", "examples/reverse.py", "ctl/A", "ctlpp/table1"])
 def test_list_shows_anything_by_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", name)
     assert name in text or "words/reverse" in text
@@ -93,10 +93,45 @@ def test_list_shows_anything_by_name(name: str, capsys: pytest.CaptureFixture[st
     if name in ("ctl", "babi/1", "ctl/A", "examples/reverse.py"):
         fields = {field["name"]: field for field in data["fields"]}
         assert all(field["kind"] in ("world", "draw", "presentation") for field in fields.values())
-        assert all(
-            "default" in field and field["describe"] for field in fields.values() if name != "examples/reverse.py"
-        )
+        assert all("default" in field and field["describe"] for field in fields.values())
         assert "splits" in fields
+
+
+def test_a_knob_is_described_by_the_task_and_not_by_a_class_of_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    head = "import taskloom as tl\n\n\n@tl.task('knobs/two', describe='Say it.')\ndef two"
+    knobs = "(rng: tl.Random, size: int = tl.knob(4, low=2, high=6), bare: int = tl.knob(1, low=0)) -> tl.Example:\n"
+    text = "    '''Say it.\n\n    Args:\n        rng: Draws.\n        size: How many\n            words.\n    '''\n"
+    file.write_text(head + knobs + text + "    return tl.Example(str(rng.random()), 'x')\n")
+    fields = {f["name"]: f["describe"] for f in json.loads(said(capsys, "list", str(file), "--json"))["fields"]}
+    assert fields["size"] == "How many words; from 2 to 6."
+    assert fields["bare"] == "A knob of the task; at least 0."
+    assert fields["splits"] == "The size of each split."
+    values = [line.split() for line in said(capsys, "list", str(file)).splitlines()]
+    assert ["size", "world", "4", "How"] in [words[:4] for words in values], "the default is not a changed value"
+
+
+def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "list", "ctlpp/table1")
+    assert "Table 1" in text
+    assert "'published', 'chains', 'independent' or 'any'" in text
+    assert "no study is called 'ctlpp/tabel1'; did you mean 'ctlpp/table1'" in said(
+        capsys, "list", "ctlpp/tabel1", status=2
+    )
+    assert json.loads(said(capsys, "list", "ctlpp/figure1", "--json"))["settings"] == []
+
+
+def test_the_list_of_commands_cuts_no_sentence_and_usage_lines_read_as_manuals_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "..." not in said(capsys).partition("Commands:")[2]
+    usage = {name: said(capsys, name, "--help").partition("\n")[0] for name in COMMANDS}
+    assert usage["apply"] == "Usage: taskloom apply [OPTIONS] RECIPE [INPUT]..."
+    assert usage["study"] == "Usage: taskloom study [OPTIONS] STUDY [RUNS]"
+    assert not [line for line in usage.values() if "{" in line or "[[" in line]
+    assert "it goes before the command, as in 'taskloom -v make'" in said(capsys, "make", "-v", status=2)
 
 
 def test_a_learner_is_listed_by_the_name_that_experiments_give_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ repeat itself, and `taskloom audit` counts that.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -127,14 +128,21 @@ class Task:
 
         definitions: dict[str, Any] = {}
         for name, (kind, knob) in self.knobs.items():
+            text = _describe_knob(self.make, name, knob)
             if kind is int:
                 within = AfterValidator(partial(_within, knob.low, knob.high))
-                definitions[name] = (Annotated[Span, within], declare(knob.kind, Span.read(knob.default)))
+                definitions[name] = (
+                    Annotated[Span, within],
+                    declare(knob.kind, Span.read(knob.default), description=text),
+                )
             else:
-                definitions[name] = (kind, declare(knob.kind, knob.default, ge=knob.low, le=knob.high))
+                definitions[name] = (
+                    kind,
+                    declare(knob.kind, knob.default, ge=knob.low, le=knob.high, description=text),
+                )
         sizes = HELD_OUT_SPLITS if self.held_out else DEFAULT_SPLITS
         splits = {name: Size(n=n) for name, n in sizes.items()}
-        definitions["splits"] = (dict[str, Size], declare("draw", splits))
+        definitions["splits"] = (dict[str, Size], declare("draw", splits, description="The size of each split."))
         base = Fields if "parts" in self.knobs else InputParts  # a knob of that name is the author's
         model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=base, **definitions)
         return model
@@ -216,6 +224,17 @@ def _check(name: str, example: object) -> None:
             raise TaskloomError(
                 f"{name}: step {at} of the derivation must be a tl.Step that uses only earlier steps, not {step!r}"
             )
+
+
+def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
+    """Return what a knob means, by its line in the `Args` of the task's docstring where there is one, and its bounds."""
+    _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
+    line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)
+    meaning = " ".join(line[1].split()).removesuffix(".") if line else "A knob of the task"
+    if knob.low is not None and knob.high is not None:
+        return f"{meaning}; from {knob.low} to {knob.high}."
+    bounds = (("at least", knob.low), ("at most", knob.high))
+    return "; ".join([meaning, *(f"{words} {bound}" for words, bound in bounds if bound is not None)]) + "."
 
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:

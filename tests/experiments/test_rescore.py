@@ -78,7 +78,7 @@ def test_faults(store: Store, tmp_path: Path) -> None:
         rescore(store.path, "exakt")
     done = taskloom("rescore", "nowhere", "--scorer", "exact", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is not a run store" in done.stderr
+    assert "there is no folder nowhere" in done.stderr
     config = store.folder(store.names()[0]) / "config.yaml"
     for damage in (b"a: [", b"\xff", b"", None):
         config.unlink()

@@ -108,8 +108,11 @@ def test_a_store_of_an_older_version(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is not a run store"):
+    with pytest.raises(StoreError, match=r"there is no folder .*none; runs are made by 'taskloom run'"):
         Store(tmp_path / "none")
+    (tmp_path / "scores.json").write_text("{}")
+    with pytest.raises(StoreError, match="is a file and not a run store; 'taskloom study' reads"):
+        Store(tmp_path / "scores.json")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(StoreError, match=r"is not empty \(thesis.tex\)"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import taskloom as tl
 from taskloom.errors import DataError
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.runs import Runs
@@ -184,3 +185,15 @@ def test_a_split_without_a_size_is_refused(tmp_path: Path) -> None:
 def test_the_file_is_plain_json(tmp_path: Path) -> None:
     path = write_scores([group("ctl/A", "bilstm", {"ood": [0.9]})], tmp_path / "scores.json")
     assert json.loads(path.read_text())["groups"][0]["seeds"] == {"0": {"ood": 0.9}}
+
+
+def test_predictions_for_a_suite_that_makes_its_rows_in_columns(tmp_path: Path) -> None:
+    size = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 50}, "ood": {"n": 20}}}
+    answers = [example.target for example in tl.make("ctl/A", set=size)["ood"]]
+    (tmp_path / "ood.txt").write_text("\n".join([*answers[:15], *["no"] * 5]) + "\n")
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        json.dumps({"recipe": "ctl/A", "set": size, "predictions": [{"model": "m", "split": "ood", "file": "ood.txt"}]})
+    )
+    (row,) = open_runs(file).table.to_pylist()
+    assert (row["n"], row["score"]) == (20, 0.75)

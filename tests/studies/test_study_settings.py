@@ -154,3 +154,8 @@ def test_a_choice_that_the_runs_do_not_have_is_refused_with_those_that_they_have
     many = [f"trait{i:02}" for i in range(40)]
     with pytest.raises(TaskloomError, match=r"'trait' is 'trait5', which .* does not have; did you mean"):
         check_choice(runs, "trait", "trait5", many)
+
+
+def test_every_setting_of_every_study_of_ours_says_what_it_is() -> None:
+    silent = [(name, row[0]) for name in STUDIES.names() for row in STUDIES.get(name).setting_rows() if not row[3]]
+    assert not [one for one in silent if STUDIES.get(one[0]).analyse.__module__.startswith("taskloom.")]

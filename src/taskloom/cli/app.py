@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
@@ -62,8 +63,29 @@ def app_for(arguments: list[str]) -> typer.Typer:
     # `--help` of the whole program, a misspelled command and the shell's completion need all of them.
     only = line[:1] if VERBOSE.issuperset(before) and COMMANDS.keys() >= set(line[:1]) else []
     for name in only or COMMANDS:
-        app.command(name)(command_of(name, _function(name), line))
+        function = _function(name)
+        app.command(name, cls=_Command, short_help=_summary(function))(command_of(name, function, line))
     return app
+
+
+class _Command(TyperCommand):
+    """A command whose usage line has arguments as manuals write them: NAME, [NAME], [NAME]..."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line; Typer would write {NAME}."""
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        return [self.options_metavar or "", *map(_usage_of, arguments)]
+
+
+def _usage_of(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    return (name if argument.required else f"[{name}]") + ("..." if argument.nargs != 1 else "")
+
+
+def _summary(function: Callable[..., None]) -> str:
+    """Return the first sentence of a command's docstring, for the list of commands, where Typer would cut it."""
+    first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+    return first.partition(". ")[0].removesuffix(".")
 
 
 def _function(name: str) -> Callable[..., None]:
@@ -163,7 +185,19 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
 
 def _hint(error: Any) -> str:
     context = getattr(error, "ctx", None)
+    if context is not None and getattr(error, "option_name", "") in VERBOSE:
+        return f" here: it goes before the command, as in '{_before_command(context.command_path)}'"
     return f" ('{context.command_path} --help' shows what there is)" if context is not None else ""
+
+
+def _before_command(path: str) -> str:
+    """Return the words that call a command with its traceback shown.
+
+    >>> _before_command("taskloom make")
+    'taskloom -v make'
+    """
+    program, _, command = path.partition(" ")
+    return f"{program} -v {command}"
 
 
 def _say(message: str, status: int) -> int:

@@ -18,7 +18,7 @@ def profile(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="[MODEL]",
+            metavar="MODEL",
             help="smollm2, a model's folder, a hub id, or the folder of a saved learner; with --endpoint, its name there.",
         ),
     ] = "",

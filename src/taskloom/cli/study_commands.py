@@ -24,9 +24,7 @@ def study(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="A name (taskloom list studies), or FILE.py::NAME.")],
     runs: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[RUNS]", help="The folder of the runs, or a file of scores; not for studies of recipes."
-        ),
+        typer.Argument(metavar="RUNS", help="The folder of the runs, or a file of scores; not for studies of recipes."),
     ] = None,
     out: Out = None,
     where: Annotated[
@@ -61,7 +59,7 @@ def study(
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(metavar="[STUDY]", help="A table or figure of a paper; without it, all are listed.")
+        str, typer.Argument(metavar="STUDY", help="A table or figure of a paper; without it, all are listed.")
     ] = "",
     scale: Annotated[
         str, typer.Option("--scale", help="quick: minutes on two cores, not the paper's conditions; full: the paper's.")

@@ -17,7 +17,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[KIND|NAME]",
+            metavar="KIND|NAME",
             help="suites, recipes, tasks, learners, scorers or studies; everything by default. Or any of them by its name or file: "
             "its fields or settings with kind, default and meaning.",
             autocompletion=complete_things,
@@ -92,7 +92,7 @@ def show(
 def apply(
     name: RecipeName,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="Inputs; from standard input, one a line, if none.")
+        list[str] | None, typer.Argument(metavar="INPUT", help="Inputs; from standard input, one a line, if none.")
     ] = None,
     set: Set = None,
     as_json: Json = False,
@@ -154,8 +154,8 @@ def solve(
 
 
 def data(
-    action: Annotated[str, typer.Argument(metavar="[status|get]", help="status (the default) or get.")] = "status",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With get: which resource.")] = None,
+    action: Annotated[str, typer.Argument(metavar="status|get", help="status (the default) or get.")] = "status",
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="With get: which resource.")] = None,
     as_json: Json = False,
 ) -> None:
     """List outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.

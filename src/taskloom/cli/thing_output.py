@@ -1,4 +1,4 @@
-"""One thing by its name: a suite, a recipe, a task, a learner or a scorer, with its fields or settings."""
+"""One thing by its name: a suite, a recipe, a task, a learner, a scorer or a study, with its fields or settings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from taskloom.recipe import Recipe
     from taskloom.recipe.field_table import FieldRow
     from taskloom.registry import Suite
+    from taskloom.studies.study import Study
 
 KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
 """What `taskloom list` lists, in its order."""
@@ -68,7 +69,7 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
     """Print what a name stands for; raise one sentence where it stands for nothing.
 
     Args:
-        name: Of a suite, a recipe, a task, a learner or a scorer; a file.
+        name: Of a suite, a recipe, a task, a learner, a scorer or a study; a file.
         changes: Of a recipe's fields; None where there are none.
         as_json: Print JSON.
         schema: Print the JSON schema of recipe files instead.
@@ -83,6 +84,8 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
         _suite_card(suite, as_json)
     elif changes is None and (scorer := _scorer(name)) is not None:
         _scorer_card(name, scorer, as_json)
+    elif changes is None and (study := _study(name)) is not None:
+        _study_card(study, as_json)
     elif "/" in name or "." in name:
         recipe_card(read(name, changes or ()), as_json)
     else:
@@ -95,8 +98,9 @@ def known_names() -> list[str]:
     from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import names
     from taskloom.registry import SUITES
+    from taskloom.studies import STUDIES
 
-    return [*KINDS, *SUITES.names(), *LEARNERS.names(), *scoring.SCORERS, *names()]
+    return [*KINDS, *SUITES.names(), *LEARNERS.names(), *scoring.SCORERS, *names(), *STUDIES.names()]
 
 
 def _suite(name: str) -> Suite | None:
@@ -113,6 +117,22 @@ def _scorer(name: str) -> Any:
         return None
     SUITES.names()  # suites make their own scorers known when they are imported
     return scoring.SCORERS.get(name)
+
+
+def _study(name: str) -> Study | None:
+    """Return the study of a name; raise where the name can only be a study's, and is none."""
+    from taskloom.registry import SUITES, TASKS, is_python
+    from taskloom.studies import STUDIES
+
+    study = None if is_python(name) else STUDIES.find(name)
+    if study is not None or is_python(name):
+        return study
+    family = name.partition("/")[0]
+    if "/" in name and SUITES.find(family) is None and TASKS.find(name) is None:
+        known = [study for study in STUDIES.names() if study.startswith(f"{family}/")]
+        if known:
+            raise TaskloomError(f"no study is called '{name}'; {nearest(name, known)}")
+    return None
 
 
 def describe_scorer(scorer: Any) -> str:
@@ -195,6 +215,29 @@ def _scorer_card(name: str, scorer: Any, as_json: bool) -> None:
         emit({"scorer": name, "describe": describe_scorer(scorer)})
     else:
         console().print(f"[bold]{cell(name)}[/bold], a scorer: {cell(describe_scorer(scorer))}")
+
+
+def _study_card(study: Study, as_json: bool) -> None:
+    settings = study.setting_rows()
+    needs = "no runs" if study.from_recipes else "runs"
+    if as_json:
+        rows = [{"name": n, "default": d, "value": kind, "describe": text} for n, d, kind, text in settings]
+        emit({"study": study.name, "describe": study.describe, "place": study.place, "needs": needs, "settings": rows})
+        return
+    out = console()
+    out.print(f"[bold]{cell(study.name)}[/bold]  {cell(study.describe)}\n")
+    if study.place:
+        out.print(f"in the paper: {cell(study.place)}\n")
+    if settings:
+        lines = [(n, "none" if d in (None, "") else str(d), kind, text) for n, d, kind, text in settings]
+        out.print(table("settings", ("name", "default", "value", "what it is"), lines), "")
+    else:
+        out.print("It has no settings.\n")
+    runs = "" if study.from_recipes else " RUNS"
+    example = f" --set {settings[0][0]}=VALUE" if settings else ""
+    out.print(
+        f"taskloom study {cell(study.name)}{runs}{example}; taskloom reproduce {cell(study.name)}", soft_wrap=True
+    )
 
 
 def _method(name: str) -> str:
@@ -301,7 +344,8 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
     rows = []
     for row in field_rows(recipe.suite.fields):
         value = None if "*" in row.name else _reach(values, row)
-        differs = "*" not in row.name and value != row.default and not isinstance(value, dict)
+        # As texts: a whole number that may also be a range is written as one.
+        differs = "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
         text = "" if not differs else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         short = text if len(text) <= SHOWN else f"{text[: SHOWN - 2]} …"
         rows.append((not differs, (row.name, row.kind, short, row.shown_default, row.meaning)))

@@ -13,7 +13,7 @@ from taskloom.cli.options import Json
 def view(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FOLDER]...", help="Folders of datasets and runs; the working folder by default."),
+        typer.Argument(metavar="FOLDER", help="Folders of datasets and runs; the working folder by default."),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", help="The interface to listen on; any but the loopback interface gets a token.")

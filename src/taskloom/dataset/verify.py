@@ -134,6 +134,10 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
         name = Path(str(data.manifest["recipe"].get("name", "the dataset")))
         return next((place for place in data.tables.values() if isinstance(place, Path)), name), data
     folder = path_of(data)
+    if not folder.exists():
+        raise DataError(
+            f"there is no folder {folder}; verify checks datasets made by 'taskloom make', and folders of runs"
+        )
     if not (folder / dataset.MANIFEST).is_file():
         raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
     return folder, dataset.load(folder)

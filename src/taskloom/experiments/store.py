@@ -105,6 +105,15 @@ class StoreError(DataError):
     """A run store that cannot be read or written."""
 
 
+def _not_a_store(path: Path) -> str:
+    """Return why a path is not a run store, and what to do."""
+    if not path.exists():
+        return f"there is no folder {path}; runs are made by 'taskloom run'"
+    if path.is_file():
+        return f"{path} is a file and not a run store; 'taskloom study' reads files of scores and predictions"
+    return f"{path} is not a run store (it has no {STORE}); create one with 'taskloom run'"
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn the system's errors about writing into one sentence."""
@@ -132,7 +141,7 @@ class Store:
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
-                raise StoreError(f"{self.path} is not a run store (it has no {STORE}); create one with 'taskloom run'")
+                raise StoreError(_not_a_store(self.path))
             self._create(mark)
         self._check(mark)
 

@@ -70,11 +70,17 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
     """Return what a field means: its description, its line in the docstring of its model, or that docstring's first sentence."""
     if field.description:
         return field.description
-    text = inspect.getdoc(model) or ""
+    text = _docstring(model, name)
     lines = re.search(rf"^    {name}: (.+(?:\n        .+)*)", text, re.M)
     if lines:
         return " ".join(lines[1].split())
     return " ".join(text.partition("\n\n")[0].split())
+
+
+def _docstring(model: type[BaseModel], field: str) -> str:
+    """Return the docstring of a model or of its nearest base that has the field as well; empty where none of them has one."""
+    owners = (kind for kind in model.__mro__ if field in getattr(kind, "model_fields", ()))
+    return next((inspect.cleandoc(text) for kind in owners if (text := kind.__dict__.get("__doc__"))), "")
 
 
 class _RecipeSchema(GenerateJsonSchema):

@@ -63,6 +63,8 @@ def find(name: str) -> RawRecipe:
             return RawRecipe({"suite": head, **fields}, name)
     if TASKS.find(name) is not None:
         return RawRecipe({"task": name}, name)
+    if name.startswith((".", "/", "~")) or name.endswith("/"):
+        raise RecipeError(f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py")
     raise RecipeError(
         f"no recipe is called '{name}'; {nearest(name, names())}; a file is given by its path, e.g. ./my-recipe.yaml"
     )

@@ -58,7 +58,12 @@ class ScoredItems:
     experiment=any_recipe_experiments,
 )
 def error_traits(runs: Runs, *, split: str = "") -> Finding:
-    """Rank the traits of examples by how much of the variance of scores lies between their values."""
+    """Rank the traits of examples by how much of the variance of scores lies between their values.
+
+    Args:
+        runs: Runs that kept their predictions.
+        split: Only this split.
+    """
     check_split(runs, split)
     rows: list[dict[str, Any]] = []
     groups = list(scored_items(runs, split))

@@ -27,7 +27,13 @@ Curve = dict[int, float]
     experiment=any_recipe_experiments,
 )
 def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "") -> Finding:
-    """Find the first step at which each seed reaches the threshold."""
+    """Find the first step at which each seed reaches the threshold.
+
+    Args:
+        runs: Runs with learning curves.
+        threshold: The score that is to be reached.
+        split: Only this split; by default all but training.
+    """
     labels = run_labels(runs)
     curves: dict[tuple[str, str], dict[str, Curve]] = {}
     measured = [point for point in runs.curves().to_pylist() if point["score"] is not None]

@@ -22,6 +22,7 @@ import yaml
 from pydantic import Field
 
 from taskloom.arrow import column
+from taskloom.dataset.shards import to_examples, to_table
 from taskloom.errors import DataError, nearest
 from taskloom.example import Example
 from taskloom.experiments.cell_data import CellData, read_data
@@ -102,7 +103,8 @@ class PredictedRuns(LoadedRuns):
             splits = {split.name: split for split in self._data.plan.splits}
             if name not in splits:
                 raise DataError(f"{self.path}: {self._data.name} has no split '{name}'; {nearest(name, splits)}")
-            self._examples[name] = list(splits[name].rows(0, splits[name].n))
+            rows = to_table(splits[name].rows(0, splits[name].n), 0, self._data.plan.traits)
+            self._examples[name] = list(to_examples(rows))
         return self._examples[name]
 
     def _read(self, file: Path, examples: Sequence[Example]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from taskloom.registry import Registry, is_python, name_in_file
 from taskloom.studies.study_settings import StudyError as StudyError
-from taskloom.studies.study_settings import checked_setting
+from taskloom.studies.study_settings import annotation_of, checked_setting, kind_of_value
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
@@ -59,6 +60,14 @@ class Study:
         """Return what may be set, with defaults: the keyword-only parameters of the function."""
         parameters = inspect.signature(self.analyse).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    def setting_rows(self) -> list[tuple[str, Any, str, str]]:
+        """Return name, default, kind of value and meaning of each setting; meanings are the `Args` of the function's docstring."""
+        _, _, section = (inspect.getdoc(self.analyse) or "").partition("Args:\n")
+        lines = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
+        meanings = {name: " ".join(text.split()) for name, text in lines}
+        kinds = {name: kind_of_value(annotation_of(self.analyse, name)) for name in self.settings}
+        return [(name, default, kinds[name], meanings.get(name, "")) for name, default in self.settings.items()]
 
     def __call__(self, runs: Runs | str, **settings: Any) -> list[Finding]:
         """Return the findings of runs, or of a scale where the study needs no runs.

@@ -39,7 +39,7 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
         value: What was given.
         study: The name of the study, for the error.
     """
-    kind = _annotation(analyse, name)
+    kind = annotation_of(analyse, name)
     reader = _reader(kind)
     problem: ValidationError | None = None
     for given in (value, "") if value is None else (value,):  # `--set split=` is YAML's null, and means no text
@@ -53,7 +53,7 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
     ) from problem
 
 
-def _annotation(analyse: Callable[..., Any], name: str) -> Any:
+def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
     """Return the annotation of one parameter, whatever those of the others are; Any where only type checkers can read it."""
     alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
     try:

@@ -64,7 +64,14 @@ def table1(
     most: CountSetting = MOST,
     draw: Literal["published", "chains", "independent", "any"] = "published",
 ) -> Finding:
-    """Compute Table 1: means and standard deviations over the first `most` seeds that converged, on data of the published draw."""
+    """Compute Table 1: means and standard deviations over the first seeds that converged.
+
+    Args:
+        runs: The runs.
+        converged: Seeds with a lower iid accuracy at the end are left out, as in the paper.
+        most: How many seeds count, the first ones.
+        draw: Only runs whose training data were drawn so; `any`: all runs.
+    """
     every = trainings(runs)
     drawn = [group for group in every if draw in (group.draw, "any")]
     names = short_names(drawn or every)

@@ -64,7 +64,17 @@ def figure6(
     states: str = "",
     variant: VariantSetting = "R",
 ) -> Finding:
-    """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R in the paper."""
+    """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R in the paper.
+
+    Args:
+        runs: Runs that kept their models.
+        seed: The seed whose model is looked at; by default the one that fits the figure best.
+        symbol: The symbol between the two functions; by default the one whose groups differ most.
+        where: A layer of the model, or `readout`.
+        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
+        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        variant: The variant of CTL++.
+    """
     model = chosen_model(
         runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states, answers=True
     )  # fmt: skip

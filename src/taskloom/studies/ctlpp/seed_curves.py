@@ -30,7 +30,12 @@ SPLITS = ("iid", "ood")
     experiment=table_experiments,
 )
 def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
-    """Draw the curves of every seed; a mean of seeds of which some have learned and others not is like none of them."""
+    """Draw the curves of every seed; a mean of seeds of which some have learned and others not is like none of them.
+
+    Args:
+        runs: Runs with learning curves.
+        threshold: The accuracy from which a seed counts as having learned.
+    """
     by_run: dict[tuple[str, str], Curve] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None and point["split"] in SPLITS:

@@ -89,6 +89,13 @@ def _register(number: int, usual: str) -> Callable[..., Finding]:
         experiment=staged_experiments(usual),
     )
     def figure(runs: Runs, *, split: str = "ood", learner: ModelSetting = "") -> Finding:
+        """Draw the heat map.
+
+        Args:
+            runs: The runs.
+            split: The split whose accuracy is drawn.
+            learner: Of these runs, the model: bilstm, transformer or ndr; by default that of the figure.
+        """
         return heat_map_finding(runs, number, usual, learner, split)
 
     return figure

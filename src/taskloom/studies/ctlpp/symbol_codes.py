@@ -42,7 +42,15 @@ def codes(
     states: str = "",
     variant: VariantSetting = "A",
 ) -> Finding:
-    """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between."""
+    """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between.
+
+    Args:
+        runs: Runs that kept their models.
+        where: A layer of the model, or `readout`.
+        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
+        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        variant: The variant of CTL++.
+    """
     pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states, answers=True)
     models = {seed: trained_model(runs, group, seed, states) for group, seed in pairs}
     rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}

@@ -261,6 +261,15 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
         learner: ModelSetting = "",
         states: str = "",
     ) -> Finding:
+        """Draw the similarities of one seed.
+
+        Args:
+            runs: Runs that kept their models.
+            seed: The seed whose model is looked at; by default the one that fits the figure best.
+            where: A layer of the model, or `readout`.
+            learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
+            states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        """
         settings: dict[str, Any] = {"learner": learner, "seed": seed, "where": where, "states": states}
         return similarity_finding(runs, number, variant=variant, wanted=wanted, few=few, **settings)
 

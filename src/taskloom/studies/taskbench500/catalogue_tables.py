@@ -86,13 +86,23 @@ def table5(scale: str) -> Finding:
     from_recipes=True,
 )
 def table6(scale: str, *, names: bool = False) -> Finding:
-    """Count the composed word-level tasks; with `names`, list them."""
+    """Count the composed word-level tasks; with `names`, list them.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the tasks by name.
+    """
     return composed(6, WORD_LEVEL, names)
 
 
 @study("taskbench500/table7", describe="Mapped tasks of TaskBench500", place="TaskBench500, Table 7", from_recipes=True)
 def table7(scale: str, *, names: bool = False) -> Finding:
-    """Count the mapped tasks; with `names`, list them."""
+    """Count the mapped tasks; with `names`, list them.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the tasks by name.
+    """
     finding = composed(7, ("map",), names)
     merged = "An entry of the paper's table runs map(union(entailments[eng], hyponyms[eng])) and map(child) together."
     return replace(finding, notes=(*finding.notes, merged))
@@ -105,7 +115,12 @@ def table7(scale: str, *, names: bool = False) -> Finding:
     from_recipes=True,
 )
 def table8(scale: str, *, names: bool = False) -> Finding:
-    """Count the filters and the maps of filtered sequences, and all tasks of the tables; with `names`, list the former."""
+    """Count the filters and the maps of filtered sequences, and all tasks of the tables; with `names`, list the former.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the filters and maps by name.
+    """
     finding = composed(8, SEQUENTIAL, names)
     (number,) = published(PAPER, "section 1", what="tasks")
     total = judge_number(len(catalog()), number, claim="tasks of Tables 4 to 8, with those that were reconstructed")

@@ -152,7 +152,12 @@ def table3(runs: Runs) -> list[Finding]:
     experiment=composition_experiments,
 )
 def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
-    """Draw the composed tasks against their parts; compositions of fewer tasks are left out where others have enough."""
+    """Draw the composed tasks against their parts.
+
+    Args:
+        runs: The runs.
+        fewest: Compositions of fewer tasks are left out, where others have enough.
+    """
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]
     drawn = [group for group in right if len(group.tasks) >= fewest] or right

@@ -99,7 +99,12 @@ def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
     traits=KEPT_TRAITS,
 )
 def table3(runs: Runs, *, mode: Mode = "official") -> Finding:
-    """Compute Table 3 of the runs that had the whole input."""
+    """Compute Table 3 of the runs that had the whole input.
+
+    Args:
+        runs: The runs.
+        mode: `official`: as the public script evaluates; `corrected`: without its faults.
+    """
     groups = description_runs(runs, mode=mode)
     rows, points = [], []
     judgements: list[Judgement] = []
@@ -305,7 +310,12 @@ def _register(table: str) -> Callable[..., list[Finding]]:
         traits=KEPT_TRAITS,
     )
     def analyse(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
-        """Compute a table by generalization type."""
+        """Compute a table by generalization type.
+
+        Args:
+            runs: The runs.
+            mode: `official`: as the public script evaluates; `corrected`: without its faults.
+        """
         return by_type(runs, table, mode)
 
     return analyse

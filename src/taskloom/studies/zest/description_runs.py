@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.dataset.shards import to_examples, to_table
 from taskloom.example import Example
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import PREDICTIONS
@@ -207,10 +208,11 @@ def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
     key = (recipe.digest, seed, split)
     if key not in known:
-        planned = next((s for s in recipe.plan(seed).splits if s.name == split), None)
+        plan = recipe.plan(seed)
+        planned = next((s for s in plan.splits if s.name == split), None)
         if planned is None:
             raise StudyError(f"the run {run} answered the split '{split}', which its recipe does not have")
-        known[key] = list(planned.rows(0, planned.n))
+        known[key] = list(to_examples(to_table(planned.rows(0, planned.n), 0, plan.traits)))
     return known[key]
 
 

@@ -69,7 +69,13 @@ def unreadable(report: ScoreReport) -> float | None:
     traits=KEPT_TRAITS,
 )
 def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
-    """Compute Table 6 on a split; on test by default, or on dev where no run answered test."""
+    """Compute Table 6 on a split.
+
+    Args:
+        runs: The runs.
+        mode: `official`: as the public script evaluates; `corrected`: without its faults.
+        split: The split that was answered; test by default, or dev where no run answered test.
+    """
     groups = description_runs(runs, mode=mode)
     check_split(runs, split)
     shown = split or next((s for s in reversed(SPLITS) if any(s in g.reports for g in groups)), "dev")

@@ -40,7 +40,13 @@ NAMES = {"both": "full data", "question": "question only", "context": "context o
     traits=KEPT_TRAITS,
 )
 def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[Finding]:
-    """Compute Table 5 on a split."""
+    """Compute Table 5 on a split.
+
+    Args:
+        runs: The runs.
+        mode: `official`: as the public script evaluates; `corrected`: without its faults.
+        split: The split that was answered.
+    """
     groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
     check_split(runs, split)
     rows, points = [], []
