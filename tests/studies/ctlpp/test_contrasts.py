@@ -166,13 +166,15 @@ def test_seeds_that_learn_sooner_and_do_better_are_told_from_those_that_do_not(t
 
 
 def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_path: Path) -> None:
-    runs = made_up(tmp_path, group("ctl/A", "ndr", {"iid": [1.0, 0.1, 0.9], "ood": [0.9, 0.1, 0.7]}))
+    """Neither seed 1 on the published draw nor any seed on chains learned."""
+    chains = group("ctl/A", "ndr", {"iid": [0.1] * 3, "ood": [0.1] * 3}, {"recipe.draw": "chains"})
+    runs = made_up(tmp_path, group("ctl/A", "ndr", {"iid": [1.0, 0.1, 0.9], "ood": [0.9, 0.1, 0.7]}), chains)
     accuracy = {
         "iid": {"8": [0.8, 0.1, 1.0], "10": [1.0, 0.1, 0.9]},
         "ood": {"8": [0.5, 0.1, 0.7], "10": [0.9, 0.1, 0.7]},
     }
     entry = {"learner": "ndr", "variant": "A", "draw": "published", "seeds": [0, 1, 2], "accuracy": accuracy}
-    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [entry]}))
+    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "chains"}, entry]}))
     _, _, (finding,) = analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))
     assert finding.table is not None
     means = {(row["layers"], row["split"]): (row["mean"], row["seeds"]) for row in finding.table}
@@ -182,7 +184,7 @@ def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_
         (8, "ood"): (pytest.approx(0.6), 2),
         (10, "ood"): (pytest.approx(0.8), 2),
     }
-    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "chains"}]}))
+    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "independent"}]}))
     with pytest.raises(StudyError, match="no such runs"):
         analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))
     with pytest.raises(StudyError, match="has no accuracies by layers"):

@@ -137,6 +137,9 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     cells = {(r["first"], r["second"]): r["accuracy"] for r in finding.table if r["panel"] == "(b) groups"}
     assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 0.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 1.0}
     assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
+    assert finding.figures[0].name == "figure6"
+    _, _, (codes,) = analyse("ctlpp/codes", runs, states=str(tmp_path / "states.npz"), variant="R")
+    assert [one.name for one in codes.figures] == ["codes-R", "codes-R-best"], "a page can show A and R"
     with pytest.raises(StudyError, match=r"the setting 'seed' must be '5' or '7' for .*, not '3'"):
         analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=3)
     with pytest.raises(StudyError, match=r"the setting 'learner' must be 'ndr' for .*, not 'bilstm'"):

@@ -101,7 +101,7 @@ def figure6(
         f"Symbol {chosen} has the largest gap between clusters, unless one is chosen. Over all symbols and pairs of functions "
         f"{right.mean():.3f} of the answers are right.",
         data,
-        (StudyFigure("figure6", caption, data, draw),),
+        (StudyFigure("figure6" if variant == "R" else f"figure6-{variant}", caption, data, draw),),
         notes=(*outcome_note(model, "failed"), SHADES),
     )
 

@@ -50,6 +50,7 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     if not groups:
         raise StudyError(f"{runs.store.path} has no runs of a model whose layer can be applied more or less often")
     answered = list(_answered(runs, groups, by_layers))
+    answered = [one for one in answered if _learned(one[0])] or answered
     names = short_names([group for group, _ in answered])
     rows = [row for name, one in zip(names, answered, strict=True) for row in _rows(name, *one)]
     columns = ("trainings", "layers", "trained with", "split", "mean", "low", "high", "seeds")
@@ -63,7 +64,7 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     return Finding(
         "CTL++ by the layers at test",
         "The models are those of the runs; only the number of layers when answering changes. Seeds that did not learn (an iid "
-        f"accuracy of at most {CONVERGED:g}) are left out where others did.",
+        f"accuracy of at most {CONVERGED:g}), and trainings of which no seed did, are left out where others did.",
         data,
         (StudyFigure("layers", caption, data, draw),),
     )
@@ -117,8 +118,13 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
     return scores
 
 
+def _learned(group: Trainings) -> set[int]:
+    """Return the seeds that learned what they were trained on."""
+    return {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
+
+
 def _rows(name: str, group: Trainings, answered: Answered) -> Iterator[dict[str, Any]]:
-    learned = {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
+    learned = _learned(group)
     for (count, split), by_seed in answered.items():
         values = [score for seed, score in by_seed.items() if seed in learned] or list(by_seed.values())
         estimate = over_seeds(values) if len(values) > 1 else None

@@ -65,6 +65,7 @@ def codes(
         f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, a point for each symbol of "
         f"{seeds}; all inputs, so no interval."
     )
+    stem = "codes" if variant == "A" else f"codes-{variant}"
     best = max(models.values(), key=lambda model: model.ood)
     matrices = symbol_cosines(best, where)
     draw = partial(
@@ -76,8 +77,8 @@ def codes(
         _text(table, symbols=len(next(iter(rows.values())))),
         ResultTable(SEED_COLUMNS, table),
         (
-            StudyFigure("codes", caption, data, draw),
-            matrix_figure("codes-best", best, matrices, range(len(matrices)), where),
+            StudyFigure(stem, caption, data, draw),
+            matrix_figure(f"{stem}-best", best, matrices, range(len(matrices)), where),
         ),
     )
 
