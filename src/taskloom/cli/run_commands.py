@@ -14,6 +14,7 @@ from taskloom.errors import TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.dataset import Dataset
+    from taskloom.experiments.runs import Runs as RunTable
     from taskloom.offers import Evaluation
 
 
@@ -155,7 +156,12 @@ def run(
         raise typer.Exit(1)
 
 
-Runs = Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")]
+Runs = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUNS", help="The folder of the runs; a file of scores, or a YAML file that names predictions."
+    ),
+]
 SomeSplits = Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")]
 By = Annotated[
     list[str] | None,
@@ -164,13 +170,29 @@ By = Annotated[
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
+def _open(path: Path) -> RunTable:
+    """Return the runs of a folder, or those that a file has or names; only files need what reads them."""
+    if path.is_dir():
+        from taskloom.experiments.runs import runs as read
+
+        return read(path)
+    from taskloom.studies.score_files import open_runs
+
+    return open_runs(path)
+
+
 def runs(
     store: Runs,
     by: By = None,
     split: SomeSplits = None,
     over: Annotated[
-        str, typer.Option("--over", help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks.")
-    ] = "seeds+items",
+        str | None,
+        typer.Option(
+            "--over",
+            help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks [seeds+items; seeds for a file of "
+            "scores].",
+        ),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
@@ -189,9 +211,12 @@ def runs(
       $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.experiments.runs import runs as read
+    from taskloom.experiments.store import PREDICTIONS
 
-    results(read(store).where(*(where or ())).accuracy(by or (), split, over, level, threshold), as_json)
+    chosen = _open(store).where(*(where or ()))
+    bare = store.is_file() and all(chosen.store.rows(run, PREDICTIONS, ["score"]) is None for run in chosen.names[:1])
+    over = over or ("seeds" if bare else "seeds+items")
+    results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
 
 def compare(
@@ -222,13 +247,12 @@ def compare(
       $ taskloom compare my-runs seed=0 seed=1 --split test --test mcnemar --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.experiments.runs import runs as read
 
-    results(read(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
+    results(_open(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
 
 
 def report(
-    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    store: Runs,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
     level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
     data: Annotated[
@@ -263,7 +287,7 @@ def report(
     from taskloom.reports import run_report
 
     path = run_report.report(
-        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
+        _open(store), out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
     )
     if as_json:
         emit({"report": str(path), "store": str(store)})

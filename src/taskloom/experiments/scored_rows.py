@@ -68,7 +68,8 @@ class ScoredRows:
         if len(bare):
             raise StoreError(
                 f"{len(bare)} of {len(self.names)} runs have no predictions of {' and '.join(self._splits or ['any split'])} "
-                f"(the first: {self.names[bare[0]]}); choose over='seeds', or run them with keep: {{predictions: true}}"
+                f"(the first: {self.names[bare[0]]}), which this question is about: run them with keep: {{predictions: true}}, "
+                "or ask for means over seeds alone (`over` seeds)"
             )
         return rows, number
 

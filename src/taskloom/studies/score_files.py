@@ -5,6 +5,8 @@
        "n": {"iid": 1000, "ood": 1000}, "environment": {"gpu": "NVIDIA H200"},
        "seeds": {"0": {"iid": 1.0, "ood": 0.977}, "1": {"iid": 1.0, "ood": 0.929}}}]}
 
+CSV, TSV and Parquet files have a row for each run and split instead (`score_tables.py`).
+
 A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
 file in place of a run store. It has no models, and answers to single items only where a study needs their traits
 (`scored_items.py`); studies that need more refuse it in one sentence. `further` may have other numbers of a split by seed
@@ -17,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +37,7 @@ from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated
 from taskloom.studies.loaded_runs import LoadedRuns
 from taskloom.studies.predicted_runs import PredictedRuns
+from taskloom.studies.score_tables import ENDINGS, read_groups
 from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_key, pack_answers, pack_items, unpack
 
 FORMAT = "taskloom scores"
@@ -45,14 +48,20 @@ USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
 """Fields of runs that the experiment sets, not the recipe or the learner."""
 
 
+READ = "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
+"""What errors say can be read."""
+
+Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
 class ScoreGroupFields(Fields):
     """Runs that differ in the seed alone."""
 
     recipe: str
     learner: str
     fields: dict[str, Any] = Field(default_factory=dict)
-    n: dict[str, int]
-    seeds: dict[str, dict[str, float]]
+    n: dict[str, Annotated[int, Field(ge=0)]]
+    seeds: dict[str, dict[str, Score]]
     environment: dict[str, Any] = Field(default_factory=dict)
     data: str = ""
     items: dict[str, str] = Field(default_factory=dict)
@@ -151,14 +160,15 @@ class ScoreFile(LoadedRuns):
 
 
 def _read(path: Path) -> ScoreFileFields:
+    if path.suffix.lower() in ENDINGS:
+        contents = {"format": FORMAT, "schema": VERSION, "groups": read_groups(path)}
+        return validated(ScoreFileFields, contents, str(path), DataError)
     try:
         data = json.loads(read_utf8(path))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}); name a run store or a file of scores") from error
+        raise DataError(f"{path} is not JSON ({error}); {READ}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise DataError(
-            f'{path} is not a file of scores: it lacks "format": "{FORMAT}"; name a run store or such a file'
-        )
+        raise DataError(f'{path} is not a file of scores: it lacks "format": "{FORMAT}"; {READ}')
     if data.get("schema") != VERSION:
         raise DataError(f"{path} has schema {data.get('schema')}; this taskloom reads {VERSION}")
     return validated(ScoreFileFields, data, str(path), DataError)
@@ -178,19 +188,19 @@ def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, Item
                 )
 
 
-FILES = (".json", ".yaml", ".yml")
+FILES = (".json", ".yaml", ".yml", *ENDINGS)
 """Endings of what is no folder of runs."""
 
 
 def open_runs(path: str | Path) -> Runs:
-    """Return the runs of a store's folder, of a file of scores, or of files of predictions that a YAML file names.
+    """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of predictions that a YAML file names.
 
     Args:
         path: The folder or file.
     """
     path = path_of(path)
     if path.suffix in FILES and not path.exists():
-        raise DataError(f"there is no file {path}; name a run store, a file of scores or one that names predictions")
+        raise DataError(f"there is no file {path}; {READ}")
     if path.suffix in (".yaml", ".yml"):
         return Runs(PredictedRuns(path))
     return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
