@@ -14,6 +14,7 @@ SKIPPED = {
     "instant_server.py",
     "learners_export.py",
     "learning_curves.py",
+    "rounding.py",
     "run.py",
 }
 """Those that need another checkout, a model or files of runs, or measure nothing; those whose names end with `_gpu` need a card."""

@@ -100,6 +100,22 @@ def test_chances_and_spreads_of_learning_curves(
     assert "'fp32' is not NAME=FILE" in capsys.readouterr().err
 
 
+def test_products_of_numbers_rounded_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    rounding = benchmark("rounding")
+    bit = 2.0**-10  # the last of tf32 beside 1
+    numbers = torch.tensor([1 + bit, 1 + bit / 2, 1 + 1.5 * bit, -1 - 0.75 * bit, 0.0])
+    assert rounding.rounded(numbers).tolist() == [1 + bit, 1.0, 1 + 2 * bit, -1 - bit, 0.0]
+    factor = torch.tensor([[1 + 0.75 * bit]], requires_grad=True)
+    other, addend = torch.tensor([[1 + 0.25 * bit]]), torch.tensor([0.25 * bit])
+    with rounding.RoundedProducts():
+        total = torch.addmm(addend, factor, other)
+        total.backward()
+    assert total.item() == 1 + 1.25 * bit
+    assert factor.grad.item() == 1.0
+
+
 def test_what_make_bench_runs_needs_no_arguments() -> None:
     run = benchmark("run")
     for script in sorted(BENCHMARKS.glob("*.py")):
