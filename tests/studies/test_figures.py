@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -53,6 +54,52 @@ def test_lines_differ_in_dashes_and_their_intervals_do_not_hide_each_other() -> 
     (axis,) = figures.lines(table, x="step", series="split", joined=False).axes
     assert {line.get_linestyle() for line in axis.lines if line.get_marker() != "None"} == {"None"}
     assert {place for line in axis.lines for place in line.get_xdata()} == {10, 20}
+
+
+def test_neighbouring_series_differ_in_grey() -> None:
+    from matplotlib.colors import to_rgb
+
+    greys = [0.299 * r + 0.587 * g + 0.114 * b for r, g, b in map(to_rgb, (*figures.SHADES, figures.SHADES[0]))]
+    assert min(abs(a - b) for a, b in pairwise(greys)) > 0.12
+
+
+def test_labels_that_panels_share_take_room_once() -> None:
+    names = ["a label of some forty letters, all in all", "b"]
+    rows = [{"place": n, "series": "s", "panel": panel, "mean": 0.5} for n in names for panel in (1, 2, 3)]
+    table = ResultTable(("place", "series", "panel", "mean"), rows)
+    one, three = (
+        figures.intervals(data, place="place", series="series", panel="panel").get_figwidth()
+        for data in (ResultTable(table.columns, [row for row in rows if row["panel"] == 1]), table)
+    )
+    assert three < 2 * one
+
+
+def test_every_row_of_panels_says_what_is_up() -> None:
+    rows = [{"step": s, "split": "iid", "panel": panel, "mean": 0.5} for s in (1, 2) for panel in range(4)]
+    table = ResultTable(("step", "split", "panel", "mean"), rows)
+    assert [axis.get_ylabel() for axis in figures.lines(table, x="step", series="split", panel="panel").axes] == [
+        "accuracy", "", "accuracy", "",
+    ]  # fmt: skip
+    maps = heat_map(table, x="step", y="split", value="mean", panel="panel", ylabel="part").axes
+    assert [axis.get_ylabel() for axis in maps[:4]] == ["part", "", "part", ""]
+
+
+def test_labels_of_a_map_are_formulas_only_where_that_is_wanted() -> None:
+    table = ResultTable(("x", "y", "v"), [{"x": "G_a", "y": "C1", "v": 0.5}])
+    plain, formulas = (
+        heat_map(table, x="x", y="y", value="v", formulas=wanted).axes[0].get_xticklabels()[0]
+        for wanted in (False, True)
+    )
+    assert (plain.get_text(), plain.get_parse_math()) == ("G_a", False)
+    assert (formulas.get_text(), formulas.get_parse_math()) == ("$G_a$", True)
+
+
+def test_a_figure_is_cut_where_its_drawing_ends() -> None:
+    """A label that is longer than its figure is wide is not cut off."""
+    figure, (axis,) = figures.canvas(1, (2, 2))
+    axis.set_title("a title that is much wider than two inches of a figure are")
+    width = float(figures.svg(figure).partition('width="')[2].partition("pt")[0])
+    assert width > 3 * 72
 
 
 def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.studies.svg_text import shorten
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-SHADES = ("#1b1b1b", "#1b6ca8", "#c4472b", "#6f6f6f", "#5a9bc9", "#e08e79", "#a0a0a0", "#9cc3de")
-"""Dark to light, so that neighbours differ in grey as well."""
+SHADES = ("#1b1b1b", "#1b6ca8", "#e0785c", "#6f6f6f", "#8fbfe0", "#a8361d", "#a0a0a0", "#0f4c7a")
+"""Neighbours differ in lightness, so that they can be told apart in grey as well."""
 
 DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
 """Of joined points, so that lines are told apart in grey as well."""
@@ -83,11 +83,15 @@ def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
     return -(-panels // columns), columns
 
 
+CUT: Any = {"bbox_inches": "tight", "pad_inches": 0.05}
+"""A figure ends where its drawing does: no empty strip below the legend, and no label that is cut off."""
+
+
 def svg(figure: Any) -> str:
     """Return a figure as SVG text that can stand inside a page."""
     out = io.StringIO()
     with style():
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(out, format="svg", metadata={"Date": None}, **CUT)
     text = shorten(out.getvalue().translate(NOT_XML))
     return text[text.index("<svg") :]
 
@@ -96,7 +100,7 @@ def pdf(figure: Any) -> bytes:
     """Return a figure as a PDF file."""
     out = io.BytesIO()
     with style():
-        figure.savefig(out, format="pdf", metadata={"CreationDate": None})
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **CUT)
     return out.getvalue()
 
 
@@ -165,7 +169,10 @@ def intervals(
         columns = grid_of(len(panels))[1]
         height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
         longest = max(len(str(p)) for p in everywhere)
-        width = (ALONE if columns == 1 else 2.6) + 0.065 * longest
+        room = (
+            0.065 * longest
+        )  # inches of the labels, which stand at the first panel of a row alone where all have the same
+        width = (ALONE if columns == 1 else 2.9 if shared else 2.6) + (room / columns if shared else room)
         figure, axes = canvas(len(panels), (width, height), sharey=shared)
         for axis, (title, share), places, own in zip(axes, panels.items(), lists, present, strict=False):
             for row in share:
@@ -288,7 +295,8 @@ def lines(
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
-        axes[0].set_ylabel(ylabel)
+        for axis in axes[: len(panels) : grid_of(len(panels))[1]]:
+            axis.set_ylabel(ylabel)
         _legend(figure, names, dashes=dashes)
         return figure
 
@@ -316,4 +324,7 @@ def _line(
     axis.plot(across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5)
     for place, row in zip(across, rows, strict=True):
         if is_known(row.get("low")) and is_known(row.get("high")):
-            axis.plot([place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2)
+            # Projecting caps would reach beyond 1.
+            axis.plot(
+                [place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2, solid_capstyle="butt"
+            )

@@ -32,6 +32,7 @@ def heat_map(
     label: str = "accuracy",
     limits: tuple[float, float] = (0.0, 1.0),
     framed: str = "",
+    formulas: bool = False,
 ) -> Any:
     """Draw values by two columns, light for low and dark for high, each with its number.
 
@@ -47,6 +48,7 @@ def heat_map(
         label: What the shade means.
         limits: The values of the lightest and the darkest shade.
         framed: A column that is true for cells with a frame, such as what was seen in training.
+        formulas: Whether the labels of the cells are formulas, such as `G_a`, rather than text.
     """
     with figures.style():
         if not data:
@@ -59,6 +61,7 @@ def heat_map(
         lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
         figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
+        first_of_rows = axes[:: figures.grid_of(len(panels))[1]]
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
             across, down = (sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y))
             cells = {(row[x], row[y]): row for row in share}
@@ -68,9 +71,10 @@ def heat_map(
                 _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
                 if framed and row[framed]:
                     _frame(axis, across.index(place[0]), down.index(place[1]))
-            axis.set_xticks(range(len(across)), [str(a) for a in across], **tilt)
-            axis.set_yticks(range(len(down)), [str(b) for b in down])
-            axis.set(xlabel=xlabel or x, ylabel=ylabel or y, title=figures.wrapped(title, letters))
+            axis.set_xticks(range(len(across)), [_label(a, formulas) for a in across], parse_math=formulas, **tilt)
+            axis.set_yticks(range(len(down)), [_label(b, formulas) for b in down], parse_math=formulas)
+            axis.set(xlabel=xlabel or x, title=figures.wrapped(title, letters))
+            axis.set_ylabel((ylabel or y) if axis in first_of_rows else "")
             axis.tick_params(length=0)
         # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
         fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
@@ -81,10 +85,13 @@ def heat_map(
 
 
 def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
-    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size."""
+    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size.
+
+    Cells have white borders: neighbours of one shade would otherwise have a faint seam.
+    """
     across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
     shades = axis.pcolormesh(
-        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="face", linewidth=0.3
+        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="white", linewidth=1.0
     )
     axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
     return shades
@@ -96,6 +103,10 @@ def _greys() -> Any:
     from matplotlib.colors import ListedColormap
 
     return ListedColormap([colormaps["Greys"](i / 255 * 0.85) for i in range(256)])
+
+
+def _label(value: Any, formula: bool) -> str:
+    return f"${value}$" if formula else str(value)
 
 
 def _number(row: Mapping[str, Any] | None, value: str) -> float:
@@ -114,8 +125,10 @@ def _print(
 
 
 def _frame(axis: Any, at: int, down: int) -> None:
-    """Draw a dark frame on a white one: whatever the shade of the cell, one of the two stands out in grey as well."""
+    """Draw a red frame along the border of a cell and a white one inside: one of the two stands out in grey, whatever the shade."""
     from matplotlib.patches import Rectangle
 
-    for color, width in (("#ffffff", 3.4), ("#c4472b", 1.6)):
-        axis.add_patch(Rectangle((at - 0.45, down - 0.45), 0.9, 0.9, fill=False, edgecolor=color, linewidth=width))
+    for color, inset in (("#ffffff", 0.065), ("#c4472b", 0.03)):
+        side = 1 - 2 * inset
+        corner = (at - 0.5 + inset, down - 0.5 + inset)
+        axis.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=color, linewidth=1.8))

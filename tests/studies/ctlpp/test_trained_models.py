@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.recipe import read
 from taskloom.studies.ctlpp import cluster_accuracy
 from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
-from taskloom.studies.ctlpp.graph_drawings import graph_table
+from taskloom.studies.ctlpp.graph_drawings import NODE, draw_graph, graph_table
 from taskloom.studies.ctlpp.symbol_codes import at_least, seed_row, symbol_rows
 from taskloom.studies.ctlpp.symbol_similarity import (
     draw_matrices,
@@ -232,6 +233,20 @@ def test_matrices_are_ordered_by_cluster_and_drawn() -> None:
     assert clusters == sorted(clusters)
     (legend,) = draw_matrices(ResultTable(tuple(rows[0]), rows)).legends
     assert [text.get_text() for text in legend.get_texts()] == ["functions of $G_{a}$", "functions of $G_{b}$"]
+
+
+def test_arrows_of_a_graph_end_at_circles_with_solid_heads() -> None:
+    from matplotlib.patches import Circle, PathPatch, Polygon
+
+    (axis,) = draw_graph(graph_table("ctl/A")).axes
+    circles = [patch.center for patch in axis.patches if isinstance(patch, Circle)]
+    heads = [patch for patch in axis.patches if isinstance(patch, Polygon)]
+    lines = [patch for patch in axis.patches if isinstance(patch, PathPatch)]
+    assert (len(circles), len(heads), len(lines)) == (3, 6, 6)
+    assert {patch.get_linestyle() for patch in heads} == {"solid"}
+    for head in heads:
+        tip = head.get_xy()[0]
+        assert min(math.dist(tip, centre) for centre in circles) == pytest.approx(NODE)
 
 
 def test_the_graph_of_r_is_that_of_a_with_training_and_test_exchanged() -> None:

@@ -90,7 +90,7 @@ def figure6(
     data = ResultTable(("panel", "first", "second", "accuracy", "inputs"), rows)
     draw = partial(
         heat_map, x="second", y="first", value="accuracy", panel="panel",
-        xlabel="group of the second function", ylabel="first function",
+        xlabel="group of the second function", ylabel="first function", formulas=True,
     )  # fmt: skip
     caption = (
         f"Share of right answers after two functions whose intermediate value is the symbol {chosen}: {model.name} (ood accuracy "

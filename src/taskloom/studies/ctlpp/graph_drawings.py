@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,35 +64,44 @@ def graph_table(recipe: str) -> ResultTable:
     return ResultTable(("from", "to", "when", "after"), rows)
 
 
+NODE = 0.27
+"""Radius of a circle. The figure's unit is about an inch."""
+
+HEAD = (0.17, 0.065)
+"""Length and half the width of an arrow's head."""
+
+
 def draw_graph(data: ResultTable) -> Any:
     """Draw a sampling graph: groups as circles, and an arrow for each composition that is sampled."""
+    from matplotlib.patches import Circle
+
     with figures.style():
         names = list(dict.fromkeys(name for row in data for name in (row["from"], row["to"])))
         places = _places(names)
         wide = max(x for x, _ in places.values())
-        figure, (axis,) = figures.canvas(1, (4.4 + 0.35 * (wide - 1), 3.4))
+        figure, (axis,) = figures.canvas(1, (wide + 1.2, 3.4))
         for row in _with_returns(data):
-            _arrow(axis, places, row)
-        for name, (x, y) in places.items():
-            text = name if name == START else f"$G_{{{name}}}$"
+            _arrow(axis, _curve(places[row["from"]], places[row["to"]]), row["when"])
+        for name, place in places.items():
             face = "#ffffff" if name == START else "#eeeeee"
-            axis.text(
-                x, y, text, ha="center", va="center", fontsize=10, zorder=3, parse_math=True,
-                bbox={"boxstyle": "circle,pad=0.45", "facecolor": face, "edgecolor": "#111111"},
-            )  # fmt: skip
-        axis.set(xlim=(-0.45, wide + 0.45), ylim=(-2.1, 2.1))
+            axis.add_patch(Circle(place, NODE, facecolor=face, edgecolor="#111111", zorder=2))
+            text = name if name == START else f"$G_{{{name}}}$"
+            axis.text(*place, text, ha="center", va="center", fontsize=10, zorder=3, parse_math=True)
+        axis.set(xlim=(-0.4, wide + 0.4), ylim=(-1.75, 1.75), aspect="equal")
         axis.axis("off")
         _legend(figure, {row["when"] for row in data})
         return figure
 
 
-COLUMNS = {START: 0, "a": 1, "b": 1, "a1": 1, "b1": 1, "a2": 2.3, "b2": 2.3, "o": 2.3}
+COLUMNS = {START: 0, "a": 1.9, "b": 1.9, "a1": 1.7, "b1": 1.7, "a2": 3.9, "b2": 3.9, "o": 3.9}
 ROWS = {START: 0.0, "o": 0.0}
 
+Point = tuple[float, float]
 
-def _places(names: list[str]) -> dict[str, tuple[float, float]]:
+
+def _places(names: list[str]) -> dict[str, Point]:
     """Return where groups stand: stages from left to right, path a above path b, what both share between them."""
-    return {n: (COLUMNS.get(n, 1), ROWS.get(n, 0.95 if n.startswith("a") else -0.95)) for n in names}
+    return {n: (COLUMNS.get(n, 1.9), ROWS.get(n, 0.9 if n.startswith("a") else -0.9)) for n in names}
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
@@ -105,29 +115,41 @@ def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
     return arrows
 
 
-def _arrow(axis: Any, places: dict[str, tuple[float, float]], row: dict[str, Any]) -> None:
-    from matplotlib.patches import FancyArrowPatch
-
-    colour, line = STROKES[row["when"]]
-    start, end = places[row["from"]], places[row["to"]]
-    style: dict[str, Any] = {
-        "arrowstyle": "-|>",
-        "mutation_scale": 12,
-        "color": colour,
-        "linestyle": line,
-        "linewidth": 1.5,
-        "zorder": 1,
-    }
+def _curve(start: Point, end: Point) -> list[Point]:
+    """Return the four points of the Bézier curve from the border of one circle to that of another, or of the same."""
     if start == end:
-        up = 1 if start[1] > 0 else -1
-        corners = [(start[0] - 0.07, start[1] + 0.38 * up), (start[0] + 0.07, start[1] + 0.38 * up)]
-        loop: dict[str, Any] = {**style, "connectionstyle": f"arc3,rad={-2.6 * up}", "shrinkA": 0, "shrinkB": 0}
-        axis.add_patch(FancyArrowPatch(corners[0], corners[1], **loop))
-        return
+        side = 1 if start[1] > 0 else -1
+        left, right = ((side * 0.5 * way, side * 0.866) for way in (-1, 1))  # sixty degrees above the horizontal
+        return [_towards(start, by, NODE * far) for by, far in ((left, 1), (left, 3.2), (right, 3.2), (right, 1))]
     bend = 0.0 if start[0] < end[0] else 0.12
     if end[0] < start[0]:  # back to the start, around the outside
-        bend = 0.45 if start[1] > 0 else -0.45 if start[1] < 0 else 0.0
-    axis.add_patch(FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", shrinkA=17, shrinkB=17, **style))
+        bend = 0.4 if start[1] > 0 else -0.4 if start[1] < 0 else 0.0
+    across, up = end[0] - start[0], end[1] - start[1]
+    middle = ((start[0] + end[0]) / 2 + bend * up, (start[1] + end[1]) / 2 - bend * across)
+    first, last = (_towards(p, (middle[0] - p[0], middle[1] - p[1]), NODE) for p in (start, end))
+    # The cubic curve that is the quadratic one with its only control point in the middle.
+    controls = [((p[0] + 2 * middle[0]) / 3, (p[1] + 2 * middle[1]) / 3) for p in (first, last)]
+    return [first, *controls, last]
+
+
+def _towards(place: Point, direction: Point, distance: float) -> Point:
+    length = math.hypot(*direction)
+    return (place[0] + distance * direction[0] / length, place[1] + distance * direction[1] / length)
+
+
+def _arrow(axis: Any, curve: list[Point], when: str) -> None:
+    """Draw a curve with a solid head: matplotlib's own arrows have heads with dots where the line is dotted."""
+    from matplotlib.patches import PathPatch, Polygon
+    from matplotlib.path import Path
+
+    colour, line = STROKES[when]
+    *before, tip = curve
+    back = (before[-1][0] - tip[0], before[-1][1] - tip[1])
+    foot = _towards(tip, back, HEAD[0])
+    sides = [_towards(foot, turned, HEAD[1]) for turned in ((-back[1], back[0]), (back[1], -back[0]))]
+    path = Path([*before, _towards(tip, back, 0.8 * HEAD[0])], [Path.MOVETO, *[Path.CURVE4] * 3])
+    axis.add_patch(PathPatch(path, fill=False, edgecolor=colour, linestyle=line, linewidth=1.5, zorder=1))
+    axis.add_patch(Polygon([tip, *sides], closed=True, facecolor=colour, edgecolor="none", zorder=1))
 
 
 def _legend(figure: Any, kinds: set[str]) -> None:

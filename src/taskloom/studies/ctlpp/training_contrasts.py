@@ -137,7 +137,9 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     seeds = count_of((point["seeds"] for point in points), "seed")
     caption = f"Mean accuracy by {IN_WORDS.get(column, column)}, with 95 % intervals (t over seeds; {seeds})."
     shared = f"All trainings: {common}. " if common else ""
-    draw = partial(figures.intervals, place=column, series="split", panel="trainings")
+    draw = partial(
+        figures.intervals, place=column, series="split", panel="trainings", ylabel=LABELS.get(column, column)
+    )
     return Finding(
         title,
         f"{text} {shared}{len(different)} of {len(tests)} comparisons differ at the level of 5 %, corrected for all of them "
@@ -155,6 +157,9 @@ IN_WORDS = {
     "processes": "the number of processes of the draw",
 }
 """What captions call the conditions."""
+
+LABELS = {"contains": "training contains"}
+"""What axes call conditions whose column says too little alone."""
 
 EQUAL = (
     "Where all seeds of both groups have one score, Welch's interval has no width; Wilson's, over as many seeds, stands in its "

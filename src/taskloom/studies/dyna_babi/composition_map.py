@@ -140,7 +140,8 @@ def _panel(
     caption = (
         f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
         f"composition (down) and question (across): mean over {count_of([seeds], 'seed')} and "
-        f"{count_of((c['n'] for c in cells), 'question')} a cell. Framed: training has this composition with this question. "
+        f"{count_of((c['n'] for c in cells), 'question')} a cell (white: fewer than {fewest}). Framed: training has this "
+        "composition with this question. "
         f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %) are in the data."
     )
     plot = partial(

@@ -120,7 +120,7 @@ def table8(scale: str) -> Finding:
         y="accuracy",
         series="kind",
         panel="benchmark",
-        xlabel="SQuAD",
+        xlabel="exact match on SQuAD",
         joined=False,
         limits=None,
     )

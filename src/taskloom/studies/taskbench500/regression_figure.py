@@ -17,7 +17,7 @@ def draw_regressions(data: ResultTable) -> Any:
     with figures.style():
         procedures = figures.values_of(data, "procedure")
         compositions = figures.values_of(data, "composition")
-        figure, axes = figures.canvas(len(procedures), (3.6, 3.7), ACROSS, sharex=True, sharey=True)
+        figure, axes = figures.canvas(len(procedures), (3.6, 3.7), ACROSS, sharey=True)
         for axis, procedure in zip(axes, procedures, strict=False):
             axis.plot([0, 1], [0, 1], ":", color="#999999", linewidth=0.9)
             for number, composition in enumerate(compositions):
