@@ -11,25 +11,38 @@ from typing import Any
 from taskloom.errors import ParameterError, TaskloomError, echo
 
 
-def whole(value: Any, parameter: str) -> int:
+def whole(value: Any, parameter: str, least: int | None = None) -> int:
     """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of one number.
 
     Args:
         value: A whole number of any library, or its digits as text.
         parameter: Its name, for the error.
+        least: The smallest that it may be.
     """
+    number = _integer(value)
+    if number is None:
+        raise ParameterError(parameter, f"must be a whole number, not {echo(value)}")
+    if least is not None and number < least:
+        raise ParameterError(parameter, f"must be at least {least}, not {number}")
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    """Return a whole number in any of its spellings as an `int`; None for anything else."""
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal() and len(value) <= 40:
         return int(value)
-    if not isinstance(value, bool):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise ParameterError(parameter, f"must be a whole number, not {echo(value)}")
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def path_of(value: str | PathLike[str]) -> Path:
     """Return a path with `~` expanded, as a shell would have done."""
+    if not isinstance(value, str | PathLike) or "\0" in fspath(value):
+        raise TaskloomError(f"a path is text or a pathlib.Path, not {echo(value)}")
     path = Path(value)
     try:
         return path.expanduser()

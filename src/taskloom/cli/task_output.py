@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.arguments import path_of
+from taskloom.arguments import path_of, whole
 from taskloom.cli.output import cell, console, emit, printable, table
-from taskloom.errors import TaskloomError
+from taskloom.errors import ParameterError, TaskloomError
 from taskloom.example import Answer, Example
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def show(
     """
     from taskloom.dataset import Dataset, Examples, load
 
+    n, start = whole(n, "n", least=0), whole(start, "start", least=0)
     if isinstance(what, str | Path) and path_of(what).is_dir():
         what = load(what)
     if isinstance(what, Examples):
@@ -176,7 +177,7 @@ def _of_recipe(
 
 def _check_start(name: str, split: str, start: int, total: int) -> None:
     if start >= total:
-        raise TaskloomError(f"{name}: split '{split}' has {total:,} examples; --start {start} is beyond the last")
+        raise ParameterError("start", f"must be below {total:,}, the size of split '{split}' of {name}, not {start}")
 
 
 def _print(shown: Shown) -> None:

@@ -65,16 +65,14 @@ def make(
             Or a function that is called after each shard (in memory after each split).
     """
     if engine not in ("local", "ray"):
-        raise TaskloomError(f"no engine is called '{engine}'; {nearest(engine, ('local', 'ray'))}")
+        raise TaskloomError(f"no engine is called '{engine}'; {nearest(str(engine), ('local', 'ray'))}")
     if not isinstance(recipe, Recipe):
         recipe = read(recipe, set)
     elif set:
         raise ParameterError("set", "goes with a recipe's name, not with a checked recipe")
     seed = recipe.seed if seed is None else whole(seed, "seed")
-    workers = whole(workers, "workers")
+    workers = whole(workers, "workers", least=1)
     plan = recipe.plan(seed)
-    if workers < 1:
-        raise ParameterError("workers", f"must be at least 1, not {workers}")
     _check_splits(plan)
     pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
     if out is None:

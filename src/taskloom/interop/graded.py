@@ -22,7 +22,7 @@ from taskloom.extraction import Extraction
 from taskloom.plan import Plan, Split
 from taskloom.recipe import read
 from taskloom.recipe.fields import CurriculumFields
-from taskloom.recipe.overrides import Changes, parse_changes
+from taskloom.recipe.overrides import Changes, changed_fields
 from taskloom.scoring import Scorer
 
 LONGEST_ANSWER = 10_000
@@ -158,7 +158,7 @@ def open_split(
         declared = data.recipe.curriculum
         return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data, declared)
     changes = {
-        **(set if isinstance(set, Mapping) else parse_changes(set)),
+        **changed_fields(set),
         **({"described": True} if described else {}),
     }
     checked = read(name, changes)

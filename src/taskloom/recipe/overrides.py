@@ -15,8 +15,8 @@ from taskloom.errors import ParameterError, RecipeError, echo
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
-Changes = Mapping[str, Any] | Iterable[str]
-"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`.
+Changes = Mapping[str, Any] | Iterable[str] | None
+"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`; None: no changes.
 
 A value takes the place of the old one, whole; a key with dots reaches into groups of fields and lists. As text a value is YAML,
 and `@FILE` reads it from a JSON or YAML file."""
@@ -47,9 +47,19 @@ def override(data: dict[str, Any], changes: Changes, fields_model: type[BaseMode
         fields_model: The model of the fields: a key with dots changes a part of a group, and where the recipe does not give that
             group, the rest of it is the model's default.
     """
-    fields = changes if isinstance(changes, Mapping) else parse_changes(changes)
-    for path, value in fields.items():
+    for path, value in changed_fields(changes).items():
         _assign(data, str(path), plain(value), fields_model)
+
+
+def changed_fields(changes: Changes) -> Mapping[str, Any]:
+    """Return changes in any of their forms as fields and values."""
+    if isinstance(changes, Mapping):
+        return changes
+    if changes is None:
+        return {}
+    if not isinstance(changes, Iterable):
+        raise ChangeError(echo(changes), 'write fields with values, e.g. {"max_length": 8}')
+    return parse_changes(changes)
 
 
 def parse_changes(changes: Iterable[str]) -> dict[str, Any]:

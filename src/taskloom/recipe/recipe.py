@@ -23,7 +23,7 @@ from taskloom.files import json_digest
 from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
-from taskloom.recipe.overrides import Changes, override, parse_changes
+from taskloom.recipe.overrides import Changes, changed_fields, override
 from taskloom.recipe.validation_errors import validated
 from taskloom.registry import SUITES, TASKS, Suite
 from taskloom.seeding import Key
@@ -202,7 +202,7 @@ def read(source: Source | Task, set: Changes = ()) -> Recipe:
     else:
         name = task_name(source) or _path(source)
         data, where, folders = find(name)
-    changes = set if isinstance(set, Mapping) else parse_changes(set)
+    changes = changed_fields(set)
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
     # What a person types is seen from the working folder, what a file says from the file's own folder first.

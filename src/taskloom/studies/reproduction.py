@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.arguments import path_of
-from taskloom.errors import ParameterError, TaskloomError
+from taskloom.errors import ParameterError, TaskloomError, echo
 from taskloom.experiments import api, progress, spec
 from taskloom.experiments.driver import Watch
 from taskloom.experiments.runs import Runs
@@ -124,6 +124,8 @@ def reproduce(
         watch: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
         **settings: Of the study.
     """
+    if not isinstance(name, str):
+        raise ParameterError("name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}")
     study = find_existing(name)
     study.checked(settings)  # before hours of runs, not after them
     how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}

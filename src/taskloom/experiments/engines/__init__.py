@@ -54,4 +54,4 @@ def start(
         from taskloom.experiments.engines.ray import RayEngine
 
         return RayEngine(address, workers)
-    raise TaskloomError(f"no engine is called '{name}'; {nearest(name, ENGINES)}")
+    raise TaskloomError(f"no engine is called '{name}'; {nearest(str(name), ENGINES)}")

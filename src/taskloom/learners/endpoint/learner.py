@@ -98,7 +98,7 @@ class Endpoint(Untrained[FittedEndpoint]):
         attempts: How often a question is tried.
         timeout: Seconds for one request.
         pause: Seconds before a second attempt, doubled each time.
-        cache: A file for answers, by content; empty: only in memory.
+        cache: A file for answers, by content; empty: one in the store of the runs, or only in memory outside of experiments.
     """
 
     url: str = "http://127.0.0.1:8000/v1"
