@@ -19,10 +19,10 @@ def test_a_planted_draw_effect_is_found_and_where_there_is_none_it_is_not(tmp_pa
     chains = {"recipe.draw": "chains"}
     runs = made_up(
         tmp_path,
-        group("ctl/A", "bilstm", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.9, 0.05, 10)}),
+        group("ctl/A", "bilstm", {"iid": spread(0.98, 0.01, 10), "ood": spread(0.9, 0.05, 10)}),
         group("ctl/A", "bilstm", {"iid": spread(0.4, 0.2, 10), "ood": spread(0.2, 0.05, 10)}, chains),
-        group("ctl/R", "ndr", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.70, 0.2, 10)}),
-        group("ctl/R", "ndr", {"iid": spread(0.99, 0.01, 10), "ood": spread(0.72, 0.2, 10)}, chains),
+        group("ctl/R", "ndr", {"iid": spread(0.98, 0.01, 10), "ood": spread(0.60, 0.2, 10)}),
+        group("ctl/R", "ndr", {"iid": spread(0.98, 0.01, 10), "ood": spread(0.62, 0.2, 10)}, chains),
     )
     _, _, (finding,) = analyse("ctlpp/draws", runs)
     assert finding.table is not None
@@ -43,7 +43,7 @@ def test_a_difference_that_one_of_many_looks_would_show_by_chance_is_not_called_
     for variant, models in (("A", ("bilstm", "ndr", "transformer")), ("R", ("bilstm", "ndr", "transformer"))):
         for model in models:
             shift = 0.2 if (variant, model) == ("A", "bilstm") else 0.0
-            for fields, mean in (({}, 0.5), (chains, 0.5 + shift)):
+            for fields, mean in (({}, 0.4), (chains, 0.4 + shift)):
                 groups.append(group(f"ctl/{variant}", model, {"ood": spread(mean, 0.2, 12)}, fields))
     _, _, (finding,) = analyse("ctlpp/draws", made_up(tmp_path, *groups))
     assert finding.table is not None
@@ -70,9 +70,9 @@ def test_a_planted_effect_of_processes_is_found(tmp_path: Path) -> None:
     one, eight = {"recipe.processes": 1}, {"recipe.processes": 8}
     runs = made_up(
         tmp_path,
-        group("ctl/R", "bilstm", {"ood": spread(0.99, 0.01, 8)}),
+        group("ctl/R", "bilstm", {"ood": spread(0.98, 0.01, 8)}),
         group("ctl/R", "bilstm", {"ood": spread(0.6, 0.02, 8)}, one),
-        group("ctl/R", "bilstm", {"ood": spread(0.99, 0.01, 8)}, eight),
+        group("ctl/R", "bilstm", {"ood": spread(0.98, 0.01, 8)}, eight),
     )
     _, _, (finding,) = analyse("ctlpp/processes", runs)
     assert finding.table is not None

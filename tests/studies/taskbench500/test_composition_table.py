@@ -22,12 +22,12 @@ from tests.studies.taskbench500.made_up_tasks import adapted, chains, with_r2
 RNG = np.random.default_rng(3)
 
 
-def planted(folder: Path, r2: float, slope: float = 1.3) -> Runs:
+def planted(folder: Path, r2: float, slope: float = 1.3, intercept: float = 0.05) -> Runs:
     """Return atomic tasks, and chains that follow from them with this r²."""
     tasks = chains()
     atoms = {atom: float(RNG.uniform(0, 0.6)) for _, parts in tasks for atom in parts}
     x = [sum(atoms[a] for a in parts) / len(parts) for _, parts in tasks]
-    y = with_r2(x, slope, 0.05, r2)
+    y = with_r2(x, slope, intercept, r2)
     groups = [adapted(atom, score) for atom, score in atoms.items()]
     return made_up(folder, *groups, *(adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)))
 
@@ -48,7 +48,7 @@ def test_a_planted_r2_comes_out_with_its_slope_and_intercept(tmp_path: Path) -> 
 
 
 def test_a_relation_is_not_found_where_none_is(tmp_path: Path) -> None:
-    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.001))[2]
+    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.001, 0.02, 0.4))[2]
     assert row(main, composition="chain")["r²"].startswith("0.00 [0.00,")
     assert row(claims)["outcome"] == "does not hold"
 
@@ -87,11 +87,11 @@ def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
-    main = analyse("taskbench500/table3", planted(tmp_path, 0.65, 1.32))[2][0]
+    main = analyse("taskbench500/table3", planted(tmp_path, 0.65, 1.32, 0.15))[2][0]
     verdicts = {j.claim: j.verdict for j in main.judgements}
     assert verdicts["chain, FPT: slope"] != "disagrees"
     assert "not comparable" not in verdicts.values()
-    far = analyse("taskbench500/table3", planted(tmp_path, 0.05, 0.1))[2][0]
+    far = analyse("taskbench500/table3", planted(tmp_path, 0.05, 0.1, 0.4))[2][0]
     assert {j.claim: j.verdict for j in far.judgements}["chain, FPT: r²"] == "disagrees"
 
 
@@ -114,8 +114,8 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
         noise = RNG.normal(0, 0.02, 2)
         if not known & set(parts):
             known |= set(parts)
-            groups += [adapted(atom, 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
-            groups.append(adapted(task, 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
+            groups += [adapted(atom, 0.1 + 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
+            groups.append(adapted(task, 0.1 + 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
     _, beside, _ = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2]
     line = row(beside, composition="chain")
     assert float(line["plain r²"].split()[0]) > 0.9
