@@ -18,6 +18,7 @@ from taskloom.experiments.store import Store
 from taskloom.studies.divergence_accuracy import pearson
 from taskloom.studies.error_traits import explained
 from taskloom.studies.reproduction import analyse
+from taskloom.studies.score_files import write_scores
 from taskloom.studies.study import StudyError
 from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import baselines, fill, recipe
@@ -110,6 +111,11 @@ def test_without_a_name_every_trait_of_few_values_is_looked_at(tmp_path: Path) -
     write(store, {"ood": [1.0] * 40}, traits=names)
     with pytest.raises(StudyError, match=r"no trait of .* has 2 to 30 values; name one: trait=NAME, of name$"):
         analyse("runs/trait-accuracy", Runs(store))
+    scores = tmp_path / "scores.json"
+    group = {"recipe": "ctl/A", "learner": "bilstm", "n": {"ood": 9}, "seeds": {"0": {"ood": 0.5}}}
+    write_scores([group], scores)
+    with pytest.raises(StudyError, match=r"scores\.json has no answers to examples with traits; name a run store"):
+        analyse("runs/trait-accuracy", scores)
 
 
 def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None:

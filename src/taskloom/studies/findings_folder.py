@@ -4,7 +4,8 @@ FOLDER/page.html, page.md         the findings, as a page for people
 FOLDER/findings.json              the same for machines
 FOLDER/FIGURE.svg, .pdf, .csv     each figure, and the data that it is drawn from
 FOLDER/table-1.csv, …             the tables; judgements-1.csv, …: our numbers beside the published ones
-FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats it
+FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats studies that
+                                  need neither models nor datasets
 """
 
 from __future__ import annotations

@@ -46,9 +46,13 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
         return [_by_trait(runs, trait, cross, split, "trait-accuracy")]
     own = [name for name in known if name not in {*runs.table.column_names, "task", cross}]
     chosen = [name for name in own if 2 <= _number_of_values(runs, name, split) <= MOST_VALUES]
+    if not own:
+        raise StudyError(
+            f"{runs.store.path} has no answers to examples with traits; name a run store whose runs kept their predictions"
+        )
     if not chosen:
         raise StudyError(
-            f"no trait of {runs.store.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own) or 'none'}"
+            f"no trait of {runs.store.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own)}"
         )
     return [_by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name)) for name in chosen]
 
