@@ -22,7 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 import taskloom as tl
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files, run_writer
+from taskloom.experiments.store import Store
 
 RUNS, ITEMS = 1_000, 100
 SPLITS = ("iid", "ood")
@@ -41,7 +42,7 @@ finally:
 
 def fill(folder: Path) -> None:
     """Write the runs."""
-    store, draw = stores.Store(folder, create=True), random.Random(0)
+    store, draw = Store(folder, create=True), random.Random(0)
     for i in range(RUNS):
         write(
             store,
@@ -52,12 +53,12 @@ def fill(folder: Path) -> None:
         )
 
 
-def write(store: stores.Store, recipe: str, learner: str, seed: int, scores: list[float]) -> None:
+def write(store: Store, recipe: str, learner: str, seed: int, scores: list[float]) -> None:
     """Write one run."""
     kind = json.dumps([recipe, learner])
     run = blake2b(f"{kind} {seed}".encode(), digest_size=16).hexdigest()
     means = {s: sum(scores[i * ITEMS : (i + 1) * ITEMS]) / ITEMS for i, s in enumerate(SPLITS)}
-    about = {"schema": stores.SCHEMA, "run": run, "kind": kind, "recipe": recipe, "learner": learner, "seed": seed}
+    about = {"schema": run_files.SCHEMA, "run": run, "kind": kind, "recipe": recipe, "learner": learner, "seed": seed}
     about |= {
         "fields": {},
         "scorer": "exact",
@@ -77,7 +78,9 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, scores: lis
         "candidates": [None] * n,
         "logprobs": [None] * n,
     }
-    table = pa.table([pa.array(columns[f.name], f.type) for f in stores.PREDICTION_COLUMNS], stores.PREDICTION_COLUMNS)
+    table = pa.table(
+        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS], run_files.PREDICTION_COLUMNS
+    )
     config = {
         "recipes": [{"recipe": recipe}],
         "learners": [{"learner": learner}],
@@ -85,7 +88,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, scores: lis
         "evaluate": [*SPLITS],
     }
     beside = store.path / "work" / f".tmp-{run}"
-    stores.write_run(beside, config, about, None, table, {"seconds": 1.5}, b"")
+    run_writer.write_run(beside, config, about, None, table, {"seconds": 1.5}, b"")
     store.publish(run, beside)
 
 

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskloom as tl
-from taskloom.experiments import statistics
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files, run_writer, statistics
+from taskloom.experiments.store import Store
 
 RECIPES, LEARNERS, SEEDS, ITEMS = 100, 10, 10, 50
 
 
 def fill(folder: Path) -> None:
     """100 recipes × 10 learners × 10 seeds, two splits of 50 items each."""
-    store = stores.Store(folder, create=True)
+    store = Store(folder, create=True)
     rng = np.random.default_rng(0)
     for recipe in range(RECIPES):
         for learner in range(LEARNERS):
@@ -33,7 +33,7 @@ def fill(folder: Path) -> None:
                 write(store, f"r{recipe}", f"l{learner}", seed, rng.random(2 * ITEMS) < 0.5 + learner / 30)
 
 
-def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any) -> None:
+def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> None:
     run = blake2b(f"{recipe} {learner} {seed}".encode(), digest_size=16).hexdigest()
     folder = store.folder(run)
     folder.mkdir(parents=True)
@@ -41,7 +41,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
         s: {"n": ITEMS, "score": float(right[i * ITEMS : (i + 1) * ITEMS].mean())} for i, s in enumerate(("iid", "ood"))
     }
     scores = {
-        "schema": stores.SCHEMA,
+        "schema": run_files.SCHEMA,
         "run": run,
         "kind": recipe + learner,
         "recipe": recipe,
@@ -49,7 +49,7 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
         "seed": seed,
         "scorer": "exact",
     }
-    (folder / stores.SCORES).write_text(json.dumps({**scores, "fields": {}, "splits": splits, "data": recipe}))
+    (folder / run_files.SCORES).write_text(json.dumps({**scores, "fields": {}, "splits": splits, "data": recipe}))
     n = 2 * ITEMS
     columns = {
         "split": ["iid"] * ITEMS + ["ood"] * ITEMS,
@@ -63,10 +63,11 @@ def write(store: stores.Store, recipe: str, learner: str, seed: int, right: Any)
         "candidates": [None] * n,
         "logprobs": [None] * n,
     }
-    table = pa.table([pa.array(columns[f.name], f.type) for f in stores.PREDICTION_COLUMNS], stores.PREDICTION_COLUMNS)
-    pq.write_table(table, folder / stores.PREDICTIONS, compression="zstd")
-    if hasattr(stores, "copy_scored"):  # earlier commits had no copies
-        stores.copy_scored(folder / stores.PREDICTIONS, table, (folder / stores.PREDICTIONS).read_bytes())
+    table = pa.table(
+        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS], run_files.PREDICTION_COLUMNS
+    )
+    pq.write_table(table, folder / run_files.PREDICTIONS, compression="zstd")
+    run_writer.copy_scored(folder / run_files.PREDICTIONS, table, (folder / run_files.PREDICTIONS).read_bytes())
 
 
 def clock(what: str, call: Callable[[], Any]) -> Any:

@@ -25,8 +25,8 @@ import yaml
 
 import taskloom as tl
 from taskloom.experiments import api, spec
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import runs as open_store
-from taskloom.experiments.store import MODEL
 from taskloom.studies.dyna_babi.inoculation import KINDS
 from taskloom.studies.dyna_babi.story_runs import story_trainings
 from taskloom.studies.score_files import score_groups, write_scores

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files, run_writer
 from taskloom.experiments.store import Store
 
 
@@ -39,7 +39,7 @@ def write(
     kind = json.dumps([recipe, learner, dict(fields or {}), data])
     run = blake2b(json.dumps([kind, seed]).encode(), digest_size=16).hexdigest()
     said = {
-        "schema": stores.SCHEMA,
+        "schema": run_files.SCHEMA,
         "run": run,
         "kind": kind,
         "recipe": recipe,
@@ -64,12 +64,12 @@ def write(
         for split, values in scores.items()
         for i, score in enumerate(values)
     ]
-    predictions = pa.Table.from_pylist(rows, stores.PREDICTION_COLUMNS) if keep else None
+    predictions = pa.Table.from_pylist(rows, run_files.PREDICTION_COLUMNS) if keep else None
     curves = pa.Table.from_pylist(
-        [dict(zip(stores.CURVE_COLUMNS.names, point, strict=True)) for point in curve], stores.CURVE_COLUMNS
+        [dict(zip(run_files.CURVE_COLUMNS.names, point, strict=True)) for point in curve], run_files.CURVE_COLUMNS
     )
     beside = Path(store.path) / "work" / f".tmp-{run}"
     environment = {"seconds": 1.5, "host": "here", "versions": {"taskloom": "0.1.0", "python": "3.11"}}
-    stores.write_run(beside, config, said, curves, predictions, environment, b"")
+    run_writer.write_run(beside, config, said, curves, predictions, environment, b"")
     assert store.publish(run, beside)
     return run

@@ -16,8 +16,9 @@ from taskloom.experiments.api import Outcome
 from taskloom.experiments.cells import expand
 from taskloom.experiments.driver import Driver
 from taskloom.experiments.engines.here import HereEngine
+from taskloom.experiments.run_files import CONFIG, CURVES, PREDICTIONS, SCORES
 from taskloom.experiments.spec import check
-from taskloom.experiments.store import CONFIG, CURVES, PREDICTIONS, SCORES, Store
+from taskloom.experiments.store import Store
 
 SMALL = {
     "symbols": 4,

@@ -21,8 +21,9 @@ import yaml
 from taskloom.experiments import api, predictions
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.failed_runs import failures
+from taskloom.experiments.run_files import StoreError
 from taskloom.experiments.spec import check, read
-from taskloom.experiments.store import Store, StoreError
+from taskloom.experiments.store import Store
 from tests.experiments.sweeps import (
     baselines,
     command,

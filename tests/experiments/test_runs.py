@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from taskloom.experiments import kept_files
 from taskloom.experiments import runs as frame
-from taskloom.experiments import store as stores
 from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.run_files import StoreError
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import (
     StatisticsError,
@@ -26,7 +27,7 @@ from taskloom.experiments.statistics import (
     two_way,
     welch,
 )
-from taskloom.experiments.store import Store, StoreError
+from taskloom.experiments.store import Store
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
 
@@ -115,7 +116,7 @@ def test_a_second_question_reads_no_file(runs: Runs, monkeypatch: pytest.MonkeyP
     def read(*_: object) -> None:
         raise AssertionError("a file was read again")
 
-    monkeypatch.setattr(stores, "_read_parquet", read)
+    monkeypatch.setattr(kept_files, "_read_parquet", read)
     assert str([list(runs.accuracy()), list(runs.where(seed=range(SEEDS)).accuracy(by="support"))]) == answers
 
 
@@ -263,7 +264,7 @@ def test_runs_without_predictions(tmp_path: Path) -> None:
         write(store, {"iid": [1, 0]}, seed=seed, keep=False)
     runs = frame.runs(store.path)
     assert runs.accuracy(over="seeds")[0]["mean"] == 0.5
-    with pytest.raises(StoreError, match="over='seeds'"):
+    with pytest.raises(StoreError, match="means over seeds alone"):
         runs.accuracy()
 
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskloom as tl
-from taskloom.experiments import score_cache
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, run_files, score_cache
 from taskloom.experiments.groups import trait
+from taskloom.experiments.kept_files import SCORED
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import SCORED, Store
+from taskloom.experiments.store import Store
 from tests.experiments import made_up_runs
 
 QUESTIONS: tuple[dict[str, Any], ...] = ({}, {"by": "length"}, {"by": "task", "split": "ood"}, {"over": "tasks"})
@@ -49,13 +49,13 @@ def without_cache(path: Path) -> list[list[dict[str, Any]]]:
 def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of runs whose predictions are read from now on."""
     names: list[str] = []
-    read = stores._read_scored
+    read = kept_files.read_scored_columns
 
     def noted(path: str, columns: Sequence[str]) -> pa.Table:
         names.append(Path(path).parent.name)
         return read(path, columns)
 
-    monkeypatch.setattr(stores, "_read_scored", noted)
+    monkeypatch.setattr(kept_files, "read_scored_columns", noted)
     return names
 
 
@@ -76,8 +76,8 @@ def test_another_process_reads_no_run_again(store: Store, monkeypatch: pytest.Mo
 def test_a_run_that_changed_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     tl.runs(store.path).accuracy()
     run = store.names()[3]
-    path = store.folder(run) / stores.PREDICTIONS
-    table = stores.read_parquet(path)
+    path = store.folder(run) / run_files.PREDICTIONS
+    table = kept_files.read_parquet(path)
     ones = pa.array([1.0] * table.num_rows)
     path.unlink()
     pa.parquet.write_table(table.set_column(table.schema.get_field_index("score"), "score", ones), path)
@@ -95,7 +95,7 @@ def test_some_runs_in_another_order_and_runs_without_predictions(store: Store) -
     assert store.scored_rows(names, SCORED, 100)[1][names.index(bare)] == 0
     for chosen in (names, names[1:4], [names[2], names[0]], [bare]):
         many, many_counts = store.scored_rows([*chosen, bare], SCORED, 100)
-        parts = [table for run in chosen if (table := store.rows(run, stores.PREDICTIONS, SCORED)) is not None]
+        parts = [table for run in chosen if (table := store.rows(run, run_files.PREDICTIONS, SCORED)) is not None]
         assert many_counts.tolist() == [0 if run == bare else parts.pop(0).num_rows for run in [*chosen, bare]]
         expected = [row for run in chosen for row in store.predictions([run], SCORED).select(SCORED).to_pylist()]
         assert many.to_pylist() == expected
@@ -115,9 +115,9 @@ def test_a_cache_that_cannot_be_written_costs_only_time(store: Store) -> None:
 
 
 def test_a_damaged_run_is_named_as_without_a_cache(store: Store) -> None:
-    path = store.folder(store.names()[0]) / stores.PREDICTIONS
+    path = store.folder(store.names()[0]) / run_files.PREDICTIONS
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(stores.StoreError, match=f"{path} is damaged"):
+    with pytest.raises(run_files.StoreError, match=f"{path} is damaged"):
         tl.runs(store.path).accuracy()
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 import taskloom as tl
-from taskloom.experiments import rescore, score_cache, scored_file
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, rescore, run_writer, score_cache, scored_file
+from taskloom.experiments.kept_files import SCORED, SCORED_COLUMNS
+from taskloom.experiments.run_files import PREDICTIONS
 from taskloom.experiments.scored_file import SCORED_FILE, read_scored
-from taskloom.experiments.store import PREDICTIONS, SCORED, SCORED_COLUMNS, Store
+from taskloom.experiments.store import Store
 from tests.experiments import made_up_runs
 
 TRAITS = [{"length": "1", "kind": "ä"}, {}, {"length": ""}]
@@ -29,11 +30,11 @@ def predictions(tmp_path: Path) -> Path:
 def test_a_copy_has_the_rows_of_the_predictions(predictions: Path) -> None:
     copy = read_scored(str(predictions), SCORED, SCORED_COLUMNS)
     assert copy is not None
-    assert copy.equals(stores.read_parquet(predictions, SCORED))
+    assert copy.equals(kept_files.read_parquet(predictions, SCORED))
     assert copy.schema == SCORED_COLUMNS
     two = read_scored(str(predictions), ["score", "task"], SCORED_COLUMNS)
     assert two is not None
-    assert two.equals(stores.read_parquet(predictions, ["score", "task"]))
+    assert two.equals(kept_files.read_parquet(predictions, ["score", "task"]))
 
 
 def test_any_tool_that_reads_arrow_reads_it(predictions: Path) -> None:
@@ -78,7 +79,7 @@ def test_a_copy_with_other_columns_is_as_none(predictions: Path) -> None:
 
 def test_long_predictions_have_no_copy(predictions: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scored_file, "MOST_ROWS", 4)
-    stores.copy_scored(predictions, stores.read_parquet(predictions), predictions.read_bytes())
+    run_writer.copy_scored(predictions, kept_files.read_parquet(predictions), predictions.read_bytes())
     assert not predictions.with_name(SCORED_FILE).exists()
 
 
@@ -103,5 +104,5 @@ def test_rescoring_writes_the_copy_again(predictions: Path) -> None:
     after = read_scored(str(predictions), ["score"], SCORED_COLUMNS)
     assert before is not None
     assert after is not None
-    assert after.equals(stores.read_parquet(predictions, ["score"]))
+    assert after.equals(kept_files.read_parquet(predictions, ["score"]))
     assert not after.equals(before)

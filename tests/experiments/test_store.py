@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from taskloom.experiments.claims import Claims
-from taskloom.experiments.store import CURVE_COLUMNS, LOG, SCHEMA, SCORES, Store, StoreError, write_run
+from taskloom.experiments.run_files import CURVE_COLUMNS, LOG, SCHEMA, SCORES, StoreError
+from taskloom.experiments.run_writer import write_run
+from taskloom.experiments.store import Store
 
 RUN = "ab" + "0" * 30
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from taskloom.cli.app import run
 from taskloom.errors import RecipeError
-from taskloom.experiments.store import DUMPER
+from taskloom.experiments.run_writer import DUMPER
 from taskloom.recipe.yaml_files import YamlError, load, parse
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

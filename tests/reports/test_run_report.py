@@ -16,8 +16,8 @@ import pytest
 
 from taskloom.cli.app import run as cli
 from taskloom.errors import TaskloomError
+from taskloom.experiments import kept_files, run_files
 from taskloom.experiments import runs as frame
-from taskloom.experiments import store as stores
 from taskloom.experiments.store import Store
 from taskloom.reports import charts, report_columns
 from taskloom.reports.charts import Curve, Mark
@@ -356,15 +356,15 @@ def test_a_page_of_many_answers_keeps_some_seeds_of_each(tmp_path: Path, monkeyp
 
 def test_predictions_are_read_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Path] = []
-    original = stores._read_parquet
+    original = kept_files._read_parquet
 
     def counted(path: Path, columns: Any) -> Any:
         opened.append(path)
         return original(path, columns)
 
-    monkeypatch.setattr(stores, "_read_parquet", counted)
+    monkeypatch.setattr(kept_files, "_read_parquet", counted)
     report(store.path, tmp_path / "r.html")
-    predictions = [path for path in opened if path.name == stores.PREDICTIONS]
+    predictions = [path for path in opened if path.name == run_files.PREDICTIONS]
     assert len(predictions) == len(set(predictions)) == 12
 
 

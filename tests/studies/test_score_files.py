@@ -11,8 +11,8 @@ import pytest
 import taskloom as tl
 from taskloom.errors import DataError
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.run_files import StoreError
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import StoreError
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import conditions_of
 from taskloom.studies.score_files import open_runs, score_groups, write_scores

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from taskloom.errors import TaskloomError
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import MODEL, Store
+from taskloom.experiments.store import Store
 from taskloom.studies import value_similarity as studied
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, run_files
 from taskloom.experiments.store import Store
 from tests.experiments import made_up_runs
 from tests.viewer.hostile import HIDDEN, QUOTES, SCRIPT, TEXTS
@@ -40,12 +40,12 @@ def fill(folder: Path) -> dict[str, list[str]]:
 
 
 def _replace_texts(store: Store, run: str) -> None:
-    path = store.folder(run) / stores.PREDICTIONS
-    table = stores.read_parquet(path)
+    path = store.folder(run) / run_files.PREDICTIONS
+    table = kept_files.read_parquet(path)
     rows = table.to_pylist()
     for i, row in enumerate(rows):
         row["input"] = f"{row['split']} {row['index']} {TEXTS[i % len(TEXTS)]}"
         row["prediction"] = f"{row['prediction']} {TEXTS[i % len(TEXTS)]}"
         row["traits"] = list(dict(row["traits"]).items())
-    pa.parquet.write_table(pa.Table.from_pylist(rows, stores.PREDICTION_COLUMNS), path)
-    (store.folder(run) / stores.LOG).write_text(f"log {SCRIPT} {HIDDEN}\n")
+    pa.parquet.write_table(pa.Table.from_pylist(rows, run_files.PREDICTION_COLUMNS), path)
+    (store.folder(run) / run_files.LOG).write_text(f"log {SCRIPT} {HIDDEN}\n")

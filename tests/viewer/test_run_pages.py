@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, run_files
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.failed_runs import failure
 from taskloom.experiments.runs import runs as read_runs
@@ -96,7 +96,7 @@ def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:
 def test_wrong_answers_come_first(filled: Filled) -> None:
     run = filled.runs["weak"][0]
     page = filled.get("/predictions", run=run, split="test")
-    table = stores.read_parquet(filled.folder / run[:2] / run / stores.PREDICTIONS).to_pylist()
+    table = kept_files.read_parquet(filled.folder / run[:2] / run / run_files.PREDICTIONS).to_pylist()
     rows = [row for row in table if row["split"] == "test"]
     wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
     assert indices(page) == wanted[:25]
@@ -128,7 +128,7 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
     a, b = filled.runs["weak"][0], filled.runs["strong"][0]
     page = filled.get("/compare", a=a, b=b, split="test")
     scores = [
-        PredictionRows(filled.folder / run[:2] / run / stores.PREDICTIONS).columns("test").score for run in (a, b)
+        PredictionRows(filled.folder / run[:2] / run / run_files.PREDICTIONS).columns("test").score for run in (a, b)
     ]
     only_b = int(((scores[1] == 1) & (scores[0] == 0)).sum())
     assert f"<strong>{only_b}</strong> only B is right" in page
@@ -199,7 +199,7 @@ def test_addresses_that_lead_nowhere_are_one_sentence(
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 9}', b"[" * 100_000])
 def test_a_damaged_run_hides_no_other(filled: Filled, content: bytes) -> None:
     bad = filled.runs["weak"][0]
-    (filled.folder / bad[:2] / bad / stores.SCORES).write_bytes(content)
+    (filled.folder / bad[:2] / bad / run_files.SCORES).write_bytes(content)
     page = filled.get("")
     assert "1 damaged run" in page
     assert page.count("/predictions?") == 6
@@ -209,7 +209,9 @@ def test_a_damaged_run_hides_no_other(filled: Filled, content: bytes) -> None:
     filled.get("/heat")
 
 
-@pytest.mark.parametrize("file", [stores.PREDICTIONS, stores.CURVES, stores.CONFIG, stores.ENVIRONMENT, stores.LOG])
+@pytest.mark.parametrize(
+    "file", [run_files.PREDICTIONS, run_files.CURVES, run_files.CONFIG, run_files.ENVIRONMENT, run_files.LOG]
+)
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 nonsense PAR1", b"\xff\xfe{[" * 50])
 def test_damaged_and_missing_files_of_a_run_are_no_500(filled: Filled, file: str, content: bytes | None) -> None:
     run = filled.runs["weak"][0]
@@ -228,8 +230,8 @@ def test_damaged_and_missing_files_of_a_run_are_no_500(filled: Filled, file: str
 def test_predictions_that_lead_out_of_the_store_are_not_read(filled: Filled, tmp_path: Path) -> None:
     run, other = filled.runs["weak"][0], filled.runs["strong"][0]
     outside = tmp_path.parent / "outside.parquet"
-    shutil.copy(filled.folder / other[:2] / other / stores.PREDICTIONS, outside)
-    path = filled.folder / run[:2] / run / stores.PREDICTIONS
+    shutil.copy(filled.folder / other[:2] / other / run_files.PREDICTIONS, outside)
+    path = filled.folder / run[:2] / run / run_files.PREDICTIONS
     path.unlink()
     os.symlink(outside, path)
     filled.get("/predictions", 422, run=run)
@@ -245,7 +247,7 @@ def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(f
         reason.write_text(json.dumps({"reason": f"loss was not a number {SCRIPT}"}))
         job = filled.folder / "work" / "jobs" / "job-1"
         job.mkdir(parents=True)
-        (job / stores.LOG).write_text(f"step 100 {SCRIPT}\n")
+        (job / run_files.LOG).write_text(f"step 100 {SCRIPT}\n")
         before = sorted(p for p in filled.folder.rglob("*") if ".owner" not in p.name)
         page = filled.get("/live")
         assert "<strong>1</strong> running" in page

@@ -211,7 +211,7 @@ def runs(
       $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.experiments.store import PREDICTIONS
+    from taskloom.experiments.run_files import PREDICTIONS
 
     chosen = _open(store).where(*(where or ()))
     bare = store.is_file() and all(chosen.store.rows(run, PREDICTIONS, ["score"]) is None for run in chosen.names[:1])

@@ -17,6 +17,7 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.score_records import SUITE_SCORE
 from taskloom.experiments.scored_rows import ScoredRows, shown_traits
 from taskloom.experiments.statistics import (
     Estimate,
@@ -27,7 +28,6 @@ from taskloom.experiments.statistics import (
     two_way,
     two_way_tables,
 )
-from taskloom.experiments.store import SUITE_SCORE
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom import files
-from taskloom.experiments.store import StoreError, writing
+from taskloom.experiments.run_files import StoreError, writing
 from taskloom.files import atomic
 
 BEAT = 5.0

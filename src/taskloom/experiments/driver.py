@@ -23,8 +23,9 @@ from taskloom.experiments.engines import Engine
 from taskloom.experiments.failed_runs import failure
 from taskloom.experiments.job_progress import EVERY, JobProgress, read_progress
 from taskloom.experiments.predictions import data_folder
+from taskloom.experiments.run_files import StoreError, writing
 from taskloom.experiments.spec import Resources
-from taskloom.experiments.store import Store, StoreError, writing
+from taskloom.experiments.store import Store
 from taskloom.experiments.worker import Job, JobResult, job_folder
 
 POLL = 0.5

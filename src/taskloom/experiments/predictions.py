@@ -21,7 +21,7 @@ from taskloom.dataset import Dataset, Examples, dataset, shards
 from taskloom.descriptions import task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files
 from taskloom.experiments.cell_data import CellData
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.evaluated_splits import EvaluatedSplit
@@ -154,7 +154,7 @@ def _data_columns(part: SplitPart, split: str) -> pa.Table:
     traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
     named = pa.DictionaryArray.from_arrays(column([0] * len(examples), pa.int32()), column([split], pa.string()))
     columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
-    return pa.table({**columns, "traits": column(traits, stores.PREDICTION_COLUMNS.field("traits").type)})
+    return pa.table({**columns, "traits": column(traits, run_files.PREDICTION_COLUMNS.field("traits").type)})
 
 
 def score_split(
@@ -177,7 +177,7 @@ def score_split(
     table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
     scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
     scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
-    return table.select(stores.PREDICTION_COLUMNS.names).cast(stores.PREDICTION_COLUMNS), scored
+    return table.select(run_files.PREDICTION_COLUMNS.names).cast(run_files.PREDICTION_COLUMNS), scored
 
 
 def items_digest(data: CellData, part: SplitPart) -> str:
@@ -213,7 +213,7 @@ def _items_digest(whole: PartOfData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WholeSplit:
-    """A split of some data, known by the key of the data and its name."""
+    """A split of some data, known by the key of the data and its name: no folder, since all layouts of the data share it."""
 
     key: str
     split: str

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from taskloom.dataset.dataset import MANIFEST
 from taskloom.example import Example, Trait
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, run_files, run_writer
 from taskloom.experiments.cells import expand
 from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
@@ -74,10 +74,10 @@ def rescore(
 
 def _one(store: Store, run: str, name: str) -> list[Change]:
     folder, old = store.folder(run), store.scores(run)
-    path = folder / stores.PREDICTIONS
+    path = folder / run_files.PREDICTIONS
     if not path.is_file():
         return []  # its predictions were not kept, so its scores stay as they are
-    table = stores.read_parquet(path)
+    table = kept_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     data = recipe_data(store.config(run)) if name == OWN else {}
     by_split = {s: data[s].data.plan.scorer if data else find_scorer(name) for s in old["splits"]}
@@ -103,12 +103,12 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     if new != old or any(c.changed for c in changes):
         _keep(folder, old, table)
         place = table.column_names.index("score")
-        changed_table = table.set_column(place, "score", column).cast(stores.PREDICTION_COLUMNS)
-        content = stores.parquet_content(changed_table)
+        changed_table = table.set_column(place, "score", column).cast(run_files.PREDICTION_COLUMNS)
+        content = run_writer.parquet_content(changed_table)
         with atomic(path) as beside:
             beside.write_bytes(content)
-        stores.copy_scored(path, changed_table, content)
-        _write(folder / stores.SCORES, new)
+        run_writer.copy_scored(path, changed_table, content)
+        _write(folder / run_files.SCORES, new)
     return changes
 
 
@@ -126,7 +126,7 @@ def recipe_data(config: str) -> dict[str, EvaluatedSplit]:
 
 @lru_cache(maxsize=64)
 def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
-    [cell] = expand(check(json.loads(config), stores.CONFIG))
+    [cell] = expand(check(json.loads(config), run_files.CONFIG))
     return {test.name: test for test in cell.tests}
 
 

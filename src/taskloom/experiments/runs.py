@@ -26,7 +26,9 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import SUITE_SCORE, Store, StoreError, scores_kept
+from taskloom.experiments.run_files import StoreError
+from taskloom.experiments.score_records import SUITE_SCORE
+from taskloom.experiments.store import Store, scores_kept
 from taskloom.notebook_html import paragraph
 from taskloom.recipe.yaml_files import YamlError, parse
 

@@ -15,7 +15,7 @@ from taskloom.arrow import column as column_of
 from taskloom.errors import nearest
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
-from taskloom.experiments.store import StoreError
+from taskloom.experiments.run_files import StoreError
 
 if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs

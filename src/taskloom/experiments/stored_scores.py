@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments import store as stores
+from taskloom.experiments import kept_files, run_files
 from taskloom.experiments.predictions import scorer_name, suite_scores, summary
 from taskloom.experiments.rescore import recipe_data, stored_examples
 from taskloom.experiments.store import Store
@@ -66,15 +66,15 @@ def verify_runs(path: str | Path) -> RunVerification:
 
 def _check(store: Store, run: str, result: RunVerification) -> None:
     scores = store.scores(run)
-    path = store.folder(run) / stores.PREDICTIONS
+    path = store.folder(run) / run_files.PREDICTIONS
     if not path.is_file():
         result.without += 1
         return
-    table = stores.read_parquet(path)
+    table = kept_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
     if strange:
-        result.wrong.append(f"{run}: {stores.SCORES} lacks the split '{strange[0]}', which has predictions")
+        result.wrong.append(f"{run}: {run_files.SCORES} lacks the split '{strange[0]}', which has predictions")
     for split, entry in scores["splits"].items():
         part = table.filter(pc.equal(splits, split))
         again = summary(part["task"].to_pylist(), part["score"].to_pylist())
@@ -115,7 +115,7 @@ def _score_again(store: Store, run: str, scores: Mapping[str, Any], table: pa.Ta
 def _differences(stored: Mapping[str, Any], again: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     for key in keys:
         if not _same(stored.get(key), again.get(key)):
-            yield f"'{key}' is {_short(stored.get(key))} in {stores.SCORES}, and {_short(again.get(key))} by the predictions"
+            yield f"'{key}' is {_short(stored.get(key))} in {run_files.SCORES}, and {_short(again.get(key))} by the predictions"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -28,7 +28,7 @@ import pyarrow as pa
 from taskloom.dataset import dataset
 from taskloom.dataset import make as making
 from taskloom.errors import TaskloomError
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files, run_writer
 from taskloom.experiments.cells import Cell, expand
 from taskloom.experiments.environment import environment
 from taskloom.experiments.job_progress import recorded
@@ -44,8 +44,9 @@ from taskloom.experiments.predictions import (
     scorer_name,
     training_rows,
 )
+from taskloom.experiments.run_files import StoreError
 from taskloom.experiments.spec import check
-from taskloom.experiments.store import Store, StoreError
+from taskloom.experiments.store import Store
 from taskloom.files import json_digest
 from taskloom.learners.interface import Fitted, Learner
 
@@ -121,12 +122,12 @@ def _perform(job: Job) -> JobResult:
     began = time.monotonic()
     store = Store(job.store)
     folder = job_folder(store, job.name)
-    with stores.writing(store.path):
+    with run_files.writing(store.path):
         folder.mkdir(parents=True, exist_ok=True)
         if len(job.runs) > 1:
             (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
     published: list[str] = []
-    with capture_output(folder / stores.LOG), recorded(folder):
+    with capture_output(folder / run_files.LOG), recorded(folder):
         try:
             cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
@@ -239,7 +240,7 @@ def _raise_if_full(store: Store, error: BaseException) -> None:
         # safetensors wraps the system's error in one of its own, and keeps the number only in the text
         number = getattr(cause, "errno", None) or next((n for n in NO_ROOM if f"os error {n})" in str(cause)), None)
         if number in NO_ROOM:
-            with stores.writing(store.path):
+            with run_files.writing(store.path):
                 raise OSError(number, os.strerror(number))
         cause = cause.__cause__
 
@@ -391,12 +392,12 @@ def _finish(
             part, scores[test.name] = score_split(store, cell, model, test, (answers or {}).get(test.name))
             parts.append(part)
         if cell.keep.model:
-            with stores.writing(beside):
+            with run_files.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
-                model.save(beside / stores.MODEL)
+                model.save(beside / run_files.MODEL)
         choice = {**chosen.choice, **_checkpoint(cell, model)}
         spent = how.seconds + time.monotonic() - began
-        stores.write_run(
+        run_writer.write_run(
             beside,
             cell.config(),
             {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
@@ -425,15 +426,15 @@ def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
 
 
 def _curves(model: Fitted) -> pa.Table:
-    rows = [{name: getattr(point, name) for name in stores.CURVE_COLUMNS.names} for point in model.curve]
-    return pa.Table.from_pylist(rows, stores.CURVE_COLUMNS)
+    rows = [{name: getattr(point, name) for name in run_files.CURVE_COLUMNS.names} for point in model.curve]
+    return pa.Table.from_pylist(rows, run_files.CURVE_COLUMNS)
 
 
 def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
     """Build the contents of scores.json."""
     digests = [dataset_in(data_folder(store, part.key)).digest for part in cell.data.parts]
     return {
-        "schema": stores.SCHEMA,
+        "schema": run_files.SCHEMA,
         "run": cell.run,
         "kind": cell.kind,
         "recipe": cell.data.name,
@@ -451,7 +452,7 @@ def capture_output(path: Path) -> Iterator[None]:
     """Send everything that is printed in the block, by Python or by libraries, to a file, which survives a crash."""
     sys.stdout.flush()
     sys.stderr.flush()
-    with stores.writing(path):
+    with run_files.writing(path):
         handle = _open_log(path)
     saved = [os.dup(1), os.dup(2)]
     try:
@@ -480,7 +481,7 @@ def _open_log(path: Path) -> int:
 
 def _log(folder: Path, own: bool) -> bytes | Path:
     """Return what a job has printed: the file itself where all of it is of one run, which may then have it."""
-    path = folder / stores.LOG
+    path = folder / run_files.LOG
     try:
         sys.stdout.flush()
         sys.stderr.flush()

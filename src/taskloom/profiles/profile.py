@@ -12,7 +12,8 @@ from taskloom.arguments import path_of
 from taskloom.errors import DataError, TaskloomError, nearest
 from taskloom.experiments import api, cells, spec
 from taskloom.experiments.driver import Watch
-from taskloom.experiments.store import PREDICTIONS, Store
+from taskloom.experiments.run_files import PREDICTIONS
+from taskloom.experiments.store import Store
 from taskloom.files import atomic, digest, read_utf8
 from taskloom.profiles.measures import (
     ContrastResult,

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.arrow import array_of, numbers, strings, whole_array
+from taskloom.experiments.kept_files import read_parquet
+from taskloom.experiments.run_files import PREDICTIONS
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import PREDICTIONS, read_parquet
 
 MOST_ANSWERS = 400_000
 """Answers of the whole page, about 4 MB where 100,000 examples have texts of a line; beyond, some seeds are left out."""

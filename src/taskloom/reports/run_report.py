@@ -10,8 +10,9 @@ from pathlib import Path
 import taskloom
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.failed_runs import failure, failures
+from taskloom.experiments.kept_files import predictions_kept
 from taskloom.experiments.runs import Runs, runs
-from taskloom.experiments.store import Store, predictions_kept
+from taskloom.experiments.store import Store
 from taskloom.reports import dataset_report, page
 from taskloom.reports.answer_data import Explorer
 from taskloom.reports.page import Section

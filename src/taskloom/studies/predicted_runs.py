@@ -26,7 +26,7 @@ from taskloom.dataset.shards import to_examples, to_table
 from taskloom.errors import DataError, nearest
 from taskloom.example import Example
 from taskloom.experiments.cell_data import CellData, read_data
-from taskloom.experiments.store import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
+from taskloom.experiments.run_files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
 from taskloom.files import json_digest
 from taskloom.prediction_files import predictions_for
 from taskloom.recipe import Fields

@@ -20,9 +20,9 @@ from typing import Any
 
 from taskloom.descriptions import UNSEEN as UNSEEN_TRAIT
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.run_files import CURVES, PREDICTIONS
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import Estimate, two_way
-from taskloom.experiments.store import CURVES, PREDICTIONS
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.scored_items import TASK

@@ -29,9 +29,9 @@ from pydantic import Field
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.run_files import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
-from taskloom.experiments.store import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from taskloom.arrow import column
-from taskloom.experiments.store import PREDICTION_COLUMNS
+from taskloom.experiments.run_files import PREDICTION_COLUMNS
 from taskloom.files import json_digest
 from taskloom.recipe import Fields
 

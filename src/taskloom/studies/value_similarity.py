@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
 from taskloom.studies import figures
 from taskloom.studies.conditions import run_labels

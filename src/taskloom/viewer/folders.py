@@ -18,7 +18,7 @@ from typing import Literal
 from taskloom.arguments import path_of
 from taskloom.dataset.dataset import MANIFEST
 from taskloom.errors import DataError
-from taskloom.experiments.store import STORE
+from taskloom.experiments.run_files import STORE
 from taskloom.files import digest
 
 DEPTH = 4

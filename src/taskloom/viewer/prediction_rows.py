@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taskloom.errors import DataError
 from taskloom.experiments.groups import trait
-from taskloom.experiments.store import PREDICTION_COLUMNS
+from taskloom.experiments.run_files import PREDICTION_COLUMNS
 from taskloom.viewer.split_rows import BATCH, TASK, damaged, opened
 
 RIGHT = 1.0

@@ -15,8 +15,9 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments.claims import LEASE, alive, place
 from taskloom.experiments.failed_runs import failures
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.run_files import DIGEST, LOG, SCORES
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import DIGEST, LOG, SCORES, Store
+from taskloom.experiments.store import Store
 from taskloom.experiments.worker import job_folder
 from taskloom.viewer.folders import VanishedError
 

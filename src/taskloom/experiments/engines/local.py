@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments import store as stores
+from taskloom.experiments import run_files
 from taskloom.experiments.store import Store
 from taskloom.experiments.worker import Job, JobResult, job_folder
 
@@ -161,7 +161,7 @@ def exit_reason(status: int) -> str:
 
 
 def _log_ending(job: Job) -> str:
-    path = job_folder(Store(job.store), job.name) / stores.LOG
+    path = job_folder(Store(job.store), job.name) / run_files.LOG
     try:
         lines = [line for line in path.read_text("utf-8", "replace").splitlines() if line.strip()]
     except OSError:

@@ -11,9 +11,9 @@ from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
-from taskloom.experiments.store import MODEL
 from taskloom.files import read_utf8
 from taskloom.learners.saved import load
 from taskloom.studies import figures

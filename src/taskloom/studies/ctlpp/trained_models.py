@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.arguments import path_of
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import MODEL
 from taskloom.learners.saved import load
 from taskloom.studies.conditions import recipe_of
 from taskloom.studies.ctlpp.accuracy_table import SUCCESS

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds, wilson
-from taskloom.experiments.store import MODEL
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import (
     continued,

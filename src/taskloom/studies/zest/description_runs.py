@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from taskloom.dataset.shards import to_examples, to_table
 from taskloom.example import Example
+from taskloom.experiments.run_files import PREDICTIONS
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import PREDICTIONS
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies.conditions import Conditions, conditions_of, model_name, recipe_of
