@@ -11,7 +11,8 @@ from taskloom.seeding import Key
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import make_example
 from taskloom.suites.babi.generator.many_questions import Setting, answer_all
-from taskloom.suites.babi.generator.one_question import Blocked, GroupExamples
+from taskloom.suites.babi.generator.one_question import GroupExamples
+from taskloom.suites.babi.generator.proof_guard import Blocked
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import QuestionKind

@@ -21,8 +21,9 @@ from taskloom.example import Example
 from taskloom.recipe import Span
 from taskloom.seeding import Random
 from taskloom.suites.babi.fields import StoryGroup
+from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example
-from taskloom.suites.babi.generator.simulator import ActionWeights, Simulator
+from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
 from taskloom.suites.babi.reasoner.questions import askable, unsettled

@@ -1,7 +1,7 @@
 """Stories with one question at the end, aimed at a wanted structure.
 
 The proof is planned first (`proof_plan`), the simulator adds the other sentences around it and leaves alone what the
-proof stands on (`ProofGuard`). Then the reasoner reads the whole story; what it finds must be what was asked for, or
+proof stands on (`proof_guard`). Then the reasoner reads the whole story; what it finds must be what was asked for, or
 another draw is made. The question type and the size of the support are drawn once per example, so that rare
 structures are as frequent as the recipe says.
 """
@@ -20,6 +20,7 @@ from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
 from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
+from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
 from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
@@ -28,8 +29,6 @@ from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import (
     EVENTS,
-    PLACING,
-    PLACING_TWO,
     Event,
     Question,
     QuestionKind,
@@ -69,127 +68,6 @@ OPEN = 8
 SPLIT = (
     "the split: the story's structure belongs to another one; longer stories, more events or names have more structures"
 )
-
-
-class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
-    """A draw that does not give what was asked for, and which wish it failed."""
-
-
-class ProofGuard:
-    """What the simulator must leave alone for the sake of a planned proof, unit by unit.
-
-    A gap is what comes before a unit, or after the last one.
-
-    Attributes:
-        still: Who must not move in each gap.
-        kept: What must not be touched in each gap.
-    """
-
-    def __init__(self, plan: ProofPlan | None, simulator: Simulator) -> None:
-        self.simulator = simulator
-        self.plan = plan
-        if plan is not None:
-            gaps = len(plan.units) + 1
-            self.still: list[set[str]] = [set() for _ in range(gaps)]
-            self.kept: list[set[str]] = [set() for _ in range(gaps)]
-            self._stays(plan)
-            simulator.idle |= plan.idle
-
-    def _stays(self, plan: ProofPlan) -> None:
-        """Find the gaps within which each planned person must not move, and each planned object must not be touched."""
-        end, keep = len(plan.units), plan.keep
-        start: dict[str, int] = {}
-        used: dict[str, int] = {}
-        until: dict[str, int] = {}
-        dropped: set[str] = set()
-        departs = self._departure(plan) if plan.carrier else -1
-        for i, unit in enumerate(plan.units):
-            for kind, who, places, thing, to, _, _, also, _, denied in unit:
-                if not thing:
-                    for person in who:
-                        if i == departs and person == plan.carrier:
-                            used[person] = i
-                        if person in used:
-                            self._close(person, start, used.pop(person))
-                        start[person] = i + 1
-                        if kind == "not" and places:
-                            self._hold(person, 0, i)  # so that they can have been where it denies
-                    continue
-                until[thing] = end if thing in keep else i
-                if also:
-                    until[also] = end if also in keep else i
-                if denied:
-                    continue
-                if kind != "grab" or thing in dropped or also in dropped:
-                    used[who[0]] = i
-                    if to:
-                        used[to] = i
-                if kind == "drop":
-                    dropped |= {thing, also} if also else {thing}
-        used.update(dict.fromkeys(plan.final, end))
-        for person, gap in used.items():
-            self._close(person, start, gap)
-        for thing, last in until.items():
-            for kept in self.kept[: last + 1]:
-                kept.add(thing)
-
-    @staticmethod
-    def _departure(plan: ProofPlan) -> int:
-        """Return in which unit the object is carried away: up to then its carrier must not have moved."""
-        last = -1
-        for i, unit in enumerate(plan.units):
-            if any(not e.thing and plan.carrier in e.who for e in unit):
-                last = i
-        return last
-
-    def _close(self, person: str, start: dict[str, int], last: int) -> None:
-        """End a stay that a planned sentence depends on; one that no sentence began was there from the start."""
-        if person not in start:
-            assert self.plan is not None
-            self.simulator.where[person] = self.plan.here
-        self._hold(person, start.get(person, 0), last)
-
-    def _hold(self, person: str, first: int, last: int) -> None:
-        for still in self.still[first : last + 1]:
-            still.add(person)
-
-    def enter(self, gap: int) -> None:
-        """Set what the simulator must leave alone before unit `gap`."""
-        if self.plan is not None:
-            self.simulator.still = self.simulator.guarded = self.still[gap]
-            self.simulator.kept = self.kept[gap]
-
-    def perform(self, unit: list[Event]) -> list[Event]:
-        """Apply the planned sentences and return them as they are told; a move that would be none blocks the draw."""
-        simulator = self.simulator
-        sentences = []
-        for event in unit:
-            if event.kind == "not" and not event.places:
-                event = PLACING["not", event.who[0], simulator.place(event.who[0]), event.pronoun]
-            if not event.thing:
-                self._must_change(event)
-            elif (
-                event.kind == "give" and not event.denied and simulator.place(event.who[0]) != simulator.place(event.to)
-            ):
-                raise Blocked("a planned gift: giver and receiver are not in one place")
-            simulator.perform(event)
-            if event.kind == "either" and simulator.rng.random() < 0.5:
-                # The simulator takes the first place for the true one; the text must not give that away.
-                event = PLACING_TWO["either", event.who, (event.places[1], event.places[0]), event.pronoun]
-            sentences.append(event)
-        return sentences
-
-    def _must_change(self, event: Event) -> None:
-        where = self.simulator.where
-        for person in event.who:
-            before = where.get(person)
-            if event.kind == "not":
-                assert self.plan is not None
-                if before not in (None, event.places[0]) or event.places[0] == self.plan.here:
-                    raise Blocked("a planned sentence: it would not be a change of place")
-                where[person] = self.plan.here
-            elif before in event.places:
-                raise Blocked("a planned sentence: it would not be a change of place")
 
 
 def check_needs(group: StoryGroup) -> None:
