@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor_command import libraries
+from taskloom.cli.output import column_widths, console, table
 from taskloom.errors import nearest
 from taskloom.recipe.field_table import recipe_schema
 from taskloom.registry import SUITES, TASKS
@@ -113,6 +115,21 @@ def test_a_knob_is_described_by_the_task_and_not_by_a_class_of_ours(
     assert ["size", "world", "4", "How"] in [words[:4] for words in values], "the default is not a changed value"
 
 
+def test_a_narrow_terminal_breaks_no_number_and_no_word() -> None:
+    heads, rows = (
+        ("split", "contradictions", "for example"),
+        [("train", 123_456, "one two three four five"), ("iid", 1, "x")],
+    )
+    for width in (20, 40, 60):
+        out = io.StringIO()
+        with_width = type(console())(file=out, width=width)
+        with_width.print(table("", heads, rows))
+        words = out.getvalue().split()
+        assert {"123,456", "contradictions", "three"} <= set(words), width
+        assert max(map(len, out.getvalue().splitlines())) <= max(width, 34)
+    assert column_widths(["a", "b"], [["1"], ["2"]], 80) is None
+
+
 def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", "ctlpp/table1")
     assert "Table 1" in text
@@ -174,6 +191,13 @@ def test_the_two_digests_are_named_where_they_are_printed(tmp_path: Path, capsys
     assert f"content digest {data.digest}" in text
     assert f"recipe digest {data.manifest['recipe_digest']}" in text
     assert "content digest" in said(capsys, "verify", str(tmp_path / "d"))
+
+
+def test_a_dataset_that_was_there_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["make", "minutes/double", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 9}, test: {n: 3}}"]
+    assert "was already in" not in said(capsys, *line)
+    assert "was already in" in said(capsys, *line)
+    assert "was already in" not in said(capsys, *line, "--force")
 
 
 def test_force_replaces_a_dataset_and_nothing_else(tmp_path: Path) -> None:
@@ -279,3 +303,12 @@ def test_part_of_a_name_finds_it_and_long_lists_are_cut(capsys: pytest.CaptureFi
     assert run(["list", "neighbour"]) == 2
     assert "did you mean 'nearest-neighbour'?" in capsys.readouterr().err
     assert nearest("zzzz", [f"name-{i:02d}" for i in range(30)]).endswith("name-11 and 18 more")
+
+
+@pytest.mark.parametrize(("text", "problem"), [("", "is empty"), ("just words", "is not a mapping")])
+def test_a_file_that_is_no_experiment_is_refused_without_words_of_python(
+    text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text(text)
+    sentence = said(capsys, "run", str(tmp_path / "mine.yaml"), status=2)
+    assert f"mine.yaml {problem}; an experiment is a YAML file with 'recipes:' and 'learners:'" in sentence

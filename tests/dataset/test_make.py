@@ -308,6 +308,9 @@ def test_another_recipe_in_the_folder_is_refused(tmp_path: Path, capsys: pytest.
         assert "already holds another dataset" in capsys.readouterr().err
     (folder / "manifest.json").unlink()
     assert run(["make", "ctl/R", "-o", str(folder)]) == 2
+    assert "already holds another dataset (unfinished, seed 0" in capsys.readouterr().err
+    assert run(["verify", str(folder)]) == 2
+    assert "is an unfinished dataset" in capsys.readouterr().err
     assert all(p.read_bytes() == raw for p, raw in before.items() if p.name != "manifest.json")
 
 

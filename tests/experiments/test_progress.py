@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,16 @@ from rich.console import Console
 from taskloom.cli.run_output import outcome
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.cells import expand
-from taskloom.experiments.driver import ExperimentState
+from taskloom.experiments.claims import Claims
+from taskloom.experiments.driver import Driver, ExperimentState
+from taskloom.experiments.engines.here import HereEngine
 from taskloom.experiments.job_progress import JobProgress, read_progress, recorded
 from taskloom.experiments.progress import display, duration, line, rate, table
 from taskloom.experiments.spec import check
 from taskloom.experiments.store import Store
 from taskloom.learners.interface import Progress
 from taskloom.learners.run_watch import report_answers, report_step
+from tests.experiments.sweeps import baselines
 
 
 def state(**more: object) -> ExperimentState:
@@ -28,10 +32,29 @@ def state(**more: object) -> ExperimentState:
 def test_a_line_says_what_is_done_and_what_is_left() -> None:
     said = line(state(running=4, failed={"a": "why"}, elsewhere=2, making=1))
     assert said == (
-        "40 of 100 runs done, 4 running, 1 datasets being made, 2 claimed elsewhere, 1 failed, 30.0 a minute, "
+        "40 of 100 runs done, 4 running, 1 dataset being made, 2 claimed elsewhere, 1 failed, 30.0 a minute, "
         "about 2 min left"
     )
     assert "left" not in line(state(done=0))
+    assert "left" not in line(state(running=0, elsewhere=60)), "nobody here knows how fast the others are"
+
+
+def test_jobs_of_another_driver_are_counted_until_they_are_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("taskloom.experiments.driver.POLL", 0.01)
+    checked = check(baselines(1), "test")
+    cells, store = expand(checked), Store(tmp_path / "runs", create=True)
+    claims, taken, seen = Claims(store.path / "work" / "claims"), iter([False] * 12), []
+    take = claims.take
+    monkeypatch.setattr(claims, "take", lambda run: next(taken, True) and take(run))
+    driver = Driver(
+        store, cells, HereEngine(), checked.resources, claims=claims, watch=lambda now: seen.append(now.elsewhere)
+    )
+    driver.run()
+    waiting = [n > 0 for n in seen]
+    assert sum(waiting) >= 2
+    assert sum(not a and b for a, b in pairwise(waiting)) == 1, "the count does not come and go"
 
 
 def test_the_table_has_a_gpu_column_where_there_is_one() -> None:

@@ -24,7 +24,10 @@ def make(
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
     shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the dataset that is in the folder; nobody's own files are touched.")
+        bool,
+        typer.Option(
+            "--force", help="Replace the dataset that is in the folder; files of your own there are not touched."
+        ),
     ] = False,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
     engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
@@ -41,12 +44,14 @@ def make(
     """
     from taskloom.cli.dataset_output import make_result
     from taskloom.dataset import make as making
+    from taskloom.dataset.shards import MANIFEST
     from taskloom.recipe import read
     from taskloom.recipe.overrides import parse_changes
 
     recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
+    known = (folder / MANIFEST).is_file() and not force  # another dataset than the one that is asked for is refused
     data = making.make(
         recipe,
         folder,
@@ -59,7 +64,7 @@ def make(
         address=address,
         progress=True,
     )
-    make_result(data, folder, as_json)
+    make_result(data, folder, as_json, known)
 
 
 def export(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from taskloom.dataset.verify import Verification
 
 
-def make_result(data: Dataset, folder: Path, as_json: bool) -> None:
-    """Print the end of `taskloom make`."""
+def make_result(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:
+    """Print the end of `taskloom make`; `known` where the dataset was there before."""
     m = data.manifest
     if as_json:
         splits = {n: {"n": e["n"], "role": e["role"], "digest": e["digest"]} for n, e in m["splits"].items()}
@@ -38,7 +38,7 @@ def make_result(data: Dataset, folder: Path, as_json: bool) -> None:
     out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
     for warning in m["warnings"]:
         out.print(f"note: {cell(warning)}")
-    out.print(f"\nin {cell(folder)}", soft_wrap=True)
+    out.print(f"\n{'was already in' if known else 'in'} {cell(folder)}", soft_wrap=True)
     out.print(
         f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the fields)",
         soft_wrap=True,

@@ -95,7 +95,7 @@ def _made_by(suite: str, folder: Path) -> Dataset:
 
 def run(
     file: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file, or one that comes with us: ctlpp-small.")
+        Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small.")
     ],
     store: Annotated[
         Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")

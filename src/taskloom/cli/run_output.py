@@ -45,11 +45,11 @@ def experiment(plan: DryRun, as_json: bool) -> None:
         failed = sum(c.run in plan.failed for c in same)
         lines.append((first.data.name, first.learner_name, fields, len(same), present, failed))
     heads = ("recipe", "learner", "fields that differ", "seeds", "present", "failed before")
-    console().print(table("cells", heads, lines), "")
+    console().print(table("runs", heads, lines), "")
     e = plan.estimate
     missing = len(plan.cells) - len(plan.present)
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
-    unknown = f"unknown for {e.unknown:,}, which no finished run here is like" if e.unknown else ""
+    unknown = f"unknown for {e.unknown:,} (the store has no finished run like them)" if e.unknown else ""
     costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
     runs = "1 run" if len(plan.cells) == 1 else f"{len(plan.cells):,} runs"
     print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")

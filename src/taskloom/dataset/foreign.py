@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,19 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         if path.suffix in READERS:
             tables[name] = READERS[path.suffix](path)
             continue
-        if any(shards.read_stamp(p) is not None for p in files):
-            raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
+        refuse_unfinished(folder, files)
         tables[name] = _joined(files)
     if not tables:
         raise DataError(
             f"{folder} holds neither {MANIFEST} nor Parquet, JSONL or CSV splits; make it with 'taskloom make RECIPE -o {folder}'"
         )
     return {name: adapt(table, folder / name) for name, table in tables.items()}
+
+
+def refuse_unfinished(folder: Path, files: Iterable[Path]) -> None:
+    """Refuse a folder without a manifest whose files are shards of ours."""
+    if any(shards.read_stamp(p) is not None for p in files):
+        raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
 
 
 def _joined(files: list[Path]) -> pa.Table:

@@ -219,7 +219,7 @@ def _owner(folder: Path) -> tuple[str, str, int] | None:
     for shard in sorted(folder.glob("*/*.parquet")):
         stamp = shards.read_stamp(shard) if shard.is_file() else None
         if stamp is not None:
-            return f"recipe {stamp.recipe[:8]}…", stamp.recipe, stamp.seed
+            return "unfinished", stamp.recipe, stamp.seed
     if trouble is not None:
         raise DataError(f"{trouble}, or remove {folder}") from trouble
     return None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from taskloom.arguments import path_of, whole
 from taskloom.arrow import numbers
 from taskloom.dataset import Dataset, dataset, shards
+from taskloom.dataset.foreign import refuse_unfinished
 from taskloom.descriptions import UNSEEN, task_column
 from taskloom.errors import DataError, TaskloomError
 from taskloom.example import Example
@@ -139,6 +140,7 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
             f"there is no folder {folder}; verify checks datasets made by 'taskloom make', and folders of runs"
         )
     if not (folder / dataset.MANIFEST).is_file():
+        refuse_unfinished(folder, folder.glob("*/*.parquet"))
         raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
     return folder, dataset.load(folder)
 

@@ -75,7 +75,9 @@ class ExperimentState:
 
     @property
     def left(self) -> float | None:
-        """Estimate the seconds to the end at the pace so far; None before anything is done."""
+        """Estimate the seconds to the end at the pace so far; None before anything is done, or while others do all of it."""
+        if self.elsewhere and not self.running:
+            return None
         partly = sum(progress.share * runs for progress, runs in self.jobs)
         done = self.done + partly
         return self.seconds / done * max(0.0, self.open - partly) if done else None
@@ -127,8 +129,8 @@ class Driver:
         """Run until every cell is finished, here or by another driver, or has failed."""
         try:
             while self.waiting or self.running or self.elsewhere:
-                self._submit()
                 self._look_elsewhere()
+                self._submit()
                 for result in self.engine.wait(POLL if self.running or not self.waiting else 0.0):
                     self._handle(result)
                 self._report()

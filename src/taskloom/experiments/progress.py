@@ -103,7 +103,7 @@ def detail(state: ExperimentState) -> str:
 def _counts(state: ExperimentState) -> str:
     parts = [f"{state.before + state.done:,} of {state.total:,} runs done", f"{state.running} running"]
     if state.making:
-        parts.append(f"{state.making} datasets being made")
+        parts.append(f"{state.making} {'dataset' if state.making == 1 else 'datasets'} being made")
     if state.elsewhere:
         parts.append(f"{state.elsewhere} claimed elsewhere")
     if state.failed:

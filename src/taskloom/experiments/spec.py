@@ -231,7 +231,8 @@ def read(path: str | Path) -> Experiment:
         raise ExperimentError(f"there is no experiment file {path}; of those that come with Taskloom, {known}")
     data = load(path, ExperimentError)
     if not isinstance(data, dict):
-        raise ExperimentError(f"{path} must be a mapping with 'recipes:' and 'learners:', not {type(data).__name__}")
+        what = "is empty" if data is None else "is not a mapping"
+        raise ExperimentError(f"{path} {what}; an experiment is a YAML file with 'recipes:' and 'learners:'")
     return check(data, str(path), path.parent)
 
 
