@@ -130,6 +130,25 @@ def test_a_narrow_terminal_breaks_no_number_and_no_word() -> None:
     assert column_widths(["a", "b"], [["1"], ["2"]], 80) is None
 
 
+def test_a_file_of_another_kind_gets_few_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "odd.yaml").write_text("".join(f"key{i}: 1\n" for i in range(20)))
+    sentence = said(capsys, "run", str(tmp_path / "odd.yaml"), status=2)
+    assert "recipes: is required; learners: is required; unknown key 'key0'" in sentence
+    assert sentence.endswith("; and 18 more problems\n")
+
+
+def test_files_of_ones_own_are_named_by_their_own_columns_and_browsed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, head in (("mine", "input,target"), ("other", "question,answer")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.csv").write_text(f"{head}\na,b\n")
+    assert "it has: question, answer; rename them" in said(capsys, "show", str(tmp_path / "other"), status=2)
+    viewed = json.loads(said(capsys, "view", str(tmp_path), "--list", "--json"))
+    assert [Path(one["folder"]).name for one in viewed] == ["mine"]
+    assert "no datasets and no runs in" in said(capsys, "view", str(tmp_path / "other"), "--list")
+
+
 def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", "ctlpp/table1")
     assert "Table 1" in text

@@ -213,8 +213,8 @@ def test_faults_are_one_sentence(change: dict[str, Any], said: str) -> None:
     ("text", "said"),
     [
         ("recipes: [", "is not YAML"),
-        ("- a\n- b\n", "must be a mapping"),
-        ("", "must be a mapping"),
+        ("- a\n- b\n", "is not a mapping"),
+        ("", "is empty"),
         ("[" * 600, "nested too deeply"),
         ("recipes: [a]\nlearners: [b]\nrecipes: [c]\n", r"e.yaml:3 gives 'recipes' twice, first in line 1; keep one"),
     ],

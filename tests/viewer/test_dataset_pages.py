@@ -220,6 +220,17 @@ def test_files_of_somebody_else_are_read_too(client: TestClient, names: dict[str
     assert [r.example.target for r in data.split("train").read(0, 5)] == ["1", "2"]
 
 
+def test_csv_files_with_examples_are_splits_and_other_tables_are_not(tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text("input,target,size\na b,c,3\nd,e,4\n")
+    (tmp_path / "scores.csv").write_text("learner,score\nmajority,0.5\n")
+    data = open_folder(tmp_path)
+    assert list(data.splits) == ["test"]
+    assert [(r.example.input, dict(r.example.traits)) for r in data.split("test").read(0, 5)] == [
+        ("a b", {"size": 3}),
+        ("d", {"size": 4}),
+    ]
+
+
 def test_lines_that_are_not_json_are_named(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text('{"input": "a", "target": "b"}\nnonsense\n')
     with pytest.raises(DataError, match=r"test\.jsonl:2 is not JSON"):

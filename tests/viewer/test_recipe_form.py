@@ -86,8 +86,8 @@ def test_a_right_recipe_is_previewed_with_its_first_examples(viewer: TestClient)
         ({"variant": "B"}, "variant", "should be 'A', 'R', 'S' or 'length'"),
         ({"variant": "A", "splits": "{train: {n: -1}}"}, "splits", "greater than or equal to 0"),
         ({"variant": "A", "splits": "{train"}, "splits", "is not YAML"),
-        ({"variant": "A", "max_length": SCRIPT}, "max_length", "valid integer"),
-        ({}, "variant", "Field required"),
+        ({"variant": "A", "max_length": SCRIPT}, "max_length", "should be a whole number"),
+        ({}, "variant", "is required"),
         ({"variant": "A", "splits": "{train: {n: 10, n: 20}}"}, "splits", "twice"),
     ],
 )

@@ -63,6 +63,15 @@ def collect(
     serve(project, host, port, token, report=_emit_line if as_json else _print_line)
 
 
+def _counted(value: object) -> str:
+    """Return a number, or numbers by their kind, for people.
+
+    >>> _counted({"approved": 17, "returned": 1}), _counted(7)
+    ('17 approved, 1 returned', '7')
+    """
+    return ", ".join(f"{n} {kind}" for kind, n in value.items()) if isinstance(value, dict) else str(value)
+
+
 def _print_line(line: str) -> None:
     print(line, flush=True)
 
@@ -90,7 +99,7 @@ def _once(
         settle_answered(collection)
         if status:
             report |= _status(collection)
-            lines += [f"{name}: {value}" for name, value in report.items()]
+            lines += [f"{name}: {_counted(value)}" for name, value in report.items()]
         if check:
             problems = collection.store.check()
             if problems:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 _C1 = re.compile("[\x7f-\x9f]")
 """Orders to a terminal that JSON allows unescaped in its texts."""
@@ -32,9 +33,19 @@ class _Console(Console):
 
 
 class _Grid(Table):
-    """A table that folds between words, not inside of words or numbers, as long as columns can be narrower elsewhere."""
+    """A table that folds between words, not inside of words or numbers, as long as columns can be narrower elsewhere.
+
+    Args:
+        heading: The line above it, which may be wider than the table.
+    """
+
+    def __init__(self, heading: str) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, PADDING, 0, 0))
+        self.heading = heading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.heading:
+            yield Text(printable(self.heading), style="bold", no_wrap=True, overflow="ignore")
         cells = [[str(text) for text in column.cells] for column in self.columns]
         heads = [str(column.header) for column in self.columns]
         fitted = column_widths(heads, cells, options.max_width)
@@ -92,14 +103,7 @@ def emit(value: Any) -> None:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """Build a table in the one style that we use."""
-    grid = _Grid(
-        title=cell(title),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, PADDING, 0, 0),
-    )
+    grid = _Grid(title)
     for i, column in enumerate(columns):
         grid.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import Json
-from taskloom.errors import ParameterError
+from taskloom.errors import ParameterError, TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.profiles.profile import ModelProfile
@@ -72,8 +72,10 @@ def profile(
     from taskloom.profiles import profile as profiles
     from taskloom.profiles.profiled_model import read_model
 
-    if (compare is None) == (not model):
-        raise ParameterError("compare", "takes two profiles, and no model is named with it; or name a model alone")
+    if not model and compare is None:
+        raise TaskloomError("name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with --compare A B")
+    if model and compare is not None:
+        raise ParameterError("compare", f"takes two profiles and no model; leave out '{model}'")
     if compare is not None:
         _write([profiles.read_profile(path) for path in compare], out or Path("profile-comparison"), as_json, False)
         return

@@ -63,5 +63,7 @@ def _list(folders: list[Path], as_json: bool) -> None:
     viewed = viewed_folders(folders).every()
     if as_json:
         emit([{"kind": one.kind, "folder": one.label, "name": one.name} for one in viewed])
+    elif not viewed:
+        print(f"no datasets and no runs in {', '.join(map(str, folders))}")
     else:
         console().print(table("what the viewer shows", ("folder", "kind"), [(one.label, one.kind) for one in viewed]))

@@ -76,7 +76,7 @@ def check_format(folder: str | Path, kind: str, also: Sequence[str] = (), *, tas
     if kind in formats or kind in also:
         return
     if not formats:
-        raise _no_format(data, folder, f"there is no format '{kind}' but {', '.join(also)}; ")
+        raise _no_format(data, folder, f"there is no format '{kind}' but {', '.join(also)}: ")
     listed, hint = f"known: {', '.join(sorted({*formats, *also}))}", nearest(kind, {*formats, *also})
     raise TaskloomError(f"there is no format '{kind}'; {hint if hint == listed else f'{hint} {listed}'}")
 
@@ -84,7 +84,7 @@ def check_format(folder: str | Path, kind: str, also: Sequence[str] = (), *, tas
 def _no_format(data: Dataset, folder: str | Path, first: str = "") -> TaskloomError:
     """Return the refusal of a dataset whose suite offers no format."""
     return TaskloomError(
-        f"{first}{folder}: {data.recipe.suite.name} made it and offers no other format; make it with jsonl for one JSON "
+        f"{first}{folder} is of {data.recipe.suite.name}, which offers no format of its own; make it with `jsonl` for one JSON "
         "object per line"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -75,15 +76,15 @@ def read_jsonl(path: Path) -> pa.Table:
 
 def read_csv(path: Path) -> pa.Table:
     """Read a CSV file with a head; every value is a text, and a column other than ours is a trait."""
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     try:
-        names = csv.open_csv(path).schema.names
+        names = arrow_csv.open_csv(path).schema.names
         kinds = dict.fromkeys([n for n in names if n in TEXTS], pa.string())
-        table = csv.read_csv(
+        table = arrow_csv.read_csv(
             path,
-            parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
     except (pa.ArrowException, UnicodeError) as error:
         raise DataError(f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}") from error
@@ -96,6 +97,18 @@ def read_csv(path: Path) -> pa.Table:
     return table
 
 
+def is_split_csv(path: Path) -> bool:
+    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds end in .csv."""
+    if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
+        return False
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            names = next(csv.reader([file.readline(LONGEST_HEAD)]), [])
+    except (OSError, csv.Error):
+        return False
+    return "input" in names and bool({"target", "targets"} & set(names))
+
+
 def _is_scalar(kind: pa.DataType) -> bool:
     """Return whether a column can be a trait."""
     tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
@@ -104,6 +117,9 @@ def _is_scalar(kind: pa.DataType) -> bool:
 
 TEXTS = ("input", "target", "targets", "task", "question", "key")
 """Our columns that are texts; a CSV file has no lists, so `targets` is one answer."""
+
+LONGEST_HEAD = 10_000
+"""Characters of a head that are read to see whether a CSV file has examples."""
 
 READERS: dict[str, Callable[[Path], pa.Table]] = {".jsonl": read_jsonl, ".csv": read_csv}
 """By the ending of the file."""
@@ -129,10 +145,22 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
     return adapted
 
 
+def _own_names(table: pa.Table) -> list[str]:
+    """Return the columns that a file has, those of a CSV file that became traits among them."""
+    names: list[str] = []
+    for column in table.schema:
+        traits = column.name == "traits" and pa.types.is_struct(column.type)
+        names += [field.name for field in column.type.fields] if traits else [column.name]
+    return names
+
+
 def _columns(table: pa.Table, where: Path) -> pa.Table:
     names = table.column_names
     if "input" not in names or not {"targets", "target"} & set(names):
-        raise DataError(f"{where} needs the columns 'input' and 'targets'; it has: {', '.join(names)}")
+        raise DataError(
+            f"{where} needs the columns 'input' and 'target' (or 'targets'); it has: {', '.join(_own_names(table))}; rename them, "
+            "or name yours in an experiment: {recipe: FOLDER, columns: {input: …, target: …}}"
+        )
     n = table.num_rows
     texts = table.column("input").cast(pa.string())
     if "targets" in names and pa.types.is_list(table.column("targets").type):

@@ -141,7 +141,9 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
         )
     if not (folder / dataset.MANIFEST).is_file():
         refuse_unfinished(folder, folder.glob("*/*.parquet"))
-        raise DataError(f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make'")
+        raise DataError(
+            f"{folder} has no {dataset.MANIFEST}; verify checks datasets made by 'taskloom make', audit those of anybody"
+        )
     return folder, dataset.load(folder)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import ParameterError
+from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
 from taskloom.profiles.panel import PanelRecipe, Way
 
@@ -71,6 +72,7 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
         card = read_card(folder)
         content = {"learner": "saved", "folder": str(folder), "content": folder_digest(folder)}
         return ProfiledModel(f"{folder.name} ({card['learner']})", content, prompted=False)
+    check_model_name(str(path_of(model)) if model.startswith("~") else model)
     opened = ProfiledModel(
         Path(model).name if Path(model).is_dir() else model,
         {"learner": "in-context", "model": model, "batch": BATCH},

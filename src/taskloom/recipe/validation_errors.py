@@ -12,6 +12,19 @@ from taskloom.errors import TaskloomError, echo, nearest
 M = TypeVar("M", bound=BaseModel)
 
 
+PLAINLY = {
+    "missing": "is required",
+    "int_parsing": "should be a whole number",
+    "int_from_float": "should be a whole number",
+    "float_parsing": "should be a number",
+    "bool_parsing": "should be true or false",
+}
+"""What we say of problems that pydantic describes in words of its own, by their types."""
+
+MOST_PROBLEMS = 4
+"""Problems that one sentence names: a file of another kind has a wrong key on every line."""
+
+
 def validated(model: type[M], data: Any, where: str, error: type[TaskloomError]) -> M:
     """Return the data as a model; raise one sentence where they do not fit it.
 
@@ -38,18 +51,22 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
         place = ".".join(str(p) for p in path)
         if item["type"] == "extra_forbidden":
             known = _known(model, path[:-1])
-            parts.setdefault("", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
+            parts.setdefault(f"\0{place}", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
             continue
-        message = item["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        message = PLAINLY.get(item["type"]) or item["msg"].removeprefix("Value error, ").replace(
+            "Input should", "should"
+        )
         if item["type"] == "model_type":  # pydantic would name a class of ours, which nobody outside knows
             known = _known(model, path)
             message = f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
         given = "" if item["type"] in ("value_error", "missing") else f", not {echo(item['input'])}"
         parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
     sentences = [
-        f"{place}: {' or '.join(messages)}" if place else "; ".join(messages) for place, messages in parts.items()
+        "; ".join(messages) if place[:1] in ("", "\0") else f"{place}: {' or '.join(messages)}"
+        for place, messages in parts.items()
     ]
-    return f"{where}: " + "; ".join(sentences)
+    more = [f"and {len(sentences) - MOST_PROBLEMS} more problems"] if len(sentences) > MOST_PROBLEMS + 1 else []
+    return f"{where}: " + "; ".join([*sentences[: MOST_PROBLEMS if more else None], *more])
 
 
 def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

@@ -10,13 +10,14 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from taskloom.arguments import path_of
 from taskloom.dataset.dataset import MANIFEST
+from taskloom.dataset.foreign import is_split_csv
 from taskloom.errors import DataError
 from taskloom.experiments.run_files import STORE
 from taskloom.files import digest
@@ -29,6 +30,9 @@ MOST_FOLDERS = 5_000
 
 FRESH = 2.0
 """Seconds for which a list of folders is not made again."""
+
+MOST_TABLES = 20
+"""CSV files of a folder whose heads are read: most are tables of another kind."""
 
 DATA_FILES = (".parquet", ".jsonl")
 
@@ -122,11 +126,18 @@ def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[Vie
         yield _viewed(folder, resolved, "store")
         if "data" in names and depth:
             yield from _walk(folder / "data", root, depth - 1, left)
-    elif any(name.endswith(DATA_FILES) for name in names) or (folder.resolve() == root and _has_splits(inner)):
+    elif _has_examples(folder, names) or (resolved == root and _has_splits(inner)):
         yield _viewed(folder, resolved, "dataset")
     elif depth:
         for path in inner:
             yield from _walk(path, root, depth - 1, left)
+
+
+def _has_examples(folder: Path, names: Set[str]) -> bool:
+    """Return whether a folder holds files of somebody else's examples; of CSV files only the first ones are looked into."""
+    if any(name.endswith(DATA_FILES) for name in names):
+        return True
+    return any(is_split_csv(folder / name) for name in sorted(n for n in names if n.endswith(".csv"))[:MOST_TABLES])
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from taskloom.dataset import shards
 from taskloom.dataset.dataset import MANIFEST, read_manifest
-from taskloom.dataset.foreign import adapt
+from taskloom.dataset.foreign import adapt, is_split_csv, read_csv
 from taskloom.errors import DataError, nearest
 from taskloom.files import atomic, cache_folder, digest
 from taskloom.plan import role_of
@@ -90,7 +90,7 @@ def inside(folder: Path, path: Path) -> Path:
 def _open_foreign(folder: ViewedFolder) -> ViewedDataset:
     splits: dict[str, SplitRows] = {}
     for name, files in _foreign_splits(folder.path):
-        converted = files[0].suffix == ".jsonl"
+        converted = files[0].suffix in (".jsonl", ".csv")
         paths = [_converted(path) for path in files] if converted else files
         sizes = []
         for path in paths:
@@ -98,7 +98,7 @@ def _open_foreign(folder: ViewedFolder) -> ViewedDataset:
                 sizes.append((path, file.metadata.num_rows))
         splits[name] = SplitRows(sizes, foreign=not converted)
     if not splits:
-        raise VanishedError(f"{folder.label} holds neither {MANIFEST} nor Parquet or JSONL files")
+        raise VanishedError(f"{folder.label} holds neither {MANIFEST} nor Parquet, JSONL or CSV files with examples")
     entries = {name: {"n": rows.n, "role": role_of(name), "describe": ""} for name, rows in splits.items()}
     return ViewedDataset(folder, {"recipe": {"name": folder.label}, "digest": "", "splits": entries}, splits)
 
@@ -110,9 +110,8 @@ def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
         raise VanishedError(f"the folder {folder.name} cannot be read ({error.strerror})") from error
     seen: set[str] = set()
     for path in paths:
-        files = (
-            sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.suffix in (".parquet", ".jsonl") else []
-        )
+        single = path.suffix in (".parquet", ".jsonl") or is_split_csv(path)
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if single else []
         name = path.name if path.is_dir() else path.stem
         if files and name not in seen:
             seen.add(name)
@@ -120,11 +119,15 @@ def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _converted(path: Path) -> Path:
-    """Return a Parquet file with the rows of a JSONL file, written once to the cache, a few thousand lines at a time."""
+    """Return a Parquet file with the rows of a JSONL or CSV file, written once to the cache; lines a few thousand at a time."""
     status = path.stat()
     name = digest(json.dumps([str(path), status.st_size, status.st_mtime_ns]))
     target = cache_folder("viewer", f"{name}.parquet")
     if not target.is_file():
+        if path.suffix == ".csv":
+            with atomic(target) as beside:
+                pq.write_table(adapt(read_csv(path), path), beside, compression="zstd")
+            return target
         with atomic(target) as beside, path.open(encoding="utf-8-sig", errors="replace") as file:
             _write_lines(path, file, beside)
     return target

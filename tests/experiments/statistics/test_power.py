@@ -155,7 +155,7 @@ def test_plans() -> None:
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"accuracy": 1.2}, "accuracy: 1.2"),
+        ({"accuracy": 1.2}, "accuracy must be a share between 0 and 1, not 1.2"),
         ({"gap": 0.0}, "other than 0"),
         ({"gap": 0.3}, "make 1.1"),
         ({"seed_sd": -1}, "seed-sd"),

@@ -64,7 +64,7 @@ class PowerQuestion:
             ("power", self.power, self.alpha < self.power < 1),
         ):
             if not good:
-                raise StatisticsError(f"{name}: {value} is not possible; {_ALLOWED[name]}")
+                raise StatisticsError(f"{name} must be {_ALLOWED[name]}, not {value:g}")
         if not 0 <= other <= 1:
             raise StatisticsError(
                 f"accuracy {self.accuracy} and a gap of {self.gap} make {other:.6g}, which is not an accuracy"
@@ -89,7 +89,7 @@ _ALLOWED = {
     "gap": "a difference other than 0",
     "seed-sd": "between 0 and 0.5",
     "paired-correlation": "from 0 (different items) to below 1",
-    "seed-correlation": "from the paired correlation to 1: seeds of one learner are at least as alike as two learners",
+    "seed-correlation": "from the paired correlation to 1 (seeds of one learner are at least as alike as two learners)",
     "alpha": "a share between 0 and 1, such as 0.05",
     "power": "a share between alpha and 1, such as 0.8",
 }

@@ -114,6 +114,13 @@ def need_transformers(what: str = "a language model") -> None:
     logging.disable_progress_bar()  # a learner reports its progress itself
 
 
+def check_model_name(name: str) -> None:
+    """Refuse a name that can only be a folder, and is none; whether a hub knows any other name is known when it is opened."""
+    looks_local = name.startswith((".", "/")) or name.count("/") > 1
+    if not name or (looks_local and not Path(name).is_dir()):
+        raise LearnerError(f"there is no model folder '{name}'; {CHOICES}")
+
+
 def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool = False) -> Base:
     """Load a model by name: `smollm2`, a local folder, or a hub id.
 
@@ -129,9 +136,7 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from transformers import AutoConfig, AutoTokenizer
 
     source = str(smollm2_folder()) if name == SMOLLM2 else str(path_of(name)) if name.startswith("~") else name
-    looks_local = source.startswith((".", "/")) or source.count("/") > 1
-    if not source or (looks_local and not Path(source).is_dir()):
-        raise LearnerError(f"there is no model folder '{source}'; {CHOICES}")
+    check_model_name(source)
     try:
         config = AutoConfig.from_pretrained(source)
         tokeniser = AutoTokenizer.from_pretrained(source)
