@@ -8,10 +8,6 @@
 Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
 run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
 again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
-With `--fewest N`, where the rate shows that the stack cannot end in time, its last members are left out, down to N: name the most
-important first. Their checkpoint is kept in WORK/left-out-N, from which they can be trained further. It is for runs that cannot be
-resumed: beside other work on the GPU the rate changes, and members that would have ended are left out one after the other. With
-`--least-steps` as well, so many members stay as reach these steps, and train on until the time is over.
 `cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
 step together.
 """
@@ -54,12 +50,6 @@ LAST_WORK = 15.0
 FEWER, MORE = 2, 8
 """Layers below and above those of training with which the test splits are answered."""
 
-OVERHEAD = 2
-"""Members whose time a step takes beyond that of its own members."""
-
-RESTART = 15.0
-"""Seconds until a stack trains on after members were left out."""
-
 ROWS = 1024
 """Rows that are answered at a time."""
 
@@ -78,42 +68,12 @@ def members_of(texts: Sequence[str]) -> list[Member]:
     return members
 
 
-class TooSlow(Exception):  # noqa: N818 - a turn of the run, not an error
-    """So many members of a stack cannot be trained in the time that is left; `members` can."""
-
-    def __init__(self, members: int) -> None:
-        super().__init__(f"only the first {members} members can end in time")
-        self.members = members
-
-
-def members_in_time(
-    members: int, needed: float, left: float, passed: float, fewest: int = 1, overhead: int = OVERHEAD
-) -> int:
-    """Return how many members of a stack can end in time.
-
-    Args:
-        members: Of the stack.
-        needed: Seconds that all of them would need at the present rate.
-        left: Seconds that are left.
-        passed: The share of the time that has passed: early on the rate may still rise, when other work on the GPU ends.
-        fewest: Members that stay in any case.
-        overhead: Members whose time a step takes beyond that of its own.
-    """
-    tolerance = 1.3 if passed < 0.25 else 1.1 if passed < 0.6 else 1.02
-    if needed <= max(left * tolerance, RESTART):
-        return members
-    # A step of n members takes as long as n + 2: measured for NDR with 4 and 25.
-    fitting = int((members + overhead) * (left - RESTART) / needed - overhead)
-    return min(members, max(fewest, min(members - 1, fitting)))
-
-
 class Stack:
     """A network, the datasets of its members, and its settings."""
 
     def __init__(self, args: argparse.Namespace, members: list[Member]) -> None:
         self.args = args
         self.members = members
-        self.mark: tuple[float, int] | None = None
         self.names = list(dict.fromkeys(name for name, _ in self.members))
         self.data = [Data(args.data / f"ctl-{name}.npz") for name in self.names]
         entry = LEARNERS.get(args.model)
@@ -160,23 +120,6 @@ class Stack:
         if now.step % self.how.checkpoint_every == LOOK_EVERY and now.step > self.how.checkpoint_every:
             saved = read_about(self.args.work)
             self.write([record["curve"] for record in saved["records"]], saved["done"], saved["seconds"])
-            self.check_time(now.step)
-
-    def check_time(self, step: int) -> None:
-        """Raise `TooSlow` where the stack cannot end in time at the rate since the last checkpoint."""
-        now, goal = time.monotonic(), self.args.least_steps or self.how.steps
-        if self.mark is not None and len(self.members) > 1:
-            rate = (now - self.mark[0]) / (step - self.mark[1])
-            needed, left = rate * max(0, goal - step), self.args.seconds - LAST_WORK - (now - BEGAN)
-            print(f"  {1000 * rate:.2f} ms a step, {needed:.0f} s needed, {left:.0f} s left", flush=True)
-            # Whoever asks for steps within the time has the GPU alone: the rate stays as it is, and is known early. No more
-            # members are left out than must be: where that was too few, the next checkpoint shows it.
-            early = bool(self.args.least_steps)
-            passed, overhead = (1.0, 0) if early else ((now - BEGAN) / self.args.seconds, OVERHEAD)
-            members = members_in_time(len(self.members), needed, left, passed, self.args.fewest, overhead)
-            if self.args.fewest and members < len(self.members) and not (early and 2 * step > goal):
-                raise TooSlow(members)
-        self.mark = (now, step)
 
     def write(self, curves: list[list[dict[str, Any]]], step: int, seconds: float, **more: Any) -> None:
         """Write the curves of every dataset, and print the last scores."""
@@ -280,32 +223,11 @@ def by_layers(net: Any, data: Data, weights: dict[str, Tensor], device: torch.de
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train a stack, without its last members where time is short, and write what came of it."""
+    """Train a stack and write what came of it."""
     args.out.mkdir(parents=True, exist_ok=True)
     args.work.mkdir(parents=True, exist_ok=True)
-    left_over = args.work / "members.json"
-    if left_over.is_file():
-        members = [(name, seed) for name, seed in json.loads(left_over.read_text())]
-    else:
-        members = members_of(args.members)
-    while True:
-        stack = Stack(args, members)
-        try:
-            outcomes, end = stack.train()
-            break
-        except TooSlow as slow:
-            print(f"{slow}; left out: {members[slow.members :]}", flush=True)
-            for name in stack.names:
-                stack.file(name, ".json").replace(stack.file(name, f".{len(members)}-members"))
-            kept = slow.members
-        saved = read_saved(args.work)
-        apart = args.work / f"left-out-{kept}"
-        apart.mkdir(exist_ok=True)
-        checkpoint.save(apart, *cut(saved, list(range(kept, len(members)))))
-        (apart / left_over.name).write_text(json.dumps(members[kept:]))
-        members = members[:kept]
-        checkpoint.save(args.work, *cut(saved, list(range(kept))))
-        left_over.write_text(json.dumps(members))
+    stack = Stack(args, members_of(args.members))
+    outcomes, end = stack.train()
     print(f"stopped: {end}", flush=True)
     stack.finish(outcomes, read_about(args.work)["seconds"])
     print(f"written after {time.monotonic() - BEGAN:.0f} s in all", flush=True)
@@ -409,10 +331,6 @@ def main() -> None:
     one.add_argument("--out", type=Path, required=True)
     one.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint; in memory it costs least")
     one.add_argument("--seconds", type=float, default=1e9, help="for everything, from the start of the process")
-    one.add_argument(
-        "--least-steps", type=int, default=0, help="steps that every member that stays is to reach in time"
-    )
-    one.add_argument("--fewest", type=int, default=0, help="leave out members that cannot end, down to so many")
     one.add_argument("--evaluate-every", type=int, default=2_000)
     one.add_argument("--checkpoint-every", type=int, default=4_000)
     one.add_argument("--precision", default="bf16")

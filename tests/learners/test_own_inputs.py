@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import time
 from pathlib import Path
 from typing import Any
 
@@ -132,42 +130,6 @@ def test_parts_of_a_stack_resume_by_themselves_and_together(tmp_path: Path, monk
         assert resumed.curve == whole[place].curve
     with pytest.raises(SystemExit, match="different steps"):
         join([read_saved(tmp_path), read_saved(tmp_path / "part")])
-
-
-@pytest.mark.parametrize(
-    ("needed", "left", "passed", "members"),
-    [
-        (900, 1000, 0.1, 12),  # all end
-        (1200, 1000, 0.1, 12),  # the rate may still rise
-        (1200, 1000, 0.7, 9),  # 14 members' time, of which (1000 - 15) / 1200 is left, less the overhead of two
-        (5000, 10, 0.9, 1),
-        (10, -5, 0.99, 12),  # what is left takes less than leaving members out
-        (0, -5, 1.0, 12),
-    ],
-)
-def test_members_that_cannot_end_in_time_are_left_out(
-    monkeypatch: pytest.MonkeyPatch, needed: float, left: float, passed: float, members: int
-) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from ctlpp_gpu import members_in_time
-
-    assert members_in_time(12, needed, left, passed) == members
-
-
-def test_members_are_left_out_where_that_is_asked_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """990 seconds are needed and 5 are left; a stack that can be resumed another day keeps all its members."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from ctlpp_gpu import BEGAN, Stack, TooSlow
-
-    stack = Stack.__new__(Stack)
-    stack.members = [("A", seed) for seed in range(12)]
-    stack.how = dataclasses.replace(HOW, steps=1000)
-    stack.args = argparse.Namespace(least_steps=0, fewest=0, seconds=time.monotonic() - BEGAN + 20)
-    stack.mark = (time.monotonic() - 10, 0)
-    stack.check_time(10)
-    stack.mark, stack.args.fewest = (time.monotonic() - 10, 0), 3
-    with pytest.raises(TooSlow, match="the first 3 members"):
-        stack.check_time(10)
 
 
 def test_seeds_of_several_datasets_are_one_call() -> None:
