@@ -172,6 +172,18 @@ def test_a_split_more_or_less_moves_no_other(name: str) -> None:
         assert set(alone[split]) <= set(every[split])
 
 
+@pytest.mark.parametrize("name", ["ctl/A", "ctl/S", "ctl/A-independent"])
+def test_training_takes_what_a_smaller_iid_leaves_and_nothing_else(name: str) -> None:
+    whole, half = (inputs(name, ("splits.train.n=1000", f"splits.iid.n={n}")) for n in (1_000, 500))
+    for split in whole:
+        if split not in ("train", "iid"):
+            assert whole[split] == half[split], split
+    assert set(half["iid"]) < set(whole["iid"])
+    fresh = set(half["train"]) - set(whole["train"])
+    assert fresh
+    assert fresh <= set(whole["iid"]) - set(half["iid"])
+
+
 def test_what_draws_have_in_common() -> None:
     """The draw, the pairs and the single functions are training's: tests that cannot be in training stay as they are."""
     small = "splits.train.n=1000"
