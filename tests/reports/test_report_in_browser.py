@@ -25,7 +25,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in range(2):
             scores = {s: [float((i + seed) % modulus > 0) for i in range(60)] for s in ("iid", "ood")}
             write(store, scores, learner=learner, seed=seed, traits=traits, tasks=[EVIL, "b"], data=EVIL)
-    return report(store.path, folder / "report.html")
+    return report(store.path, folder / "report.html", title="no_place_to_break_" * 4)
 
 
 def test_a_table_that_is_cut_says_that_it_scrolls(page_file: Path) -> None:
