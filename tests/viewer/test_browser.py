@@ -46,6 +46,7 @@ class Served:
             "suite": "/suite?name=babi",
             "recipe": "/recipe?name=babi/15",
             "form": "/recipe/new?suite=ctl&from=ctl/A-independent",
+            "form with long defaults": "/recipe/new?suite=babi",
             "dataset": f"/data/{self.names['ctl']}",
             "rows": f"/data/{self.names['ctl']}/rows?split=train&trait.length=3",
             "chain": f"/data/{self.names['ctl']}/example?split=ood&index=3",
