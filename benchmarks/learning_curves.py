@@ -1,6 +1,6 @@
 """Compare how seeds learn in several precisions: training losses, when each first reaches an accuracy, and their spreads.
 
-    python benchmarks/learning_curves.py fp32=ndr-A-fp32.json tf32=ndr-A-tf32.json bf16=ndr-A-bf16.json,ndr-A-bf16-more.json
+    python benchmarks/learning_curves.py fp32=ndr-A-fp32.json tf32=ndr-A-tf32.json bf16=ndr-A-bf16.json
 
 Takes groups of seeds, each a name and its files of curves as `ctlpp_gpu.py` writes them (in docs/results/learners), and compares
 every two of them up to the last step that all seeds of all groups have reached. A seed that two groups have started from the same

@@ -41,7 +41,8 @@ class Training:
         shortest: Batches are padded to at least this many tokens, so that rare short lengths need no program of their own.
         compile: Whether layers are compiled on a GPU.
         kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of Taskloom's own: `always`, `never`,
-            or `auto`, which is where they were measured to be faster (both in bf16). Needs `compile`.
+            or `auto`, which is where they were measured to be faster (NDR in tf32 and bf16, the Transformer in bf16). Needs
+            `compile`.
         graphs: Whether steps are captured as CUDA graphs, one per length.
         epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
         evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`; 0: that counts.

@@ -72,7 +72,7 @@ class NDR:
 
     frame: ClassVar[tuple[bool, bool]] = (True, True)  # SOS and EOS
     own_inputs: ClassVar[bool] = True
-    kernels_in: ClassVar[frozenset[str]] = frozenset({"bf16"})
+    kernels_in: ClassVar[frozenset[str]] = frozenset({"tf32", "bf16"})
 
     @property
     def sites(self) -> int:
