@@ -1,7 +1,7 @@
 """What the site of the documentation adds to its pages, which are plain Markdown: used by mkdocs.yml.
 
-Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, numbers in tables are not
-broken inside an interval, and the page of the Python names gets their signatures and docstrings, from the code.
+Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, numbers and names in
+tables are not broken inside, and the page of the Python names gets their signatures and docstrings, from the code.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ REPOSITORY = "https://github.com/taskloom/taskloom/blob/main"
 FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
 OUTSIDE = re.compile(r"\]\((?:\.\./)+([A-Z][\w.-]+|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)")
 TABLE_ROW = re.compile(r"^\|.*\|$", re.M)
-INSIDE_NUMBERS = re.compile(r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)")
-"""The space of `[0.1, 0.2]`, and those of `0.1 ± 0.2`; a line may still break before the bracket."""
+INSIDE_NUMBERS = re.compile(r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)|(?<=\d) (?=(%))")
+"""The spaces of `[0.1, 0.2]`, `0.1 ± 0.2` and `12 %`; a line may still break before the bracket."""
+TABLE_CODE = re.compile(r"(?<=<code>)[^<]{20,}(?=</code>)")
+"""A long name in a table, of which columns would be wide."""
+BREAKS = re.compile(r"(?<=[/_])(?=\w)")
 
 NAMES = "reference/python.md"
 
@@ -29,9 +32,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _unbroken(match: re.Match[str]) -> str:
-    """Return the end of an interval's first number, or a ±, with spaces that do not break."""
-    low, sign = match.groups()
-    return f"{low}\u00a0" if low else f"\u00a0{sign}\u00a0"
+    """Return the end of an interval's first number, a ±, or the space before a %, with spaces that do not break."""
+    low, sign, _ = match.groups()
+    return f"{low}\u00a0" if low else f"\u00a0{sign}\u00a0" if sign else "\u00a0"
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return the HTML of a page in which long names in tables may break after a slash or an underscore, and nowhere else."""
+    return re.sub(r"<td.*?</td>", lambda cell: TABLE_CODE.sub(lambda name: BREAKS.sub("<wbr>", name[0]), cell[0]), html)
 
 
 def public_names() -> str:

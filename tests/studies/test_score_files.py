@@ -14,6 +14,7 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.run_files import StoreError
 from taskloom.experiments.runs import Runs
 from taskloom.recipe.yaml_files import parse
+from taskloom.reports.run_report import report
 from taskloom.studies.conditions import conditions_of
 from taskloom.studies.score_files import open_runs, score_groups, write_scores
 from taskloom.studies.scored_items import pack_answers
@@ -197,3 +198,27 @@ def test_predictions_for_a_suite_that_makes_its_rows_in_columns(tmp_path: Path) 
     )
     (row,) = open_runs(file).table.to_pylist()
     assert (row["n"], row["score"]) == (20, 0.75)
+
+
+def test_a_report_on_predictions_from_elsewhere_shows_the_examples(tmp_path: Path) -> None:
+    size = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 50}, "ood": {"n": 20}}}
+    answers = [example.target for example in tl.make("ctl/A", set=size)["ood"]]
+    rows = []
+    for seed in range(2):
+        (tmp_path / f"{seed}.txt").write_text("\n".join([*answers[:15], *["no"] * 5]) + "\n")
+        rows.append({"model": "m", "split": "ood", "seed": seed, "file": f"{seed}.txt"})
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps({"recipe": "ctl/A", "set": size, "predictions": rows}))
+    page = report(open_runs(file), tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "seeds × items" in page
+    assert "0.750" in page
+    assert "answered: no" in page
+    assert "config.yaml" not in page, "nothing of ours can run it again"
+
+
+def test_items_of_many_runs_in_one_file_are_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
+    groups, items = score_groups(stored, traits=["task"])
+    monkeypatch.setattr("taskloom.experiments.score_cache.FILES", 1)
+    again = open_runs(write_scores(groups, tmp_path / "scores.json", items))
+    assert [row["mean"] for row in again.accuracy()] == [row["mean"] for row in stored.accuracy()]

@@ -217,6 +217,10 @@ class Store:
         """Return the learning curves of runs as one table, with the run's own columns in front."""
         return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
 
+    def keeps_predictions(self, run: str) -> bool:
+        """Return whether a run kept what it answered to each input."""
+        return os.path.isfile(f"{self.path}/{run[:2]}/{run}/{PREDICTIONS}")
+
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
         """Read columns of a Parquet file of a run; None where the run did not keep it."""
         path = f"{self.path}/{run[:2]}/{run}/{file}"
@@ -241,6 +245,10 @@ class Store:
                 return kept.together.rows(runs, columns)
             if len(runs) >= score_cache.FILES:
                 return self._score_cache.rows(runs, columns)
+        return self.rows_one_by_one(runs, columns)
+
+    def rows_one_by_one(self, runs: Sequence[str], columns: Sequence[str]) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return what `scored_rows` does, reading each run alone."""
         parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
         for run in runs:
             rows = self.rows(run, PREDICTIONS, columns)

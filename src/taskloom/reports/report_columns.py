@@ -51,6 +51,11 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"{ordered[0]} to {ordered[-1]}" if whole else ", ".join(map(str, ordered))
 
 
+def _seconds_a_run(row: Row) -> str:
+    """Return how long a run took on average; empty where nobody wrote it down."""
+    return "" if math.isnan(row["seconds"]) else f"{row['seconds'] / len(row['seeds']):.1f}"
+
+
 CELL = (Column("recipe", itemgetter("recipe")), Column("learner", itemgetter("learner")))
 """What tells the cells of an experiment apart."""
 
@@ -58,7 +63,7 @@ OVERVIEW = (
     *CELL,
     Column("seeds", lambda row: _seeds(row["seeds"])),
     Column("data digest", itemgetter("digest")),
-    Column("seconds a run", lambda row: f"{row['seconds'] / len(row['seeds']):.1f}", number=True),
+    Column("seconds a run", _seconds_a_run, number=True),
 )
 
 MEASURES = (

@@ -55,8 +55,7 @@ class RunNumbers:
         self.threshold = threshold
         self.level = level
         self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
-        folder = table.store.folder
-        self.predicted = all((folder(name) / "predictions.parquet").is_file() for name in table.names)
+        self.predicted = all(map(table.store.keeps_predictions, table.names))
 
     def label(self, row: Row) -> Row:
         """Name recipe and learner as the page does: each with the fields that differ."""

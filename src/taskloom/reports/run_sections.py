@@ -109,7 +109,7 @@ class RunSections:
             empty = {"recipe": row["recipe"], "learner": row["learner"], "digest": digest, "seeds": [], "seconds": 0.0}
             cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
             cell["seeds"].append(row["seed"])
-            cell["seconds"] += float(machine.get("seconds") or 0)
+            cell["seconds"] += float(machine.get("seconds") or math.nan)
             versions.add(", ".join(f"{k} {v}" for k, v in machine.get("versions", {}).items()))
         text = f"{len(self.runs):,} runs. Libraries: {'; '.join(sorted(v for v in versions if v)) or 'not recorded'}."
         return Section("What was run", text, OVERVIEW, tuple(cells.values()))
@@ -287,10 +287,12 @@ class RunSections:
                 text = f"{head}, seed {scores['seed']}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
                 yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
-    def reproduction(self) -> Section:
-        """Show how to run any of it again."""
+    def reproduction(self) -> Section | None:
+        """Show how to run any of it again; None where the runs are another program's."""
         store = self.runs.store
         first = self.runs.names[0]
+        if not store.folder(first).is_dir():
+            return None
         text = (
             "Every run's folder holds the experiment that makes it again; runs that are in the store are not repeated. The "
             "first run's is below."

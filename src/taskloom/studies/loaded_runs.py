@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 class LoadedRuns(Store):
@@ -37,6 +43,14 @@ class LoadedRuns(Store):
         if run not in self._scores:
             raise DataError(f"{self.path} has no run {run}")
         return self._scores[run]
+
+    def keeps_predictions(self, run: str) -> bool:
+        """Return whether there are inputs and answers; a file of scores has at most the scores of items."""
+        return False
+
+    def scored_rows(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return columns of the predictions of runs, one run after the other; there are no files to keep open."""
+        return self.rows_one_by_one(runs, columns)
 
     def kind(self, run: str) -> str:
         """Return what runs that differ only in the seed have in common."""

@@ -128,6 +128,10 @@ class PredictedRuns(LoadedRuns):
         """Return columns of the predictions of a run; there are no curves."""
         return pa.concat_tables(self._tables[run]).select(list(columns)) if file == PREDICTIONS else None
 
+    def keeps_predictions(self, run: str) -> bool:
+        """Return that answers to all inputs are there."""
+        return True
+
     def environment(self, run: str) -> dict[str, Any]:
         """Return nothing: where the predictions were made is not known."""
         return {}
