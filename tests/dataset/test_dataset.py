@@ -209,3 +209,23 @@ def test_a_column_of_a_type_that_no_dataset_has_is_one_sentence(tmp_path: Path) 
     pq.write_table(table.set_column(place, "input", table.column("input").cast(pa.binary())), shard)
     with pytest.raises(DataError, match="split 'iid': a column has the type binary"):
         tl.verify(folder)
+
+
+def test_a_folder_that_was_made_anew_does_not_answer_for_the_dataset_that_was_loaded(tmp_path: Path) -> None:
+    small = {"splits.train.n": 1500}
+    tl.make("ctl/A-independent", tmp_path / "d", set=small, seed=1, shard_rows=1000)
+    loaded = tl.load(tmp_path / "d")
+    train = loaded["train"]
+    other = tl.make("ctl/A-independent", tmp_path / "d", set=small, seed=2, shard_rows=1000, force=True)
+    assert loaded["train"] is train, "what was read stays"
+    with pytest.raises(DataError, match=r"split 'iid' are of another dataset.*load it again"):
+        _ = loaded["iid"]
+    assert len(other["iid"]) == 1000
+
+
+def test_a_file_of_another_seed_is_not_taken_for_a_part_of_the_split(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        tl.make("ctl/A-independent", tmp_path / str(seed), set={"splits.train.n": 2000}, seed=seed, shard_rows=1000)
+    (tmp_path / "2/train/00001.parquet").replace(tmp_path / "1/train/00001.parquet")
+    with pytest.raises(DataError, match="split 'train' are of another dataset"):
+        _ = tl.load(tmp_path / "1")["train"]

@@ -42,8 +42,8 @@ def test_a_split_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     data(tmp_path / "d")
     loaded = tl.load(tmp_path / "d")
     read: list[Path] = []
-    original = shards.read
-    monkeypatch.setattr(shards, "read", lambda path: read.append(path) or original(path))  # type: ignore[func-returns-value]
+    original = shards.read_stamped
+    monkeypatch.setattr(shards, "read_stamped", lambda path: read.append(path) or original(path))  # type: ignore[func-returns-value]
     assert loaded["train"] is loaded["train"]
     assert loaded["train"][3] == loaded["train"][3]
     assert loaded.table("train") is loaded["train"].table

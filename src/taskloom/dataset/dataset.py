@@ -74,12 +74,13 @@ class Dataset:
         if split in self._read:
             return self._read[split].table
         entry = self.manifest["splits"][split]
-        parts = [shards.read(place / shard["file"]) for shard in entry["shards"]]
-        table = pa.concat_tables(parts) if parts else shards.schema({}).empty_table()
+        parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
+        table = pa.concat_tables([part for part, _ in parts]) if parts else shards.schema({}).empty_table()
         if table.num_rows != entry["n"]:
             raise DataError(
                 f"{place}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
             )
+        _check_stamps([stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'")
         return table
 
     def __repr__(self) -> str:
@@ -168,6 +169,17 @@ class Dataset:
             recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders))
         # Worker processes import what a recipe's name says.
         return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
+
+
+def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str) -> None:
+    """Refuse shards whose own digests are not those of the manifest; files that other tools wrote anew have no digests."""
+    blocks: list[str] = []
+    for stamp in stamps:
+        if stamp is None:
+            return
+        blocks += stamp.blocks
+    if split_digest(blocks) != stated:
+        raise DataError(f"{files} are of another dataset than the manifest; load it again, or make it again")
 
 
 def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:

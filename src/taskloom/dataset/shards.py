@@ -301,25 +301,29 @@ def read_stamp(path: Path) -> Stamp | None:
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(path).metadata or {}
-        raw = metadata.get(METADATA)
-        if raw is None:
-            return None
+        return _parse_stamp(pq.read_metadata(path).metadata)
+    except (pa.ArrowException, OSError, ValueError):  # names that were edited
+        return None
+
+
+def _parse_stamp(metadata: Mapping[bytes, bytes] | None) -> Stamp | None:
+    raw = (metadata or {}).get(METADATA)
+    if raw is None:
+        return None
+    try:
         payload = json.loads(raw)
-        return Stamp(**{**payload, "blocks": tuple(payload["blocks"])})
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RecursionError,
-    ):  # names or a stamp that were edited
+        return Stamp(**{**payload, "blocks": tuple(map(str, payload["blocks"]))})
+    except (ValueError, KeyError, TypeError, RecursionError):  # a stamp that was edited
         return None
 
 
 def read(path: Path) -> pa.Table:
     """Read a shard's rows; raise one clear sentence for a damaged file."""
+    return read_stamped(path)[0]
+
+
+def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
+    """Read a shard's rows as `read` does, and its stamp as `read_stamp` does."""
     import pyarrow.parquet as pq
 
     try:
@@ -334,7 +338,7 @@ def read(path: Path) -> pa.Table:
         raise DataError(
             f"{path} is damaged ({first}); restore it; rerun 'taskloom make' if Taskloom made it"
         ) from error
-    return table.replace_schema_metadata(None)
+    return table.replace_schema_metadata(None), _parse_stamp(table.schema.metadata)
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:
