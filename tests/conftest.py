@@ -98,7 +98,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Co
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     folder.mkdir(exist_ok=True)
-    if pytestconfig.pluginmanager.hasplugin("cacheprovider"):  # not with -p no:cacheprovider, as a checkout that is read-only needs
+    if pytestconfig.pluginmanager.hasplugin("cacheprovider"):  # a read-only checkout is tested without it
         with contextlib.suppress(FileExistsError):
             (folder / "taskbench").symlink_to(kept_lexicons(pytestconfig))
     os.environ["TASKLOOM_CACHE"] = str(folder)
