@@ -7,7 +7,8 @@ every two of them up to the last step that all seeds of all groups have reached.
 weights, took the same batches and the same masks of dropout: what differs is rounding, and differences are given for these pairs
 beside the spread of the group that is compared with. Chances are exact: the share of all ways to divide the seeds between two
 groups of these sizes in which the groups' mean ranks differ at least as much as they do. Two seeds beside two can be divided in six
-ways, so no chance is below a third there.
+ways, so no chance is below a third there. `--figure FILE.svg` draws the losses, and how far the same seeds are from the first
+group's.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+from taskloom.studies import figures
 
 THRESHOLDS = (0.5, 0.99)
 
@@ -133,6 +140,44 @@ def print_first_steps(exact: Group, other: Group, threshold: float) -> None:
     )
 
 
+def drawn(groups: Mapping[str, Group]) -> Any:
+    """Return a figure: training losses by step, and how far those of the same seeds are from the first group's."""
+    first, *others = groups
+    with figures.style():
+        figure, (left, right) = figures.canvas(2, (3.9, 3.1))
+        for number, (name, group) in enumerate(groups.items()):
+            look = {"color": figures.SHADES[number], "linestyle": figures.DASHES[number]}
+            for seed, curve in group.items():
+                shared = seed in groups[first]
+                own = {**look, "linewidth": 1.5} if shared else {"color": "#c4c4c4", "linewidth": 0.8, "zorder": 1}
+                left.plot(*zip(*curve.items(), strict=True), **own)
+            left.plot([], [], **look, label=f"{name}, seeds {' and '.join(groups[first])}")
+        if any({*groups[name]} - {*groups[first]} for name in others):
+            left.plot([], [], color="#c4c4c4", linewidth=0.8, label=f"{others[-1]}, other seeds")
+        for number, name in enumerate(others, 1):
+            for place, (seed, apart) in enumerate(pairs(groups[first], groups[name]).items()):
+                right.plot(
+                    [*apart],
+                    [abs(value) or math.nan for value in apart.values()],
+                    color=figures.SHADES[number],
+                    linestyle=figures.DASHES[number],
+                    marker=figures.MARKERS[place],
+                    markersize=3.5,
+                    linewidth=1.2,
+                    label=f"{name}, seed {seed}",
+                )
+        left.set(title="training loss", xlabel="step")
+        right.set(title=f"distance from {first}, same seed", xlabel="step", yscale="log")
+        right.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-").replace("1e+00", "1"))
+        for axis in (left, right):
+            axis.grid(color="#dddddd", linewidth=0.6)
+            axis.set_axisbelow(True)
+            axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+            axis.locator_params(axis="x", nbins=5)
+            axis.legend(fontsize=7.5, frameon=False)
+        return figure
+
+
 def named_files(text: str) -> tuple[str, list[Path]]:
     """Return the name and the files of a group on the command line."""
     name, equals, files = text.partition("=")
@@ -145,7 +190,9 @@ def main() -> None:
     """Compare the groups of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", type=named_files, nargs="+", metavar="NAME=FILE[,FILE]")
-    files = dict(parser.parse_args().groups)
+    parser.add_argument("--figure", type=Path, help="an SVG file to draw the losses in")
+    args = parser.parse_args()
+    files = dict(args.groups)
     scores = {name: curves_of(paths) for name, paths in files.items()}
     end = last_common([*scores.values()])
     print(f"to step {end:,}; never: —")
@@ -154,6 +201,8 @@ def main() -> None:
     trained = all(all(group.values()) for group in losses.values())
     if trained:
         print_losses(losses)
+    if trained and args.figure:
+        args.figure.write_text(figures.svg(drawn(losses)) + "\n")
     for first, second in combinations(files, 2):
         print(f"{first} and {second}")
         if trained:

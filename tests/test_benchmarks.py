@@ -60,7 +60,7 @@ def test_when_seeds_learn_in_three_precisions(
     rough = stored_curves(tmp_path / "rough", {"0": 20, "1": 40}, 40)
     more = stored_curves(tmp_path / "more", {"2": 10}, 40)
     groups = [f"fp32={exact}", f"tf32={near}", f"bf16={rough},{more}"]
-    monkeypatch.setattr("sys.argv", ["learning_curves.py", *groups])
+    monkeypatch.setattr("sys.argv", ["learning_curves.py", *groups, "--figure", str(tmp_path / "losses.svg")])
     curves = benchmark("learning_curves")
     curves.main()
     lines = capsys.readouterr().out.splitlines()
@@ -80,6 +80,9 @@ def test_when_seeds_learn_in_three_precisions(
     # Two of five seeds can be chosen in ten ways, of which 10 and never alone has a mean rank nearer to the middle than 20 and 30.
     where = "the second outside the spread of the first, the first within that of the second"
     assert lines[third - 1] == f"  iid 0.99: {where}; chance 0.90"
+    svg = (tmp_path / "losses.svg").read_text()
+    labels = ("fp32, seeds 0 and 1", "bf16, other seeds", "tf32, seed 1", "distance from fp32, same seed")
+    assert all(f">{label}</text>" in svg for label in labels)
 
 
 def test_chances_and_spreads_of_learning_curves(
