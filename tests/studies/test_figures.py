@@ -74,6 +74,34 @@ def test_labels_that_panels_share_take_room_once() -> None:
     assert three < 2 * one
 
 
+def test_panels_are_as_high_as_what_they_show() -> None:
+    """A row of panels with one line each is not as high as one with twelve."""
+    rows = [{"x": "a", "y": y, "panel": n, "mean": 0.5} for n in range(6) for y in range(1 if n < 3 else 12)]
+    figure = heat_map(ResultTable(("x", "y", "panel", "mean"), rows), x="x", y="y", value="mean", panel="panel")
+    figures.svg(figure)  # lays it out
+    first, second = (figure.axes[place].get_position().height for place in (0, 3))
+    assert second == pytest.approx(12 * first, rel=0.05)
+
+
+@pytest.mark.parametrize(("letters", "columns"), [(3, 3), (40, 2), (70, 1)])
+def test_panels_with_long_labels_of_their_own_stand_below_each_other(letters: int, columns: int) -> None:
+    rows = [{"place": "a" * letters, "series": "s", "panel": n, "mean": 0.5} for n in range(6)]
+    table = ResultTable(("place", "series", "panel", "mean"), rows)
+    figure = figures.intervals(table, place="place", series="series", panel="panel", shared=False)
+    assert figure.axes[0].get_gridspec().ncols == columns
+    assert figure.get_figwidth() < figures.WIDEST
+
+
+def test_a_long_legend_takes_no_room_from_the_panels() -> None:
+    heights = []
+    for series in (1, 8):
+        rows = [{"step": s, "series": f"{n} and a long name", "mean": 0.5} for s in (1, 2) for n in range(series)]
+        figure = figures.lines(ResultTable(("step", "series", "mean"), rows), x="step", series="series")
+        figures.svg(figure)
+        heights.append(figure.axes[0].get_position().height * figure.get_figheight())
+    assert heights[1] > 0.9 * heights[0]
+
+
 def test_every_row_of_panels_says_what_is_up() -> None:
     rows = [{"step": s, "split": "iid", "panel": panel, "mean": 0.5} for s in (1, 2) for panel in range(4)]
     table = ResultTable(("step", "split", "panel", "mean"), rows)

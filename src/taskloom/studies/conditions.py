@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -118,4 +119,17 @@ def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short_value(value)
+
+
+STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
+"""A path in a run store."""
+
+
+def short_value(value: Any) -> str:
+    """Return the value of a setting as labels have it: a path in a run store by the beginning of the run's name.
+
+    >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
+    ('36d76a7b', '0.5')
+    """
+    return STORED.sub(r"\1", str(value))

@@ -23,6 +23,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.plan import Role
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
+from taskloom.studies.conditions import short_value
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of, repeated_runs
 from taskloom.studies.small_recipes import any_recipe_experiments
@@ -82,7 +83,9 @@ def _learner_names(runs: Runs) -> dict[str, str]:
     columns = [column for column in varying(runs) if column.startswith("learner.")]
     names = {}
     for row in runs.table.to_pylist():
-        settings = [f"{column.partition('.')[2]} {row[column]}" for column in columns if row[column] is not None]
+        settings = [
+            f"{column.partition('.')[2]} {short_value(row[column])}" for column in columns if row[column] is not None
+        ]
         names[row["run"]] = ", ".join([str(row["learner"]), *settings])
     return names
 

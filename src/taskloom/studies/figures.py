@@ -54,20 +54,24 @@ def style() -> Iterator[None]:
         yield
 
 
-def canvas(panels: int, size: tuple[float, float], across: int = 3, **options: Any) -> tuple[Any, list[Any]]:
+def canvas(
+    panels: int, size: tuple[float, float], across: int = 3, *, inner: Sequence[float] = (), **options: Any
+) -> tuple[Any, list[Any]]:
     """Return a figure and its axes, row by row; those beyond the panels are hidden.
 
     Args:
         panels: How many there are.
         size: Width and height of one panel, in inches.
         across: The most panels in a row.
+        inner: For each panel the inches of what is drawn in it, where they differ: `size` then has those of its labels alone.
         **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
     """
     from matplotlib.figure import Figure
 
     rows, columns = grid_of(panels, across)
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    heights = [max(inner[start : start + columns]) for start in range(0, len(inner), columns)]
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows + sum(heights)), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=heights or None, **options).flat)
     for axis in axes[panels:]:
         axis.set_visible(False)
     return figure, axes
@@ -79,7 +83,7 @@ def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
     >>> grid_of(3), grid_of(4), grid_of(5)
     ((1, 3), (2, 2), (2, 3))
     """
-    columns = 2 if panels == 4 else min(panels, across)
+    columns = min(panels, across, 2 if panels == 4 else across)
     return -(-panels // columns), columns
 
 
@@ -166,14 +170,13 @@ def intervals(
         ]
         present = [[name for name in names if any(row[series] == name for row in share)] for share in panels.values()]
         markers = max(map(len, present)) if shared else 1
-        columns = grid_of(len(panels))[1]
-        height = 0.75 + 0.2 * max(map(len, lists)) * max(1.6, markers)
-        longest = max(len(str(p)) for p in everywhere)
-        room = (
-            0.065 * longest
-        )  # inches of the labels, which stand at the first panel of a row alone where all have the same
+        room = 0.065 * max(len(str(p)) for p in everywhere)  # inches of the labels
+        across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
+        columns = grid_of(len(panels), across)[1]
+        # Where all panels have the same labels, they stand at the first one of a row alone.
         width = (ALONE if columns == 1 else 2.9 if shared else 2.6) + (room / columns if shared else room)
-        figure, axes = canvas(len(panels), (width, height), sharey=shared)
+        inner = [0.2 * len(places) * max(1.6, markers) for places in lists]
+        figure, axes = canvas(len(panels), (width, 0.75), across, inner=inner, sharey=shared)
         for axis, (title, share), places, own in zip(axes, panels.items(), lists, present, strict=False):
             for row in share:
                 aside = _shift(own.index(row[series]), len(own)) if shared else 0
@@ -190,6 +193,9 @@ def intervals(
         _legend(figure, names if shared and len(names) > 1 else [], has_published)
         return figure
 
+
+WIDEST = 11.0
+"""Inches of a figure: on a page of seven, type of nine points is then still one of six."""
 
 ALONE = 4.0
 """Inches of a panel that stands alone: beside others it has less, so that three of them fit a page."""
@@ -232,8 +238,15 @@ def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: 
     if handles:
         # A letter takes about 0.07 inches, a marker with its gaps 0.6; more in a row than fit would be cut off at both sides.
         longest = max(len(str(handle.get_label())) for handle in handles)
-        across = max(1, int(figure.get_figwidth() / (0.6 + 0.07 * longest)))
-        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=min(4, across, len(handles)))
+        fitting = min(4, len(handles), max(1, int(figure.get_figwidth() / (0.6 + 0.07 * longest))))
+        lines = -(-len(handles) // fitting)
+        figure.set_figheight(figure.get_figheight() + LEGEND * (lines - 1))
+        columns = -(-len(handles) // lines)  # as many in every line: four are two by two where three would fit
+        figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=columns)
+
+
+LEGEND = 0.2
+"""Inches of a further line of a legend: without them it would take its room from the panels."""
 
 
 def natural_order(value: Any) -> tuple[int, float, str]:

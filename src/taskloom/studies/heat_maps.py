@@ -54,12 +54,13 @@ def heat_map(
         if not data:
             return figures.without_data()
         panels = figures.by_panel(data, panel)
-        widest, highest = (max(len({row[c] for row in share}) for share in panels.values()) for c in (x, y))
+        widest = max(len({row[x] for row in share}) for share in panels.values())
+        inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
         longest = max(len(str(row[y])) for row in data)
         width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
         letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
         lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
-        figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.46 * highest + 0.16 * lines_of_titles))
+        figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner)
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
         first_of_rows = axes[:: figures.grid_of(len(panels))[1]]
         for axis, (title, share) in zip(axes, panels.items(), strict=False):

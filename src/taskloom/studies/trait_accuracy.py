@@ -15,6 +15,7 @@ from taskloom.dataset.dataset import Dataset
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.scored_rows import known_traits
+from taskloom.studies.conditions import short_value
 from taskloom.studies.divergence_accuracy import stored_datasets
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.heat_maps import heat_map
@@ -145,5 +146,5 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
 
 def _label(row: Mapping[str, Any], apart: Sequence[str]) -> str:
     """Return what a panel is of: learner and recipe, and whatever else tells rows apart."""
-    further = [f"{name.partition('.')[2] or name} {row[name]}" for name in apart if row[name] is not None]
+    further = [f"{name.partition('.')[2] or name} {short_value(row[name])}" for name in apart if row[name] is not None]
     return ", ".join([str(row["learner"]), str(row["recipe"]), *further])

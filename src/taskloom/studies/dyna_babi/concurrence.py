@@ -202,7 +202,8 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
         f"{count_of((p['seeds'] for p in points), 'seed')}, with 95 % intervals (t over seeds) where there are several."
     )
     plot = partial(
-        figures.lines, x="external", y="accuracy", series="model", panel="benchmark", xlabel=across, joined=False
+        figures.lines, x="external", y="accuracy", series="model", panel="benchmark", joined=False,
+        xlabel=external or f"accuracy on {across}",
     )  # fmt: skip
     few = [row for row in rows if row["models"] < FEWEST]
     return Finding(
