@@ -4,7 +4,8 @@
 
 Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
 steps at which it was measured last; seeds that were trained further take the place of what they were. `--states` names all seeds
-whose states the page's file is to have (those that figures show: a seed takes 120 KB), from the folders or from the file itself.
+whose states the page's file is to have (those that figures show), from the folders or from the file itself. `--draws-at 78000`
+writes draws-scores.json as well, for runs that were stopped at different steps: the scores of all seeds with curves at that step.
 """
 
 from __future__ import annotations
@@ -144,6 +145,16 @@ def _end(curve: list[list[Any]]) -> int:
     return max((step for step, *_ in curve), default=0)
 
 
+def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
+    """Return a group of curves as a group of scores at a step, with the seeds that were measured there."""
+    scores = {
+        seed: {split: score for at, split, score in curve if at == step} for seed, curve in group["curves"].items()
+    }
+    kept = {key: value for key, value in group.items() if key != "curves"}
+    fields = {**group["fields"], STEPS: step}
+    return {**kept, "fields": fields, "seeds": {seed: own for seed, own in scores.items() if own}}
+
+
 def layers_of(result: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracies of a training by the layers at test."""
     variant, _, draw = result["data"].partition("-")
@@ -177,6 +188,16 @@ def _some(values: list[Any], places: list[int]) -> list[Any]:
     return [values[place] for place in places]
 
 
+LARGEST = 127
+"""The largest entry of a vector that is kept as bytes."""
+
+
+def directions(vectors: Any) -> Any:
+    """Return vectors as bytes, each with its largest entry at 127: cosines, all that is asked of them, change by 0.004."""
+    exact = np.asarray(vectors, dtype=np.float32)
+    return np.rint(exact * (LARGEST / np.abs(exact).max(-1, keepdims=True))).astype(np.int8)
+
+
 def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     """Write the states of some seeds, and the answers to pairs of those that have them, from the last file that has a seed."""
     texts: dict[str, Any] = {}
@@ -192,7 +213,8 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     missing = [seed for seed in seeds if seed not in states]
     if missing:
         raise SystemExit(f"no file has states of the seed {missing[0]} for {out.name}")
-    arrays = {**texts, "seeds": np.array(seeds), "singles.readout": np.stack([states[seed] for seed in seeds])}
+    readout = np.stack([directions(states[seed]) for seed in seeds])
+    arrays = {**texts, "seeds": np.array(seeds), "singles.readout": readout}
     answered = [seed for seed in seeds if seed in answers]
     if answered:
         arrays |= {"pairs.seeds": np.array(answered), "pairs.answers": np.stack([answers[seed] for seed in answered])}
@@ -202,9 +224,12 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="+", help="the folders that ctlpp_gpu.py wrote to")
+    parser.add_argument("results", type=Path, nargs="*", help="the folders that ctlpp_gpu.py wrote to")
     parser.add_argument("--page", type=Path, required=True, help="the folder of the page's files")
     parser.add_argument("--commit", required=True, help="of the code that trained")
+    parser.add_argument(
+        "--draws-at", type=int, help="write draws-scores.json: curves at this step, others' final scores"
+    )
     parser.add_argument("--states", nargs="*", default=[], help="MODEL-DATASET:SEEDS whose states are kept")
     args = parser.parse_args()
     results = [json.loads(path.read_text()) for folder in args.results for path in sorted(folder.glob("*.json"))]
@@ -221,6 +246,11 @@ def main() -> None:
     (args.page / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     (args.page / "curves.json").write_text(json.dumps(curves) + "\n")
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
+    if args.draws_at:
+        known = {group["learner"] for group in curves["groups"]}
+        groups = [group for group in scores["groups"] if group["learner"] not in known]
+        groups += [at_step(group, args.draws_at) for group in curves["groups"]]
+        (args.page / "draws-scores.json").write_text(json.dumps({**scores, "groups": groups}, indent=1) + "\n")
     for text in args.states:
         name, _, seeds = text.partition(":")
         file = f"{name}-states.npz"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.studies.ctlpp.seed_curves import order_chance
+from taskloom.studies.ctlpp.rank_correlations import order_chance
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
@@ -97,8 +97,18 @@ def test_singles_against_pairs(tmp_path: Path) -> None:
         "singles": pytest.approx(0.9),
     }
     assert row["corrected_p"] < 0.001
-    assert any(note.startswith("Not compared: bi-LSTM, R") for note in finding.notes)
+    (note,) = finding.notes
+    assert note.startswith("Not compared: bi-LSTM, R")
     assert finding.figures[0].caption.startswith("Mean accuracy by what training always contains, with")
+
+
+def test_comparisons_of_few_seeds_are_doubted(tmp_path: Path) -> None:
+    """Two seeds that both have 1.0 against ten that are anywhere: the test takes the two for certain."""
+    ten = {"ood": spread(0.5, 0.2, 10)}
+    runs = made_up(tmp_path, group("ctl/A", "ndr", ten), group("ctl/A", "ndr", {"ood": [1.0, 1.0]}, SINGLES))
+    _, _, (finding,) = analyse("ctlpp/singles", runs)
+    (note,) = finding.notes
+    assert note.startswith("In 1 comparison one side has fewer than 5 seeds")
 
 
 def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> None:
@@ -184,6 +194,7 @@ def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_
         (8, "ood"): (pytest.approx(0.6), 2),
         (10, "ood"): (pytest.approx(0.8), 2),
     }
+    assert {row["low"] for row in finding.table} == {None}, "the interval of two seeds spans the whole axis"
     (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "independent"}]}))
     with pytest.raises(StudyError, match="no such runs"):
         analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))

@@ -78,6 +78,19 @@ def test_curves_of_stopped_and_ended_seeds_are_one_group() -> None:
     assert list(group["curves"]) == ["0", "2", "6", "10"]
 
 
+def test_scores_at_a_step_are_those_of_the_seeds_that_were_measured_there() -> None:
+    from ctlpp_scores import add_curves, at_step, group_of
+
+    groups: list[dict[str, Any]] = []
+    for seeds, step in (({0: 0.1, 6: 0.2}, 76), ({10: 0.3}, 80)):
+        add_curves(groups, group_of(result(seeds, step), "one"))
+    (group,) = groups
+    early = at_step(group, 76)
+    assert early["fields"]["learner.steps"] == 76
+    assert {seed: scores["ood"] for seed, scores in early["seeds"].items()} == {"0": 0.1, "6": 0.2}
+    assert "curves" not in early
+
+
 def test_accuracies_by_layers_of_one_training_are_one_entry() -> None:
     from ctlpp_scores import add_layers, layers_of
 
@@ -99,19 +112,22 @@ def test_states_of_seeds_are_gathered_from_the_last_file_that_has_them(tmp_path:
     texts: dict[str, Any] = {name: np.array(["a"]) for name in ("singles", "pairs", "classes")}
     for folder, seeds in (("one", [0, 1]), ("two", [4, 1])):
         (tmp_path / folder).mkdir()
-        values = np.array([[10 * seed + (folder == "two")] for seed in seeds])
-        states: dict[str, Any] = {"singles.readout": values, "pairs.answers": values, **texts}
+        marks = np.array([[10 * seed + (folder == "two")] for seed in seeds])
+        vectors = np.stack([np.array([[0.5, mark / 254]]) for (mark,) in marks])
+        states: dict[str, Any] = {"singles.readout": vectors, "pairs.answers": marks, **texts}
         np.savez(tmp_path / folder / "ndr-A-states.npz", seeds=np.array(seeds), **states)
     files = [tmp_path / folder / "ndr-A-states.npz" for folder in ("one", "two")]
     write_states(files, [0, 1, 4], tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as file:
         assert file["seeds"].tolist() == [0, 1, 4]
-        assert file["singles.readout"].tolist() == file["pairs.answers"].tolist() == [[0], [11], [41]]
+        assert file["pairs.answers"].tolist() == [[0], [11], [41]]
+        assert file["singles.readout"].tolist() == [[[127, 0]], [[127, 11]], [[127, 41]]], "bytes, as long as 127"
     with pytest.raises(SystemExit, match="seed 5"):
         write_states(files, [0, 5], tmp_path / "out.npz")
-    np.savez(tmp_path / "old.npz", **{"seeds": np.array([7]), "singles": texts["singles"], "singles.readout": [[70]]})
+    old: dict[str, Any] = {"seeds": [7], "singles": texts["singles"], "singles.readout": [[[1.0, -2.0]]]}
+    np.savez(tmp_path / "old.npz", **old)
     write_states([*files, tmp_path / "old.npz"], [1, 7], tmp_path / "out.npz")
     write_states([tmp_path / "out.npz"], [7, 1], tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as file:
-        assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == ([7, 1], [[70], [11]])
+        assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == ([7, 1], [[[64, -127]], [[127, 11]]])
         assert (file["pairs.seeds"].tolist(), file["pairs.answers"].tolist()) == ([1], [[11]])

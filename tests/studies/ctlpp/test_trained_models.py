@@ -15,7 +15,7 @@ from taskloom.recipe import read
 from taskloom.studies.ctlpp import cluster_accuracy
 from taskloom.studies.ctlpp.cluster_accuracy import accuracy_cells
 from taskloom.studies.ctlpp.graph_drawings import NODE, draw_graph, graph_table
-from taskloom.studies.ctlpp.symbol_codes import at_least, seed_row, symbol_rows
+from taskloom.studies.ctlpp.symbol_codes import at_least, codes_and_outcomes, seed_row, symbol_rows
 from taskloom.studies.ctlpp.symbol_similarity import (
     draw_matrices,
     evidence_table,
@@ -139,8 +139,12 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 0.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 1.0}
     assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
     assert finding.figures[0].name == "figure6"
+    widest = int(finding.text.split()[1])
+    other = (widest + 1) % 8
+    _, _, (asked,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), symbol=other)
+    assert asked.text.startswith(f"Symbol {other} was asked for; symbol {widest} has the largest gap")
     _, _, (codes,) = analyse("ctlpp/codes", runs, states=str(tmp_path / "states.npz"), variant="R")
-    assert [one.name for one in codes.figures] == ["codes-R", "codes-R-best"], "a page can show A and R"
+    assert [one.name for one in codes.figures] == ["codes-R"], "a page can show A and R; no seed succeeds"
     with pytest.raises(StudyError, match=r"the setting 'seed' must be '5' or '7' for .*, not '3'"):
         analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=3)
     with pytest.raises(StudyError, match=r"the setting 'learner' must be 'ndr' for .*, not 'bilstm'"):
@@ -171,13 +175,14 @@ def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_o
 def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_that_does_not() -> None:
     def symbols(gaps: list[float], right: list[float]) -> list[dict[str, Any]]:
         return [
-            {"symbol": s, "gap of groups": g, "unseen pairs": r}
+            {"symbol": s, "gap of groups": g, "unseen pairs": r, "codes": "separate" if g > 0.4 else "one"}
             for s, (g, r) in enumerate(zip(gaps, right, strict=True))
         ]
 
     through_it = seed_row(symbols([0.1, 0.5, 0.2, 0.0], [1.0, 0.1, 0.9, 1.0]))
     assert (through_it["of symbol"], through_it["worst symbol"]) == (1, 1)
     assert through_it["its share of failures"] == pytest.approx(0.9)
+    assert (through_it["separate"], through_it["scattered"]) == (1, 0)
     assert through_it["through the others"] == pytest.approx(2.9 / 3)
     assert through_it["correlation"] < -0.9
     beside_it = seed_row(symbols([0.1, 0.5, 0.2, 0.0], [0.0, 1.0, 1.0, 1.0]))
@@ -185,6 +190,15 @@ def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_tha
     perfect = seed_row(symbols([0.1, 0.5], [1.0, 1.0]))
     assert (perfect["worst symbol"], perfect["its share of failures"]) == (None, None)
     assert at_least(2, 2, 1 / 8) == pytest.approx(1 / 64)
+
+
+def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where_that_is_planted() -> None:
+    """Five seeds, of which two orders of 120 are as strong; all have as many scattered symbols."""
+    rows = [{"ood": seed / 10, "separate": seed, "scattered": 2} for seed in range(5)]
+    text = codes_and_outcomes(rows)
+    assert "of separate codes 1.00 (p = 0.0167)" in text
+    assert "scattered" not in text
+    assert codes_and_outcomes(rows[:3]) == ""
     assert at_least(1, 3, 1 / 8) == pytest.approx(1 - (7 / 8) ** 3)
 
 

@@ -29,6 +29,9 @@ FEWER, MORE = 2, 4
 
 SPLITS = ("iid", "ood")
 
+FEWEST = 3
+"""Seeds of which an interval is given: that of two spans the whole axis."""
+
 
 Answered = dict[tuple[int, str], dict[int, float]]
 """Accuracy by seed, for a number of layers and a split."""
@@ -51,14 +54,15 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
         raise StudyError(f"{runs.store.path} has no runs of a model whose layer can be applied more or less often")
     answered = list(_answered(runs, groups, by_layers))
     answered = [one for one in answered if _learned(one[0])] or answered
+    answered.sort(key=lambda one: groups.index(one[0]))
     names = short_names([group for group, _ in answered])
     rows = [row for name, one in zip(names, answered, strict=True) for row in _rows(name, *one)]
     columns = ("trainings", "layers", "trained with", "split", "mean", "low", "high", "seeds")
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy by the number of times that the shared layer is applied when answering. Means over seeds "
-        f"({count_range(r['seeds'] for r in rows)}) with 95 % intervals (t over seeds); the items "
-        "are the same."
+        f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals (t over seeds); the "
+        "items are the same."
     )
     draw = partial(figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering")
     return Finding(
@@ -127,7 +131,7 @@ def _rows(name: str, group: Trainings, answered: Answered) -> Iterator[dict[str,
     learned = _learned(group)
     for (count, split), by_seed in answered.items():
         values = [score for seed, score in by_seed.items() if seed in learned] or list(by_seed.values())
-        estimate = over_seeds(values) if len(values) > 1 else None
+        estimate = over_seeds(values) if len(values) >= FEWEST else None
         yield {
             "trainings": name,
             "layers": count,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import short_names
+from taskloom.studies.ctlpp.rank_correlations import order_chance, rank_correlation
 from taskloom.studies.ctlpp.small_worlds import table_experiments
-from taskloom.studies.ctlpp.symbol_codes import rank_correlation, ranks
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.learning_steps import Curve, first_step, step_columns
@@ -95,27 +92,6 @@ def _sooner_is_better(name: str, pairs: list[tuple[int, float]]) -> Iterator[str
         f"{name}: over the {len(pairs)} seeds that learned, Spearman's correlation of the step at which they have with their ood "
         f"accuracy at that step is {rho:.2f} (p = {order_chance(steps, scores):.3f}, two-sided, by permutation)."
     )
-
-
-PERMUTATIONS = 20_000
-"""Orders that are drawn where there are more than all of eight seeds."""
-
-
-def order_chance(x: list[float], y: list[float]) -> float:
-    """Return how often a random order of y correlates with x at least as strongly; over all orders of up to eight values.
-
-    >>> order_chance([1.0, 2.0, 3.0], [9.0, 5.0, 2.0])
-    0.3333333333333333
-    """
-    first, second = np.array(ranks(x)), np.array(ranks(y))
-    if len(x) <= 8:
-        orders = np.array(list(itertools.permutations(second)))
-    else:
-        rng = np.random.default_rng(0)
-        orders = np.stack([second, *(rng.permutation(second) for _ in range(PERMUTATIONS))])
-    # All orders have the mean and the spread of the first, so that products alone rank them as correlations would.
-    strengths = np.abs((orders - second.mean()) @ (first - first.mean()))
-    return float((strengths >= strengths[0] - 1e-9).mean())
 
 
 def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
+from taskloom.studies.ctlpp.rank_correlations import order_chance, rank_correlation
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import (
     CONVERGED,
@@ -22,8 +24,7 @@ from taskloom.studies.ctlpp.symbol_similarity import (
     symbol_cosines,
 )
 from taskloom.studies.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
-from taskloom.studies.ctlpp.trainings import ModelSetting, VariantSetting
-from taskloom.studies.divergence_accuracy import pearson
+from taskloom.studies.ctlpp.trainings import DrawSetting, ModelSetting, VariantSetting
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of
 from taskloom.studies.study import study
@@ -41,6 +42,7 @@ def codes(
     learner: ModelSetting = "",
     states: str = "",
     variant: VariantSetting = "A",
+    draw: DrawSetting = "published",
 ) -> Finding:
     """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between.
 
@@ -50,8 +52,11 @@ def codes(
         learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
         states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
         variant: The variant of CTL++.
+        draw: Runs whose training data were drawn so; any, where no run is of that draw.
     """
-    pairs = learned_seeds(runs, learner=learner, variant=variant, converged=CONVERGED, states=states, answers=True)
+    pairs = learned_seeds(
+        runs, learner=learner, variant=variant, converged=CONVERGED, states=states, draw=draw, answers=True
+    )
     models = {seed: trained_model(runs, group, seed, states) for group, seed in pairs}
     rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}
     table = [{"seed": seed, "ood": models[seed].ood, **seed_row(own)} for seed, own in rows.items()]
@@ -62,13 +67,15 @@ def codes(
     seeds = count_of([len(rows)], "seed")
     caption = (
         "Accuracy on the pairs of functions that training does not have, by the gap of groups (mean cosine within groups less that "
-        f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, a point for each symbol of "
-        f"{seeds}; all inputs, so no interval."
+        f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, draw {draw}, a point for each "
+        f"symbol of {seeds}; all inputs, so no interval."
     )
-    stem = "codes" if variant == "A" else f"codes-{variant}"
+    special = [variant] * (variant != "A") + [draw] * (draw != "published")
+    stem = "-".join(["codes", *special])
     best = max(models.values(), key=lambda model: model.ood)
     matrices = symbol_cosines(best, where)
-    draw = partial(
+    codes_of_best = matrix_figure(f"{stem}-best", best, matrices, range(len(matrices)), where)
+    plot = partial(
         figures.lines, x="gap of groups", y="unseen pairs", series="among its seed's", xlabel="gap of groups",
         ylabel="accuracy on unseen pairs", joined=False,
     )  # fmt: skip
@@ -77,8 +84,8 @@ def codes(
         _text(table, symbols=len(next(iter(rows.values())))),
         ResultTable(SEED_COLUMNS, table),
         (
-            StudyFigure(stem, caption, data, draw),
-            matrix_figure(f"{stem}-best", best, matrices, range(len(matrices)), where),
+            StudyFigure(stem, caption, data, plot),
+            *([codes_of_best] if best.succeeds else []),
         ),
     )
 
@@ -92,6 +99,8 @@ def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]
 SEED_COLUMNS = (
     "seed",
     "ood",
+    "separate",
+    "scattered",
     "unseen pairs",
     "largest gap",
     "of symbol",
@@ -110,9 +119,11 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
         symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means over symbols are means over pairs.
     """
     gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
+    kinds = Counter(row["codes"] for row in symbols)
     place = int(np.argmax(gaps))
     failures = sum(1 - share for share in right)
     return {
+        **{kind: kinds[kind] for kind in ("separate", "scattered")},
         "unseen pairs": statistics.fmean(right),
         "largest gap": gaps[place],
         "of symbol": symbols[place]["symbol"],
@@ -135,8 +146,25 @@ def _text(table: list[dict[str, Any]], symbols: int) -> str:
         f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
         f"fail on most; by chance it would be in one of {symbols} (so often or more: "
         f"p = {at_least(hits, len(failing), 1 / symbols):.3g}). Spearman's correlation of gap and accuracy over the symbols "
-        f"of a seed is {mean:.2f}{interval} on average (t over seeds)."
+        f"of a seed is {mean:.2f}{interval} on average (t over seeds).{codes_and_outcomes(table)}"
     )
+
+
+FEWEST = 4
+"""Seeds of which a correlation is given, as in the study of curves."""
+
+
+def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
+    """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols do better."""
+    ood, parts = [row["ood"] for row in table], []
+    for kind in ("separate", "scattered"):
+        counts = [float(row[kind]) for row in table]
+        if len(table) >= FEWEST and len(set(counts)) > 1 and len(set(ood)) > 1:
+            rho, p = rank_correlation(counts, ood), order_chance(counts, ood)
+            parts.append(f"of {kind} codes {rho:.2f} (p = {p:.3g})")
+    if not parts:
+        return ""
+    return f" That of a seed's number of symbols with such codes and its ood accuracy: {' and '.join(parts)}, by permutation."
 
 
 def at_least(hits: int, trials: int, chance: float) -> float:
@@ -168,18 +196,3 @@ def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict
         shares = {"seen pairs": float(own[seen].mean()), "unseen pairs": float(own[~seen].mean())}
         rows.append({**{name: row[name] for name in ("symbol", "codes", "gap of groups")}, **shares})
     return rows
-
-
-def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Return Spearman's correlation, nan where one side does not vary; equal values share their mean rank.
-
-    >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
-    -0.949
-    """
-    return pearson(ranks(x), ranks(y))
-
-
-def ranks(values: list[float]) -> list[float]:
-    """Return the rank of each value; equal values share their mean rank."""
-    array = np.asarray(values)
-    return [float((array < value).sum() + ((array == value).sum() - 1) / 2) for value in array]

@@ -147,7 +147,7 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
         f"{largest['b']} {largest['mean b']:.3f}.",
         ResultTable(columns, tests),
         (StudyFigure(figure, caption, points, draw),),
-        notes=(*([EQUAL] if any(test["df"] == inf for test in tests) else []), *_alone(groups, column, condition)),
+        notes=(*_doubts(tests), *_alone(groups, column, condition)),
     )
 
 
@@ -165,6 +165,22 @@ EQUAL = (
     "Where all seeds of both groups have one score, Welch's interval has no width; Wilson's, over as many seeds, stands in its "
     "place and is wide."
 )
+
+
+FEW = 5
+"""Seeds of which Welch's test is doubted: two that agree by chance look certain."""
+
+
+def _doubts(tests: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield notes on tests that say less than their numbers seem to."""
+    if any(test["df"] == inf for test in tests):
+        yield EQUAL
+    few = sum(test["fewer"] < FEW for test in tests)
+    if few:
+        yield (
+            f"In {few} comparison{'s' * (few > 1)} one side has fewer than {FEW} seeds. Welch's test takes the spread of so few "
+            "scores for that of all seeds, and two that happen to agree for certain: these p may be too small."
+        )
 
 
 def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dict[str, Any]]:
@@ -202,6 +218,7 @@ def _tests(groups: Sequence[Trainings], column: str, condition: Condition) -> It
                 "p": result.p,
                 "df": result.df,
                 "seeds": f"{len(first)} and {len(second)}",
+                "fewer": min(len(first), len(second)),
             }
 
 

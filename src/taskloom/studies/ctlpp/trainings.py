@@ -20,6 +20,8 @@ ModelSetting = Literal["", "bilstm", "transformer", "ndr"]
 
 VariantSetting = Literal["A", "R"]
 
+DrawSetting = Literal["published", "chains", "independent"]
+
 MAKERS = {"S": "reproduce ctlpp/figure4"}
 """The commands that make runs of variants which the package's own experiment does not have."""
 
