@@ -140,9 +140,9 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
     assert finding.figures[0].name == "figure6"
     widest = int(finding.text.split()[1])
-    other = (widest + 1) % 8
-    _, _, (asked,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), symbol=other)
-    assert asked.text.startswith(f"Symbol {other} was asked for; symbol {widest} has the largest gap")
+    symbol = (widest + 1) % 8
+    _, _, (asked,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), symbol=symbol)
+    assert asked.text.startswith(f"Symbol {symbol} was asked for; symbol {widest} has the largest gap")
     _, _, (codes,) = analyse("ctlpp/codes", runs, states=str(tmp_path / "states.npz"), variant="R")
     assert [one.name for one in codes.figures] == ["codes-R"], "a page can show A and R; no seed succeeds"
     with pytest.raises(StudyError, match=r"the setting 'seed' must be '5' or '7' for .*, not '3'"):

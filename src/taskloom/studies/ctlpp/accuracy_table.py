@@ -91,8 +91,8 @@ def table1(
     plot = partial(figures.intervals, place="name", series="split")
     return Finding(
         "CTL++ Table 1",
-        f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as in the "
-        f"paper; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
+        f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as the paper "
+        f"counts those of the Transformer; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
         ResultTable(columns, rows),
         (StudyFigure("table1", caption, points, plot),),
         tuple(j for g in groups for j in _judgements(g)),
@@ -205,6 +205,6 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
         left_out = len(g.group.seeds) - len(g.converged)
         if left_out:
             yield (
-                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid, left out by the paper's "
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by this "
                 f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
             )
