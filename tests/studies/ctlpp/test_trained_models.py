@@ -196,7 +196,7 @@ def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where
     """Five seeds, of which two orders of 120 are as strong; all have as many scattered symbols."""
     rows = [{"ood": seed / 10, "separate": seed, "scattered": 2} for seed in range(5)]
     text = codes_and_outcomes(rows)
-    assert "of separate codes 1.00 (p = 0.0167)" in text
+    assert "with the number of symbols that have separate codes is 1.00 (p = 0.017)" in text
     assert "scattered" not in text
     assert codes_and_outcomes(rows[:3]) == ""
     assert at_least(1, 3, 1 / 8) == pytest.approx(1 - (7 / 8) ** 3)

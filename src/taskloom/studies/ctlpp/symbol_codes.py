@@ -154,17 +154,19 @@ FEWEST = 4
 """Seeds of which a correlation is given, as in the study of curves."""
 
 
+KINDS = {"separate": "have separate codes", "scattered": "are scattered"}
+"""The numbers of symbols that a seed's ood accuracy is compared with."""
+
+
 def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
     """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols do better."""
     ood, parts = [row["ood"] for row in table], []
-    for kind in ("separate", "scattered"):
+    for kind, words in KINDS.items():
         counts = [float(row[kind]) for row in table]
         if len(table) >= FEWEST and len(set(counts)) > 1 and len(set(ood)) > 1:
             rho, p = rank_correlation(counts, ood), order_chance(counts, ood)
-            parts.append(f"of {kind} codes {rho:.2f} (p = {p:.3g})")
-    if not parts:
-        return ""
-    return f" That of a seed's number of symbols with such codes and its ood accuracy: {' and '.join(parts)}, by permutation."
+            parts.append(f"with the number of symbols that {words} is {rho:.2f} (p = {p:.2g})")
+    return f" Over seeds, that of ood accuracy {', '.join(parts)}, by permutation." if parts else ""
 
 
 def at_least(hits: int, trials: int, chance: float) -> float:
