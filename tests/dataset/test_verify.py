@@ -140,3 +140,16 @@ def test_rows_without_a_second_solver_are_made_again_and_each_is_judged_alone(tm
     wanted[0] = (f"another input: {examples[0].input}",)
     stored[0] = examples[1]
     assert [solved for _, solved in _made_again(broken, "train", rows, stored)] == wanted
+
+
+def test_a_dataset_of_an_earlier_version_has_its_bytes_checked(tmp_path: Path) -> None:
+    tl.make("babi/1", tmp_path / "d", set={"splits": {"train": {"n": 20}}})
+    path = tmp_path / "d" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["recipe"]["version"] = 1
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(
+        DataError, match=r"its bytes are those of the manifest, but it was made by version 1 of 'babi', this is"
+    ):
+        tl.verify(tmp_path / "d")
+    assert len(tl.load(tmp_path / "d")["train"]) == 20

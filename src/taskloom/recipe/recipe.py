@@ -150,13 +150,16 @@ class Recipe:
                     f"{where}: the file that defines '{recipe.suite.name}' has changed since then; "
                     "bring back the file as it was, or make the dataset again"
                 )
-            raise RecipeError(
-                f"{where}: made by version {data['version']} of '{recipe.suite.name}', this is version {recipe.suite.version}; "
+            suite, then = recipe.suite, data["version"]
+            raise ChangedCodeError(
+                f"{where}: it was made by version {then} of '{suite.name}', this is version {suite.version}; "
                 "make the dataset again, or install the taskloom that made it"
             )
         for part, digest in recipe._core().get("code", {}).items():
             if digest != data.get("code", {}).get(part):
-                raise ChangedCodeError(f"{where}: made with other code of '{part}' than now; make the dataset again")
+                raise ChangedCodeError(
+                    f"{where}: it was made with other code of '{part}' than now; make the dataset again"
+                )
         return replace(recipe, files=files) if files else recipe
 
     def key(self, seed: int | None = None) -> Key:
