@@ -20,6 +20,7 @@ def test_the_bar_of_shades_of_a_narrow_map_is_no_stub(compositions: int) -> None
     rows = [{"x": "where", "y": f"composition {i}", "mean": 0.5} for i in range(compositions)]
     figure = heat_map(ResultTable(("x", "y", "mean"), rows), x="x", y="y", value="mean")
     assert "<image" not in figures.svg(figure)  # which also lays it out
+    assert b"Subtype /Image" not in figures.pdf(figure)
     bar = figure.axes[1].get_position().height * figure.get_figheight()
     assert bar > 1.4  # inches: 0.9 with a twentieth of the width
 
@@ -128,6 +129,13 @@ def test_a_figure_is_cut_where_its_drawing_ends() -> None:
     axis.set_title("a title that is much wider than two inches of a figure are")
     width = float(figures.svg(figure).partition('width="')[2].partition("pt")[0])
     assert width > 3 * 72
+
+
+def test_black_is_black_in_a_page(tmp_path: Path) -> None:
+    """Matplotlib gives black shapes no colour, so that those of a page's text would make them lighter than dark grey ones."""
+    page = write_findings(tmp_path, "A study", "", [Finding("A table")]).read_text()
+    style = page.partition(".drawn svg {")[2].partition("}")[0]
+    assert "fill: #000" in style
 
 
 def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:

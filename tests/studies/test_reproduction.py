@@ -79,7 +79,7 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
     [
         (["study", "ctlpp/table9"], "no study is called 'ctlpp/table9'; did you mean"),
         (["study", "ctlpp/table1"], "needs runs"),
-        (["study", "ctlpp/table1", "nowhere"], "not a run store"),
+        (["study", "ctlpp/table1", "nowhere"], "there is no folder nowhere"),
         (["reproduce", "ctlpp/table1", "--scale", "huge"], "--scale must be quick or full, not 'huge'"),
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
         (["reproduce", "ctlpp/draws", "--model", "gpt"], "--model must be one of"),
