@@ -28,6 +28,7 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
     to_id,
 )
 from taskloom.suites.taskbench.worlds.facts.properties import (
+    CLASS_PROPERTIES,
     PREDICATES,
     RELATIONS,
     SUBCLASS_OF,
@@ -137,8 +138,7 @@ class QueryWorld:
         if (way, values) not in self._predicates:
             rows = self._relation(way)
             if rows.partial:
-                terms = " ".join(map(iri_term, values))
-                rows = rows.at({*rows, *self._some(f"VALUES ?y {{ {terms} }} {_pattern(way)}")})
+                rows = rows.at({*rows, *self._having(way, values)})
             self._predicates[way, values] = matching(rows, way, values, self._classes)
         return self._predicates[way, values]
 
@@ -214,6 +214,21 @@ class QueryWorld:
         order = " ORDER BY STR(?x)" if self._source.ordered else ""
         query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}{order} LIMIT {self._inputs}"
         return sorted({to_id(x) for (x,) in self._source.select(query, ("x",)) if is_entity(x)})
+
+    def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
+        """Return some inputs that have any of the values; too few of a class are completed by those of its kinds, by levels."""
+        some: set[str] = set()
+        level, kinds = list(values), set(values)
+        while level and self._inputs is not None and len(some) < self._inputs:
+            for start in range(0, len(level), self._batch):
+                terms = " ".join(map(iri_term, level[start : start + self._batch]))
+                some.update(self._some(f"VALUES ?y {{ {terms} }} {_pattern(way)}"))
+            if way.inverse or way.prop not in CLASS_PROPERTIES:
+                break
+            narrower = self._at(Direction(SUBCLASS_OF, inverse=True), level)
+            level = sorted({kind for row in narrower.values() for kind in row} - kinds)
+            kinds.update(level)
+        return some
 
     def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
         for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
