@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
+from taskloom.cli import dataset_commands, suite_options
 from taskloom.cli.app import COMMANDS, run
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
@@ -157,9 +160,10 @@ def test_a_bad_line_on_standard_input_is_named() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    done = shell("taskloom show ctl/A -n 5000 --json | head -n 1; echo ${PIPESTATUS[0]} >&2", ROOT)
-    assert json.loads(done.output)
-    assert "Traceback" not in done.errors
+    for line in ("show ctl/A -n 5000 --json", "list"):  # printed by us, and by Rich
+        done = shell(f"taskloom {line} | head -n 1; echo ${{PIPESTATUS[0]}} >&2", ROOT)
+        assert done.output.count("\n") == 1
+        assert done.errors == "0\n"
 
 
 def test_the_settings_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,3 +195,57 @@ def test_an_error_is_short_however_long_its_words_are(capsys: pytest.CaptureFixt
     ):
         assert run(words) == 2
         assert len(capsys.readouterr().err) < 4_100
+
+
+def test_a_python_file_that_is_only_the_place_of_the_output_is_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    for more in ([], ["--source", "x"]):  # an option of a suite, for which the files on the line are read
+        assert run(["make", "ctl/A", "-o", str(file), "--set", "splits.train.n=500", *more]) == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_suites_are_imported_for_their_options_and_not_for_ours() -> None:
+    hints = get_type_hints(dataset_commands.make, include_extras=True)
+    own = ["make", "ctl/A", "-o", "x", "--set", "a=1", "--seed=3", "--workers", "2", "--jsonl"]
+    assert not suite_options._wants_more(hints, own)
+    assert suite_options._wants_more(hints, [*own, "--source", "x"])
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/a/.hf.123.host.name-456.tmp"),
+            "/a/hf: Permission denied",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_an_error_of_the_system_has_a_remedy_and_the_name_that_was_given(
+    error: OSError, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("taskloom.cli.task_output.resource_status", fails)
+    assert run(["data"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"taskloom: {sentence}; nothing that was finished is lost: ")
+
+
+def test_names_of_engines_and_trackers_are_checked_where_nothing_is_left_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("recipes: [{recipe: ctl/A, set: {splits.train.n: 50}}]\nlearners: [majority]\nevaluate: [ood]\n")
+    line = ["run", str(file), "--store", str(tmp_path / "runs"), "--limit", "5", "--workers", "1"]
+    assert run(line) == 0
+    for word, sentence in (("--engine", "no engine is called 'foo'"), ("--tracker", "there is no tracker 'foo'")):
+        assert run([*line, word, "foo"]) == 2
+        assert sentence in capsys.readouterr().err
+    (tmp_path / "file").write_text("mine")
+    assert run(["run", str(file), "--store", str(tmp_path / "file")]) == 2
+    assert "is a file; a run store is a folder" in capsys.readouterr().err
+    assert run(["report", str(tmp_path / "runs"), "-o", str(tmp_path)]) == 2
+    assert "is a folder; name a file" in capsys.readouterr().err

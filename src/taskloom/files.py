@@ -63,6 +63,8 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
         path: The file that is wanted. Its folder is created.
         error: What an `OSError`, of the block or of the renaming, is raised as.
     """
+    if path.is_dir():
+        raise error(f"{path} is a folder; name a file")
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

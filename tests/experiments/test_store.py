@@ -86,7 +86,7 @@ def test_folders_that_are_no_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is not empty \(thesis.tex\)"):
         Store(tmp_path / "mine", create=True)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="cannot write to"):
+    with pytest.raises(StoreError, match="is a file; a run store is a folder"):
         Store(tmp_path / "file", create=True)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import itertools
+import os
+import re
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -45,6 +49,16 @@ COMMANDS: dict[str, str] = {
 """The module and function of each command, in the order in which --help lists them; imported when they are needed."""
 
 VERBOSE = frozenset({"-v", "--verbose"})
+
+REMEDIES = {
+    errno.EACCES: ": make the folder writable, or choose another",
+    errno.EPERM: ": make the folder writable, or choose another",
+    errno.EROFS: ": choose another folder",
+    errno.ENOSPC: ": free space, then rerun the command",
+}
+
+BESIDE = re.compile(r"(?<=/)\.(?=[^/]+\.tmp$)|(?<=\w)\.\d+\.[\w.-]+\.tmp$")
+"""What the name of a file that is being written has more than that of the file it will be (`files._beside`)."""
 
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
@@ -159,14 +173,18 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     except KeyboardInterrupt:
         return _say(INTERRUPTED, 130)
     except BrokenPipeError:
-        # The reader (head, less) has gone; that is not an error of ours.
-        sys.stderr.close()
-        return 0
+        return _reader_gone()
+    except SystemExit as error:
+        # Rich and Typer end the program with status 1 where a pipe is closed; with us that status says that something was found.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _reader_gone()
+        raise
     except OSError as error:
         # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
         explain()
-        where = f"{error.filename}: " if error.filename else ""
-        return _say(f"{where}{error.strerror or error}; nothing that was finished is lost", 2)
+        where = f"{BESIDE.sub('', str(error.filename))}: " if error.filename else ""
+        remedy = REMEDIES.get(error.errno or 0, "")
+        return _say(f"{where}{error.strerror or error}; nothing that was finished is lost{remedy}", 2)
     except UnicodeError as error:
         return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
     except MemoryError:
@@ -181,6 +199,14 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     if result == 130:  # Typer turns Ctrl-C into this status, in silence
         return _say(INTERRUPTED, 130)
     return result if isinstance(result, int) else 0
+
+
+def _reader_gone() -> int:
+    """Return the status of a command whose reader (head, less) has left: that is not an error of ours."""
+    with suppress(OSError, ValueError, AttributeError):
+        # What is still in the buffer goes nowhere, or the interpreter would complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _hint(error: Any) -> str:

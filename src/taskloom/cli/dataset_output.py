@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from taskloom.cli.output import cell, console, emit, percent, printable, table
+from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from taskloom.audits import Audit
@@ -81,12 +81,12 @@ def certificate(audit: Audit, as_json: bool) -> None:
     for note in audit.notes:
         print(f"note: {printable(note)}")
     trained = any(info["role"] == "train" for info in audit.splits.values())
-    leaks = f"{len(audit.leaks)} leaks" if trained else "leaks were not looked for"
+    leaks = counted(len(audit.leaks), "leak") if trained else "leaks were not looked for"
     if audit.pairs:
-        leaks += f", {len(audit.pairs)} splits with pairs of training"
+        leaks += f", {counted(len(audit.pairs), 'split')} with pairs of training"
     if audit.held_out:
-        leaks += f", {len(audit.misplaced)} splits with misplaced held-out examples"
-    print(f"{leaks}, {sum(r.exact for r in audit.repeats):,} duplicates, {audit.shortcut_count}")
+        leaks += f", {counted(len(audit.misplaced), 'split')} with misplaced held-out examples"
+    print(f"{leaks}, {counted(sum(r.exact for r in audit.repeats), 'duplicate')}, {audit.shortcut_count}")
 
 
 def _splits(audit: Audit) -> Table:

@@ -122,6 +122,15 @@ def printable(text: str) -> str:
     return _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "duplicate"), counted(1200, "duplicate")
+    ('1 duplicate', '1,200 duplicates')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def percent(value: float) -> str:
     """Format a share with one decimal."""
     return f"{100 * value:.1f} %"

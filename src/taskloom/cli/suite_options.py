@@ -56,17 +56,22 @@ def command_of(name: str, function: Callable[..., None], arguments: list[str]) -
 
 def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
     """Return whether a command line has an option that is not among a command's own."""
-    own = {
-        name for hint in hints.values() for part in get_args(hint) for name in getattr(part, "param_decls", None) or ()
-    }
+    own = {name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)}
     return any(word.startswith("-") and word.partition("=")[0] not in own for word in arguments[1:])
+
+
+def _option_names(part: Any) -> list[str]:
+    """Return the names of an option; Typer takes the first of them for the default until it reads the annotation."""
+    names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
+    return [name for name in names if isinstance(name, str) and name.startswith("-")]
 
 
 def _helps(command: str, arguments: list[str]) -> dict[str, str]:
     """Return the options of a command with their help; options of one name in several suites are one option."""
     from taskloom.registry import SUITES, is_python, load_file
 
-    for word in filter(is_python, arguments):
+    written = {arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")}
+    for word in (word for word in arguments if is_python(word) and word not in written):
         with suppress(TaskloomError):  # what is wrong with the file is reported by the command itself
             load_file(Path(word.partition("::")[0]))
     helps: dict[str, list[str]] = {}

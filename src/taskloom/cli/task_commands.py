@@ -122,6 +122,8 @@ def apply(
 def _lines() -> Iterator[str]:
     if sys.stdin is None:
         raise TaskloomError("standard input is closed; give inputs as arguments")
+    if sys.stdin.isatty():
+        typer.echo("reading inputs from the terminal, one a line; Ctrl-D ends", err=True)
     for line in sys.stdin:
         if line.strip():
             yield line.rstrip("\r\n")

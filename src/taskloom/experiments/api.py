@@ -88,10 +88,12 @@ def fill(
     opened = Store(store or together[0].store, create=True)
     resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
+    tracked = dict.fromkeys([*(name for one in together for name in one.track), *([tracker] if tracker else [])])
+    engines.check_name(engine)
+    trackers.check_names(tracked)
     present = set(opened.names())
     if all(cell.run in present for cell in table):
         return Outcome(opened, table, ExperimentState(len(table), len(table)))
-    tracked = dict.fromkeys([*(name for one in together for name in one.track), *([tracker] if tracker else [])])
     finished = trackers.open_trackers(list(tracked), opened)
     if engine == "local" and any(map(_defined_here, table)):
         engine = "here"

@@ -90,6 +90,8 @@ class Store:
         return KeptFiles(SCORED, at_once=False)
 
     def _create(self, mark: Path) -> None:
+        if self.path.is_file():
+            raise StoreError(f"{self.path} is a file; a run store is a folder")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             strange = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]

@@ -180,6 +180,13 @@ class SafeTracker:
             self._warn(_sentence(self.name, error))
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Refuse trackers that do not exist, also where there is nothing to run."""
+    for name in names:
+        if name not in TRACKERS:
+            raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+
+
 def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> SafeTracker:
     """Open the tracker of that name, which will never fail a run.
 
@@ -191,8 +198,7 @@ def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | No
     Raises:
         MissingExtra: Its library is not installed: better known before the first run than after the last.
     """
-    if name not in TRACKERS:
-        raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+    check_names([name])
     create, library = TRACKERS[name]
     say = warn or (lambda text: print(text, file=sys.stderr))
     try:

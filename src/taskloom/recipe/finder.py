@@ -66,7 +66,7 @@ def find(name: str) -> RawRecipe:
     if name.startswith((".", "/", "~")) or name.endswith("/"):
         raise RecipeError(f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py")
     raise RecipeError(
-        f"no recipe is called '{name}'; {nearest(name, names())}; a file is given by its path, e.g. ./my-recipe.yaml"
+        f"no recipe is called '{name}'; {nearest(name, names())} (A file is given by its path, e.g. ./my-recipe.yaml)"
     )
 
 

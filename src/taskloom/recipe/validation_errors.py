@@ -15,8 +15,10 @@ M = TypeVar("M", bound=BaseModel)
 PLAINLY = {
     "missing": "is required",
     "int_parsing": "should be a whole number",
+    "int_type": "should be a whole number",
     "int_from_float": "should be a whole number",
     "float_parsing": "should be a number",
+    "float_type": "should be a number",
     "bool_parsing": "should be true or false",
 }
 """What we say of problems that pydantic describes in words of its own, by their types."""

@@ -54,4 +54,14 @@ def start(
         from taskloom.experiments.engines.ray import RayEngine
 
         return RayEngine(address, workers)
-    raise TaskloomError(f"no engine is called '{name}'; {nearest(str(name), ENGINES)}")
+    raise _unknown(name)
+
+
+def check_name(name: str) -> None:
+    """Refuse an engine that does not exist, also where there is nothing to run."""
+    if name not in (*ENGINES, "here"):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> TaskloomError:
+    return TaskloomError(f"no engine is called '{name}'; {nearest(str(name), ENGINES)}")

@@ -119,7 +119,7 @@ class Splits:
             return ()
         pairs = f"all {self._training.added.size:,} two-function expressions are added to the drawn rows of training"
         return (
-            f"{pairs}, as in the public code: those that were drawn are there twice, and audit counts them as repeats",
+            f"{pairs}, as in the public code: those that were drawn are there twice, and audit counts them as duplicates",
         )
 
     def split(self, name: str) -> tuple[int, Rows, Role]:
