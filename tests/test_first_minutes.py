@@ -149,6 +149,13 @@ def test_files_of_ones_own_are_named_by_their_own_columns_and_browsed(
     assert "no datasets and no runs in" in said(capsys, "view", str(tmp_path / "other"), "--list")
 
 
+def test_a_long_input_is_continued_below_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "show", "ctl/A", "--set", "described={level: explicit}", "-n", "1").splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("  input"))
+    assert lines[first + 1].startswith(" " * 11 + "4"), "the table of F goes on"
+    assert max(map(len, lines)) <= 150
+
+
 def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", "ctlpp/table1")
     assert "Table 1" in text

@@ -71,7 +71,7 @@ def test_a_reversed_pair_fails_the_audit_of_anybodys_data(tmp_path: Path, capsys
     assert run(["audit", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "hot → cold" in shown
-    assert "0 leaks, 1 splits with pairs of training" in shown
+    assert "0 leaks, 1 split with pairs of training" in shown
     assert run(["audit", str(tmp_path), "--json"]) == 1
     (leak,) = json.loads(capsys.readouterr().out)["pairs"]
     assert leak == {"split": "test", "same": 0, "reversed": 1, "share": 0.5, "examples": ["hot → cold"]}

@@ -149,7 +149,7 @@ def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
         except ImportError:
             notes.append("bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'")
     else:
-        notes.append(f"bag of words was left out: {answers} different answers in {len(fit.inputs)} rows")
+        notes.append(f"bag of words was left out: {answers:,} different answers in {len(fit.inputs):,} rows")
     return baselines, notes
 
 

@@ -88,5 +88,9 @@ def catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         own = [row for row in rows if row["paper"] == paper]
         costs = [shown_cost(r["quick_cpu_seconds"]) if r["exists"] else "no study yet" for r in own]
         lines = [(r["study"], r["place"], r["shows"], r["needs"], cost) for r, cost in zip(own, costs, strict=True)]
-        heads = ("study", "place", "what it shows", "needs", "CPU time, quick")
+        heads = ("study", "place", "what it shows", "full scale needs", "CPU time, quick")
         out.print(table(paper or "other studies", heads, lines), "")
+    print(
+        "taskloom reproduce STUDY makes one, at quick scale unless --scale full: with small networks, most of them from scratch"
+    )
+    print("taskloom list STUDY shows its settings")

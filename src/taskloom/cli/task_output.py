@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -191,7 +192,17 @@ def _print(shown: Shown) -> None:
         brief = _shortened(example)
         # A suite shows what it made itself; an example whose texts were cut is shown plainly.
         shape = shown.shape if brief is example else None
-        out.print(shape(_printable(brief)) if shape else plain(_printable(brief), shown.several), "")
+        out.print(
+            shape(_printable(brief)) if shape else _hanging(plain(_printable(brief), shown.several), out.width), ""
+        )
+
+
+def _hanging(text: str, width: int) -> str:
+    """Return a text whose lines continue below their own beginning where they are longer than the terminal is wide."""
+    whole = textwrap.TextWrapper(
+        width, subsequent_indent=" " * INDENT, break_on_hyphens=False, replace_whitespace=False
+    )
+    return "\n".join("\n".join(whole.wrap(line)) if len(line) > width else line for line in text.split("\n"))
 
 
 def _shortened(example: Example) -> Example:
@@ -220,6 +231,10 @@ def _printable(example: Example) -> Example:
     )
 
 
+INDENT = len("  because  ")
+"""Columns of blanks before the texts of an example that is shown plainly."""
+
+
 def plain(example: Example, named: bool = False) -> str:
     """Format an example as text: its task where there are several, input, answers, derivation, traits."""
     lines = [f"  task     {example.task}"] if named else []
@@ -232,7 +247,7 @@ def plain(example: Example, named: bool = False) -> str:
 
 
 def _indent(text: str) -> str:
-    return text.replace("\n", "\n           ")
+    return text.replace("\n", "\n" + " " * INDENT)
 
 
 def _as_dict(example: Example) -> dict[str, Any]:
