@@ -99,7 +99,7 @@ def test_tasks_of_own_data_are_run_each_or_told_by_name(tmp_path: Path) -> None:
         ({"columns": {"input": "qestion", "target": "answer"}}, "did you mean 'question'"),
         ({"columns": {"inptu": "question", "target": "answer"}}, "did you mean 'input'"),
         ({"set": {"n": 3}}, "is data, which has no 'set'"),
-        ({}, "needs the columns 'input' and 'targets'"),
+        ({}, "needs the columns 'input' and 'target'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(tmp_path: Path, block: dict[str, Any], sentence: str) -> None:

@@ -156,7 +156,7 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
 def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
     asked = ("export", str(tmp_path / "x"), "--split", "test", "--format", "babi", "-o", str(tmp_path / "y"))
-    assert "taskbench made it and offers no other format" in refused(capsys, *asked)
+    assert "is of taskbench, which offers no format of its own" in refused(capsys, *asked)
     assert not (tmp_path / "y").exists()
 
 
