@@ -121,7 +121,7 @@ class Describer:
 
     plan: Plan
     level: Level
-    held: Withheld | None = None
+    withheld: Withheld | None = None
     alone: bool = False
 
     def tell(self, task: str) -> str:
@@ -133,9 +133,9 @@ class Describer:
     def tasks(self, split: Split) -> tuple[str, ...] | None:
         """Return the tasks of a split, where they are listed: those that are withheld are not in training."""
         names = self.plan.tasks.names if split.tasks is None else split.tasks
-        if names is None or self.held is None or split.role != "train":
+        if names is None or self.withheld is None or split.role != "train":
             return split.tasks
-        return tuple(name for name in names if not self.held(name))
+        return tuple(name for name in names if not self.withheld(name))
 
     def rows(self, split: Split, start: int, stop: int) -> pa.Table:
         """Return the rows start..stop of a split, described."""
@@ -154,11 +154,11 @@ class Describer:
         }
         for name, column in columns.items():
             table = table.set_column(table.column_names.index(name), name, column)
-        if self.held is None:
+        if self.withheld is None:
             return table
-        marks = pa.array([self.held(name) for name in different], pa.bool_()).take(names.indices)
+        marks = pa.array([self.withheld(name) for name in different], pa.bool_()).take(names.indices)
         if split.role == "train" and pc.any(marks).as_py():
-            where = next(name for name in different if self.held(name))
+            where = next(name for name in different if self.withheld(name))
             raise DataError(f"split '{split.name}' has the withheld task '{where}': a bug in the suite")
         return with_trait(table, UNSEEN, marks)
 
@@ -185,7 +185,7 @@ class Describer:
 
     def check(self, example: Example) -> tuple[str, ...]:
         """Run the second solver on the bare input; the description and the mark of an unseen task are checked too."""
-        if self.held is not None and bool(example.traits.get(UNSEEN)) != self.held(self._task(example)):
+        if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(self._task(example)):
             raise InputError(f"the trait '{UNSEEN}' is wrong")
         assert self.plan.check is not None
         return self.plan.check(self.bare(example))

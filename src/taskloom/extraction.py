@@ -134,9 +134,9 @@ def tagged(reply: str, name: str) -> str | None:
 
 def final(reply: str) -> str:
     """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as the last line."""
-    for found in (boxed(reply), tagged(reply, "answer")):
-        if found is not None:
-            return found
+    for marked in (boxed(reply), tagged(reply, "answer")):
+        if marked is not None:
+            return marked
     marks = list(_MARK.finditer(reply))
     tail = reply[marks[-1].end() :] if marks else ""
     text = tail if tail.strip(" \n\t*_.:`'\"") else reply

@@ -81,12 +81,12 @@ class Backoff:
     first: float
     longest: float = float("inf")
 
-    def pause(self, tries: int, asked: float = 0.0) -> float | None:
+    def pause(self, tries: int, requested: float = 0.0) -> float | None:
         """Return the seconds to wait after so many tries; None where the server asks for more than the longest wait.
 
         Up to half as long again is added, so that clients that failed together do not come back together.
         """
-        wanted = max(asked, min(self.first * 2 ** (tries - 1), self.longest))
+        wanted = max(requested, min(self.first * 2 ** (tries - 1), self.longest))
         return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
 
 

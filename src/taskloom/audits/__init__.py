@@ -48,8 +48,8 @@ class Audit:
     def __repr__(self) -> str:
         verdict = "failed" if self.failed else "passed"
         duplicates = sum(r.exact for r in self.repeats)
-        found = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {self.shortcut_count}"
-        return f"<Audit of {self.name}: {verdict}; {found}>"
+        counts = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {self.shortcut_count}"
+        return f"<Audit of {self.name}: {verdict}; {counts}>"
 
     def _repr_html_(self) -> str:
         balance = {b.split: b for b in self.balance}
@@ -61,11 +61,11 @@ class Audit:
         heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
         parts = [paragraph(repr(self), strong=True), table(heads, rows)]
         if self.overlaps:
-            found = [
+            overlaps = [
                 (o.split, o.other, o.exact, "leak" if o.leak else "by design" if o.by_design else "note")
                 for o in self.overlaps
             ]
-            parts.append(table(("rows of", "also in", "exact", "verdict"), found))
+            parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps))
         if self.shortcuts:
             tried = [
                 (s.split, s.baseline, f"{s.accuracy:.3f}", "shortcut" if s.flagged else "") for s in self.shortcuts

@@ -50,15 +50,15 @@ def find_constant_tasks(
             for task, (_, traits) in _tasks(table).items():
                 known.add(task)
                 forms.setdefault(form(task, traits), task)
-    found = []
+    constant_tasks = []
     for name, table in tables.items():
         if roles[name] != "test":
             continue
         for task, (n, traits) in _tasks(table).items():
             like = forms.get(form(task, traits)) if task not in known else None
             if like is not None:
-                found.append(ConstantTask(name, task, like, n))
-    return found
+                constant_tasks.append(ConstantTask(name, task, like, n))
+    return constant_tasks
 
 
 def _tasks(table: pa.Table) -> dict[str, tuple[int, dict[str, Any]]]:

@@ -131,14 +131,14 @@ def _declared(file: Path) -> dict[str, list[str]]:
 
 def libraries(extra: str, wanted: dict[str, list[str]]) -> set[str]:
     """Return the libraries of an extra, those of the extras that it names included."""
-    found: set[str] = set()
+    names: set[str] = set()
     for line in wanted.get(extra, []):
         inner = re.match(rf"{PACKAGE}\[([\w,-]+)\]", line)
         if inner:
-            found |= {library for name in inner[1].split(",") for library in libraries(name, wanted)}
+            names |= {library for name in inner[1].split(",") for library in libraries(name, wanted)}
         elif name := re.match(r"[\w.-]+", line):
-            found.add(name[0])
-    return found
+            names.add(name[0])
+    return names
 
 
 def _version(library: str) -> str | None:

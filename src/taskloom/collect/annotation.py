@@ -269,10 +269,10 @@ def _is_right(item: Item, value: str) -> bool:
 
 def _qualify(c: Collection, change: Transaction, person: Person) -> None:
     """Decide whether an annotator qualifies, once all qualification items are answered."""
-    asked = {i.id for i in c.store.each(Item, stage="qualification")}
-    wanted = len(asked)
+    items = {i.id for i in c.store.each(Item, stage="qualification")}
+    wanted = len(items)
     # Answers to items that were taken out of the project file since do not count.
-    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification") if a.item in asked}
+    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification") if a.item in items}
     for kind, id in list(change.changes):
         if kind == GivenAnswer.kind and (stored := change.get(GivenAnswer, id)) is not None:
             given[id] = stored.value

@@ -78,8 +78,8 @@ class CellData:
         """Return the tasks of some splits, and whether the training split has them."""
         listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
-        asked = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
-        return {name: not train or name in taught for name in listed or sorted(asked) if name in asked}
+        tested = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
+        return {name: not train or name in taught for name in listed or sorted(tested) if name in tested}
 
     def _tasks_in(self, split: str) -> frozenset[str]:
         """Return the tasks that occur in a split: as the plan lists them, or where it does not, by its rows."""

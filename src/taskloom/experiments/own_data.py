@@ -152,7 +152,7 @@ def _traits(tables: dict[str, pa.Table]) -> dict[str, type]:
             kind = _kind(arrow)
             if kind is not None:
                 kinds.setdefault(name, set()).add(kind)
-    return {name: next(iter(found)) if len(found) == 1 else str for name, found in sorted(kinds.items())}
+    return {name: next(iter(types)) if len(types) == 1 else str for name, types in sorted(kinds.items())}
 
 
 def _with_traits(table: pa.Table, traits: dict[str, type]) -> pa.Table:

@@ -103,8 +103,8 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         """Answer `/health` and `/info`."""
         paths = {"/health": {"status": "healthy"}, "/info": self.server.environment.info()}
         if self._is_for_us():
-            found = self.path in paths
-            self._send(200 if found else 404, paths.get(self.path, {"error": f"there is no {self.path[:80]}"}))
+            known = self.path in paths
+            self._send(200 if known else 404, paths.get(self.path, {"error": f"there is no {self.path[:80]}"}))
 
     def do_POST(self) -> None:
         """Answer `/reset` and `/step`."""

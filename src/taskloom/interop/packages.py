@@ -49,7 +49,7 @@ def need(package: str, module: str, *names: str, extra: str = EXTRA) -> ModuleTy
         MovedError: It is installed, and its interface is another one.
     """
     try:
-        found = import_module(module)
+        package_module = import_module(module)
     except ImportError as error:
         try:
             version(package)
@@ -57,6 +57,6 @@ def need(package: str, module: str, *names: str, extra: str = EXTRA) -> ModuleTy
             raise MissingExtra(f"taskloom.{EXTRA}", package, extra) from None
         raise MovedError(package, f"module {module} that can be imported ({error})") from error
     for name in names:
-        if not hasattr(found, name):
+        if not hasattr(package_module, name):
             raise MovedError(package, f"{module}.{name}")
-    return found
+    return package_module

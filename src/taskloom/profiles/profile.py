@@ -114,7 +114,7 @@ def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> lis
     for job in jobs:
         seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
         groups.setdefault(json.dumps([job.learner, job.recipe.splits, seeds]), []).append(job)
-    made = []
+    specs = []
     for key, members in groups.items():
         learner, splits, seeds = json.loads(key)
         block = {
@@ -125,8 +125,8 @@ def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> lis
             "limit": QUICK if quick else FULL,
             "resources": {"gpus": gpus},
         }
-        made.append(spec.check(block, "the panel"))
-    return made
+        specs.append(spec.check(block, "the panel"))
+    return specs
 
 
 def planned(

@@ -32,8 +32,8 @@ def profile_findings(profiles: Sequence[ModelProfile], panel: TaskPanel | None =
 
 def _summary(one: ModelProfile, others: Sequence[ModelProfile], panel: TaskPanel) -> Finding:
     results = one.contrasts(panel)
-    said = "\n".join(f"- {sentence}" for sentence in sentences(one, results, others))
-    return Finding(one.name, f"{headline(one, results)}\n\n{said}")
+    bullets = "\n".join(f"- {sentence}" for sentence in sentences(one, results, others))
+    return Finding(one.name, f"{headline(one, results)}\n\n{bullets}")
 
 
 def _contrasts(one: ModelProfile, panel: TaskPanel) -> Finding:

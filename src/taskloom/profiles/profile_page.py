@@ -113,10 +113,10 @@ def lead(result: ModelProfile) -> str:
 def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
     """Return the one sentence that a reader should take along."""
     counts = Counter(r.verdict for r in results if not r.contrast.control)
-    asked = sum(counts.values())
+    total = sum(counts.values())
     parts = [_counted(counts[v], one, many) for v, one, many in VERBS]
     absent = _counted(counts[ABSENT], "has", "have")
-    return f"{result.name}: of {asked} contrasts, {', '.join(parts)}, and {absent} an easy side that is not above guessing."
+    return f"{result.name}: of {total} contrasts, {', '.join(parts)}, and {absent} an easy side that is not above guessing."
 
 
 def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:

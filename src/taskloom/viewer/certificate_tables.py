@@ -121,7 +121,7 @@ def _held_out(audit: Mapping[str, Any]) -> CertificateTable | None:
 
 
 def _shortcuts(audit: Mapping[str, Any]) -> CertificateTable | None:
-    found: Rows = audit["shortcuts"]
+    shortcuts: Rows = audit["shortcuts"]
     rows = [
         (
             one["split"],
@@ -130,10 +130,10 @@ def _shortcuts(audit: Mapping[str, Any]) -> CertificateTable | None:
             percent(one["majority"]),
             "SHORTCUT" if one["flagged"] else "",
         )
-        for one in found
+        for one in shortcuts
     ]
     heads = ("split", "without doing the task", "accuracy", "majority answer", "verdict")
-    return _table("Shortcuts", heads, rows, [bool(one["flagged"]) for one in found])
+    return _table("Shortcuts", heads, rows, [bool(one["flagged"]) for one in shortcuts])
 
 
 def _coverage(audit: Mapping[str, Any]) -> CertificateTable | None:

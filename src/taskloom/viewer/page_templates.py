@@ -34,14 +34,14 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
 @cache
 def environment() -> Environment:
     """Build the templates' environment."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "shown": shown,
         "plain": plain,
         "exact": exact,
@@ -50,13 +50,13 @@ def environment() -> Environment:
         "percent": percent,
         "number": number,
     }
-    made.globals |= {
+    templates.globals |= {
         "url": address,
         "shade": shade,
         "version": taskloom.__version__,
         "asset": asset,
     }
-    return made
+    return templates
 
 
 @cache

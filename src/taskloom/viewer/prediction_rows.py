@@ -119,7 +119,7 @@ class PredictionRows:
                     values.setdefault(str(name), set()).add(str(value))
             if low + batch.num_rows >= SAMPLE:
                 break
-        return {name: sorted(found, key=_natural) for name, found in values.items() if len(found) > 1}
+        return {name: sorted(kinds, key=_natural) for name, kinds in values.items() if len(kinds) > 1}
 
     def telling_traits(self, split: str) -> list[str]:
         """Return traits that a small map can show, those first between whose values the mean score differs most.

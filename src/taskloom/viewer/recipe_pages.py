@@ -54,8 +54,8 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
 
 def suite(request: Request) -> Response:
     """Show a suite: what it is, its recipes."""
-    found = known_suite(request.query_params.get("name", ""))
-    return render(request, "suite.html", suite=found, recipes=recipes_of(found.name))
+    chosen = known_suite(request.query_params.get("name", ""))
+    return render(request, "suite.html", suite=chosen, recipes=recipes_of(chosen.name))
 
 
 def known_suite(name: str) -> Suite:
@@ -155,13 +155,13 @@ def _preview(request: Request, form: RecipeForm, base: str, base_data: Mapping[s
     if shown["problem"]:
         return shown
     try:
-        made = state_of(request).previews.request(
+        preview = state_of(request).previews.request(
             "preview", recipe=to_jsonable_python(form.data), seed=whole_number(request, "seed"), n=EXAMPLES
         )
     except TaskloomError as error:
         return {**shown, "problem": str(error), "field": form.field_of(str(error))}
     splits = [
         {**split, "examples": [example_parts(example_of(one), one["picture"]) for one in split["examples"]]}
-        for split in made["splits"]
+        for split in preview["splits"]
     ]
-    return {**shown, **made, "splits": splits}
+    return {**shown, **preview, "splits": splits}

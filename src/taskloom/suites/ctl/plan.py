@@ -145,12 +145,12 @@ class Splits:
         def rows(start: int, stop: int) -> ExpressionRows:
             places = order(np.arange(start, stop))
             part_of = np.searchsorted(ends, places, side="right") - 1
-            made = []
+            pieces = []
             for i, (_, expressions) in enumerate(parts):
                 at = np.flatnonzero(part_of == i)
                 if len(at):
-                    made.append((at, expressions(places[at] - ends[i])))
-            return ExpressionRows(made, np.full(stop - start, seen))
+                    pieces.append((at, expressions(places[at] - ends[i])))
+            return ExpressionRows(pieces, np.full(stop - start, seen))
 
         return rows
 

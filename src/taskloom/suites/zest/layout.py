@@ -42,8 +42,8 @@ def question(text: str) -> str:
     """
     start = text.partition("context: ")[0].partition("question: ")[2].strip()
     # What is left at the end is the name of the next part; the public code doubles the question mark.
-    asked = start.removesuffix("zeroshot").removesuffix("zest").strip()
-    return asked.removesuffix("?") if asked.endswith("??") else asked
+    words = start.removesuffix("zeroshot").removesuffix("zest").strip()
+    return words.removesuffix("?") if words.endswith("??") else words
 
 
 def described_in_input(task: str, level: Level) -> str:

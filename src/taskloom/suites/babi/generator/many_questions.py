@@ -94,21 +94,21 @@ def grow(
     """
     assert group.story is not None
     builder = _StoryBuilder(group, setting, rng, rule, weights)
-    asked = idle = 0
+    questions = idle = 0
     for _ in range(tries):
         mark = builder.mark()
-        if builder.piece(opens=asked < 2, follows=asked > 0):
-            asked, idle = asked + 1, 0
+        if builder.piece(opens=questions < 2, follows=questions > 0):
+            questions, idle = questions + 1, 0
             if also:
                 builder.others(also)
-            if asked == group.story.questions:
+            if questions == group.story.questions:
                 return builder.examples()
             continue
         idle += 1
         if idle % RESTART:
             builder.back(mark)
         else:
-            builder, asked = _StoryBuilder(group, setting, rng, rule, weights), 0
+            builder, questions = _StoryBuilder(group, setting, rng, rule, weights), 0
     raise RecipeError(
         f"group '{group.name}': after {tries} tries no story had {group.story.questions} questions of "
         f"{', '.join(group.questions)} with support {group.support or 'any size'} "

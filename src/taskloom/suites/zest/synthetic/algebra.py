@@ -122,12 +122,12 @@ def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]
     if target == NA or program.op not in ("value", "top", "bottom"):
         return (target,)
     if program.op == "value":
-        asked: Any = domain.by_name[program.args[0]]
+        attribute: Any = domain.by_name[program.args[0]]
     else:
-        asked = domain.records_by_name[program.args[0]].field(program.args[1])
-    if isinstance(asked, Number | Measure) and asked.unit:
-        return target, target.removesuffix(f" {asked.unit}")
-    if isinstance(asked, Text) and asked.asks[0].startswith("Who ") and " " in target:
+        attribute = domain.records_by_name[program.args[0]].field(program.args[1])
+    if isinstance(attribute, Number | Measure) and attribute.unit:
+        return target, target.removesuffix(f" {attribute.unit}")
+    if isinstance(attribute, Text) and attribute.asks[0].startswith("Who ") and " " in target:
         return target, target.rpartition(" ")[2]
     return (target,)
 

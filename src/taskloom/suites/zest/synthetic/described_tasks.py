@@ -160,24 +160,24 @@ def _owners(
     domains: tuple[Domain, ...], unseen: Literal["form", "program"], key: Key, domain: Domain, plenty: int
 ) -> list[tuple[FlipGroup, str]]:
     """Return the groups of a domain, each with the split that owns it: the same for all splits and draws."""
-    made = groups(domain, key.random("groups", domain.name), plenty)
+    flip_groups = groups(domain, key.random("groups", domain.name), plenty)
     if unseen == "program":
-        return [(g, _slot(key, domain, OWNERS, *_constants(g))) for g in made]
-    forms_of = {id(group): group.form for group in made}
+        return [(g, _slot(key, domain, OWNERS, *_constants(g))) for g in flip_groups]
+    forms_of = {id(group): group.form for group in flip_groups}
     types: dict[Form, set[bool]] = {}
-    for group in made:
+    for group in flip_groups:
         types.setdefault(forms_of[id(group)], set()).add(group.programs[0].yes_no)
     owners: dict[Form, str] = {}
     # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that each split has some.
     for kind in ({True}, {False}, {True, False}):
-        forms = sorted(f for f, found in types.items() if found == kind)
+        forms = sorted(f for f, answer_types in types.items() if answer_types == kind)
         forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
     # By their numbers, comparisons of records have base tasks as many as it takes, so each split gets some of them.
     turn = key.hash64("comparisons") + domains.index(domain)
     compared = sorted((f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f))
     owners |= {f: TABLE_OWNERS[(turn + i) % len(TABLE_OWNERS)] for i, f in enumerate(compared)}
-    return [(g, owners[forms_of[id(g)]]) for g in made]
+    return [(g, owners[forms_of[id(g)]]) for g in flip_groups]
 
 
 def _constants(group: FlipGroup) -> tuple[str, ...]:

@@ -89,10 +89,10 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
     by_question = {t.question: t for members in world.splits.values() for t in members}
 
     def answer(text: str) -> Answer:
-        asked = question(text)
-        task = by_question.get(asked)
+        wording = question(text)
+        task = by_question.get(wording)
         if task is None:
-            what = f"the question {asked[:80]!r}" if asked else "an input without a question"
+            what = f"the question {wording[:80]!r}" if wording else "an input without a question"
             raise InputError(
                 f"{what} is not a task of this recipe under this seed; write 'zeroshot question: … zeroshot context: …' with a "
                 f"question that 'taskloom show' prints, such as {next(iter(by_question), '')!r}"

@@ -154,12 +154,12 @@ class QueryWorld:
         """Return the texts of many entities, asked for in batches."""
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in self._labels]
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for language in (self._language, ALL_LANGUAGES):
-            for iri, text in self._labelled([x for x in missing if x not in found], language):
+            for iri, text in self._labelled([x for x in missing if x not in texts], language):
                 if text.strip():
-                    found[to_id(iri)] = min(text, found.get(to_id(iri), text))
-        self._labels.update({x: found.get(x) for x in missing})
+                    texts[to_id(iri)] = min(text, texts.get(to_id(iri), text))
+        self._labels.update({x: texts.get(x) for x in missing})
         return {x: label for x in wanted if (label := self._labels[x]) is not None}
 
     def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
@@ -176,7 +176,7 @@ class QueryWorld:
         """Return every entity of each text, asked for in batches."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
-        found = self._batched(
+        pairs = self._batched(
             [
                 f"{text_term(label)}@{tag}"
                 for label in missing
@@ -185,7 +185,7 @@ class QueryWorld:
             ],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        named = self.labels({to_id(iri) for iri, _ in found if is_entity(iri)})  # Each goes by one label only.
+        named = self.labels({to_id(iri) for iri, _ in pairs if is_entity(iri)})  # Each goes by one label only.
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
         return {label: self._named[label] for label in wanted}
@@ -202,11 +202,11 @@ class QueryWorld:
         known = self._rows.setdefault(way, {})
         wanted = sorted(set(ids))
         missing = [x for x in wanted if x not in known]
-        found = self._batched(
+        pairs = self._batched(
             [iri_term(x) for x in missing],
             lambda terms: f"VALUES ?x {{ {terms} }} {_pattern(way)} FILTER(isIRI(?y))",
         )
-        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in found if is_entity(y))
+        rows = Relation.of_pairs((to_id(x), to_id(y)) for x, y in pairs if is_entity(y))
         known.update({x: rows.get(x, ()) for x in missing})
         return {x: known[x] for x in wanted if known[x]}
 
@@ -237,22 +237,22 @@ class QueryWorld:
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
         """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
         while todo:
             batch = todo.pop()
             try:
                 # Fewer entities help a server more than shorter pages, so those are tried last.
-                found += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
+                pairs += self._pairs(pattern(" ".join(batch)), shrink=len(batch) <= SMALLEST)
             except Overloaded:
                 if len(batch) <= SMALLEST:
                     raise
                 todo += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
-        return found
+        return pairs
 
     def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
         """Return all values of ?x and ?y, page by page in the order of their texts; halve pages that a server does not manage."""
-        found: dict[tuple[str, str], None] = {}
+        pairs: dict[tuple[str, str], None] = {}
         after, size = "", self._page
         while True:
             query = f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
@@ -263,11 +263,11 @@ class QueryWorld:
                     raise
                 size //= 2
                 continue
-            before = len(found)
-            found.update(dict.fromkeys((x, y) for x, y in rows))
+            before = len(pairs)
+            pairs.update(dict.fromkeys((x, y) for x, y in rows))
             if len(rows) < min(size, BELIEVED):
-                return list(found)
-            if len(found) == before:
+                return list(pairs)
+            if len(pairs) == before:
                 raise SparqlError(f"{self._source.name} gives the same page again: it does not sort its rows")
             x, y = (text_term(value) for value in rows[-1])
             after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
