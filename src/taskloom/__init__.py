@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
     from taskloom.experiments.api import run as run
-    from taskloom.experiments.runs import runs as runs
     from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
     from taskloom.offers import Option as Option
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from taskloom.scoring import set_of as set_of
     from taskloom.seeding import Key as Key
     from taskloom.seeding import Random as Random
+    from taskloom.studies.any_runs import runs as runs
     from taskloom.studies.findings import Finding as Finding
     from taskloom.studies.findings import StudyFigure as StudyFigure
     from taskloom.studies.reproduction import reproduce as reproduce
@@ -75,7 +75,7 @@ _HOME = {
     "role_of": "plan",
     "Recipe": "recipe",
     "run": "experiments.api",
-    "runs": "experiments.runs",
+    "runs": "studies.any_runs",
     "report": "reports.run_report",
     "learner": "learners.decorator",
     "Suite": "registry",

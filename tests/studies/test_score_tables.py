@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import taskloom as tl
 from taskloom.cli import run
 from taskloom.errors import DataError
 from taskloom.studies.score_files import open_runs
@@ -85,3 +86,10 @@ def test_commands_that_show_scores_read_files(tmp_path: Path, capsys: pytest.Cap
     assert run(["report", str(file), "-o", str(tmp_path / "report.html")]) == 0
     assert run(["runs", str(tmp_path / "none.csv")]) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+def test_python_reads_what_the_command_line_does(tmp_path: Path) -> None:
+    file = written(tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7))))
+    (row,) = tl.runs(file).accuracy(over="seeds")
+    assert row["mean"] == pytest.approx(0.6)
+    assert "0.600" in tl.report(file, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -14,7 +14,6 @@ from taskloom.errors import TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.dataset import Dataset
-    from taskloom.experiments.runs import Runs as RunTable
     from taskloom.offers import Evaluation
 
 
@@ -170,17 +169,6 @@ By = Annotated[
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
-def _open(path: Path) -> RunTable:
-    """Return the runs of a folder, or those that a file has or names; only files need what reads them."""
-    if path.is_dir():
-        from taskloom.experiments.runs import runs as read
-
-        return read(path)
-    from taskloom.studies.score_files import open_runs
-
-    return open_runs(path)
-
-
 def runs(
     store: Runs,
     by: By = None,
@@ -212,8 +200,9 @@ def runs(
     """
     from taskloom.cli.run_output import results
     from taskloom.experiments.run_files import PREDICTIONS
+    from taskloom.studies import any_runs
 
-    chosen = _open(store).where(*(where or ()))
+    chosen = any_runs.runs(store).where(*(where or ()))
     bare = store.is_file() and all(chosen.store.rows(run, PREDICTIONS, ["score"]) is None for run in chosen.names[:1])
     over = over or ("seeds" if bare else "seeds+items")
     results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
@@ -247,8 +236,9 @@ def compare(
       $ taskloom compare my-runs seed=0 seed=1 --split test --test mcnemar --json
     """
     from taskloom.cli.run_output import results
+    from taskloom.studies import any_runs
 
-    results(_open(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
+    results(any_runs.runs(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
 
 
 def report(
@@ -287,7 +277,7 @@ def report(
     from taskloom.reports import run_report
 
     path = run_report.report(
-        _open(store), out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
+        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
     )
     if as_json:
         emit({"report": str(path), "store": str(store)})

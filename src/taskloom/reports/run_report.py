@@ -11,7 +11,7 @@ import taskloom
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.failed_runs import failure, failures
 from taskloom.experiments.kept_files import predictions_kept
-from taskloom.experiments.runs import Runs, runs
+from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.reports import dataset_report, page
 from taskloom.reports.answer_data import Explorer
@@ -19,6 +19,7 @@ from taskloom.reports.page import Section
 from taskloom.reports.report_columns import FAILURES
 from taskloom.reports.run_numbers import RunNumbers
 from taskloom.reports.run_sections import RunSections
+from taskloom.studies.any_runs import runs
 
 
 def report(
@@ -35,7 +36,7 @@ def report(
     """Write the page.
 
     Args:
-        store: The folder of the runs, or runs of `tl.run` or `tl.runs`.
+        store: The folder of the runs, a file that `tl.runs` reads, or runs of `tl.run` or `tl.runs`.
         out: The HTML file.
         level: The confidence level of all intervals.
         data: Datasets, or folders of datasets, to show and audit on the same page.

@@ -1,0 +1,22 @@
+"""Runs from anywhere: a store's folder, a file of scores, or files of predictions that another program made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from taskloom.arguments import path_of
+from taskloom.experiments.runs import Runs
+from taskloom.experiments.runs import runs as read_store
+
+
+def runs(path: str | Path = "runs") -> Runs:
+    """Return the runs of a store, or those that a file has or names.
+
+    Args:
+        path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet); or a YAML file that names predictions.
+    """
+    if path_of(path).is_dir():
+        return read_store(path)
+    from taskloom.studies.score_files import open_runs  # only files need what reads them
+
+    return open_runs(path)
