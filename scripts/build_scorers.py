@@ -58,7 +58,8 @@ def scorers() -> str:
     rows = ["## Scorers", "", "| scorer | right when |", "| --- | --- |"]
     for name, scorer in SCORERS.items():
         if type(scorer).__module__.startswith("taskloom."):
-            text = " ".join((inspect.getdoc(type(scorer)) or "").partition("\n\nAttributes:")[0].split())
+            whole = (inspect.getdoc(type(scorer)) or "").partition("\n\nAttributes:")[0]
+            text = getattr(scorer, "describe", "") or " ".join(whole.split())
             rows.append(f"| `{name}` | {text} |")
     rows += [
         "",

@@ -156,6 +156,11 @@ def test_a_long_input_is_continued_below_its_beginning(capsys: pytest.CaptureFix
     assert max(map(len, lines)) <= 150
 
 
+def test_no_two_scorers_are_described_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(said(capsys, "list", "scorers", "--json"))["scorers"]
+    assert len({row["describe"] for row in rows}) == len(rows)
+
+
 def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", "ctlpp/table1")
     assert "Table 1" in text

@@ -196,6 +196,12 @@ class SetOf:
     name: str = "set"
     partial: bool = False
 
+    @property
+    def describe(self) -> str:
+        """Return the line of lists: what it gives for sets that are not equal."""
+        end = "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
+        return f"Compares the items of a list in any order, a repeated item once: {end}."
+
     def score(self, prediction: str, example: Example) -> float:
         """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
         return max(self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction))
