@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from taskloom.cli import run
 from taskloom.errors import ParameterError
 from taskloom.interop.env_server import MOST_BYTES, EnvironmentServer, RecipeEnvironment
 from taskloom.interop.graded import open_split
@@ -99,3 +100,14 @@ def test_an_episode_ends_once_and_other_hosts_are_refused(server: EnvironmentSer
 def test_a_port_that_is_taken_is_named(server: EnvironmentServer) -> None:
     with pytest.raises(ParameterError, match="cannot be used"):
         EnvironmentServer(RecipeEnvironment(SPLIT), port=server.server_address[1])
+
+
+def test_interrupting_the_server_is_the_way_to_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: EnvironmentServer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EnvironmentServer, "serve_forever", interrupted)
+    assert run(["serve-env", "ctl/A", "-n", "5", "--port", "0"]) == 0
+    assert not capsys.readouterr().err

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,14 +32,15 @@ def test_the_viewer_serves_until_it_is_interrupted(folder: Path) -> None:
         "0",
         "--json",
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, **pipes) as process:
         try:
             assert process.stdout is not None
             address = json.loads(process.stdout.readline())["address"]
             assert address.startswith("http://127.0.0.1:")
             with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - our own address
                 assert b"ctl/A-independent" in answer.read()
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes that it started
             _, errors = process.communicate(timeout=30)
         finally:
             process.kill()

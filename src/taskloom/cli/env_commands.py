@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -48,4 +49,5 @@ def serve_env(
     with EnvironmentServer(environment, host, port) as server:
         exported({**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json)
         sys.stdout.flush()
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):  # the way to end it
+            server.serve_forever()

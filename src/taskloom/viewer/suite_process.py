@@ -78,7 +78,10 @@ class SuiteProcess:
         if self._process is None or self._process.poll() is not None:
             self._end()
             command = [sys.executable, "-m", "taskloom.viewer.suite_requests", str(MEMORY)]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own
+            # In a session of its own: Ctrl-C in the terminal is for the viewer, which then closes its standard input.
+            self._process = subprocess.Popen(  # noqa: S603 - our own
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
         return self._process
 
     def _line(self, process: subprocess.Popen[bytes]) -> bytes:
