@@ -40,6 +40,11 @@ def test_the_viewer_serves_until_it_is_interrupted(folder: Path) -> None:
             assert address.startswith("http://127.0.0.1:")
             with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - our own address
                 assert b"ctl/A-independent" in answer.read()
+            preview = (
+                f"{address}recipe/preview?suite=ctl&f.variant=A&f.splits=%7Btrain:%20%7Bn:%20600%7D%7D&f.max_length=3"
+            )
+            with urllib.request.urlopen(preview, timeout=60) as answer:  # noqa: S310 - by a helper, which waits for more
+                assert b"A valid recipe" in answer.read()
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes that it started
             _, errors = process.communicate(timeout=30)
         finally:
