@@ -177,7 +177,7 @@ def test_small_splits_share_their_domains() -> None:
         (["distractors=3..1"], "empty"),
         (["paraphrase=loud"], "near"),
         (["tasks.train=-1"], "greater than or equal to 0"),
-        (["tasks.train=many"], "integer"),
+        (["tasks.train=many"], "whole number"),
         (["pasages=3"], "did you mean 'passages'"),
         (["facts=8..3"], "empty"),
         (["domains=[parks,parks]"], "twice"),
