@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -117,6 +118,28 @@ def test_products_of_numbers_rounded_to_tf32(monkeypatch: pytest.MonkeyPatch) ->
         total.backward()
     assert total.item() == 1 + 1.25 * bit
     assert factor.grad.item() == 1.0
+
+
+def test_the_same_seeds_are_trained_in_several_precisions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    random = np.random.default_rng(0)
+    train = {"tokens": random.integers(0, 6, (64, 3)), "lengths": np.full(64, 3), "labels": random.integers(0, 2, 64)}
+    arrays: Any = {f"train.{part}": values for part, values in train.items()}
+    np.savez(tmp_path / "small.npz", words=list("abcdef"), classes=list("xy"), **arrays)
+    monkeypatch.setattr("sys.argv", ["rounding.py", str(tmp_path / "small.npz"), "--train", "3", "--seeds", "2"])
+    benchmark("rounding").main()
+    first, second, *compared = capsys.readouterr().out.splitlines()
+    losses = [dict(part.rsplit(" ", 1) for part in line.split(": ")[1].split(", ")) for line in (first, second)]
+    assert losses[0]["fp32"] != losses[1]["fp32"]
+    for seed in losses:
+        assert [*seed] == ["fp32", "last bit", "tf32", "bf16"]
+        assert float(seed["last bit"]) == pytest.approx(float(seed["fp32"]), abs=2e-5)
+        assert float(seed["bf16"]) == pytest.approx(float(seed["fp32"]), abs=0.01)
+    assert [line.split(" - ")[0] for line in compared] == ["last bit", "tf32", "bf16"]
+    assert all(line.endswith("of 2 above") for line in compared)
 
 
 def test_what_make_bench_runs_needs_no_arguments() -> None:
