@@ -163,7 +163,7 @@ def test_a_language_model_and_its_random_twin(
     partial = profile(model, quick=True, store=tmp_path / "runs", engine="here", panel=both)
     assert not partial.complete
     assert "reads at most 2048" in partial.failures[0]
-    with pytest.raises(TaskloomError, match=r"cannot be profiled: .*there is no model folder"):
+    with pytest.raises(TaskloomError, match="there is no model folder"):
         profile(str(tmp_path / "nothing"), quick=True, store=tmp_path / "runs", engine="here", panel=small)
 
 
