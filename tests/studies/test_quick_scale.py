@@ -146,8 +146,9 @@ STORIES = {"dyna-babi/figure4", "dyna-babi/figure8"}
 OF_RUNS = {
     *(f"ctlpp/{name}" for name in ("codes", "figure3", "figure6", "figure9", "figure10", "figure11", "layers")),
     *(f"runs/{name}" for name in ("divergence", "error-traits", "similarity", "trait-accuracy")),
+    "taskbench500/figure4",
 }
-"""Studies that ask for models, datasets or answers to single examples, which a file of scores does not have."""
+"""Studies that ask for models, datasets, log-probabilities or answers to single examples, which a file of scores does not have."""
 
 
 @pytest.mark.parametrize("name", TRAINED)

@@ -24,7 +24,7 @@ from taskloom.studies.seed_scores import mean_and_se
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import CountSetting
 from taskloom.studies.taskbench500.adaptability_table import method_difference
-from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
+from taskloom.studies.taskbench500.adaptations import ANSWERS, Adaptation, generalising, model_notes, procedures
 from taskloom.studies.taskbench500.regression_figure import draw_regressions
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 from taskloom.studies.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval
@@ -123,6 +123,7 @@ def _composed(one: Adaptation, atomic: Mapping[tuple[str, str], float | None], s
     describe="Regression of composed on atomic adaptability: slope, intercept, r², scored rightly and as the public code scores",
     place="TaskBench500, Table 3",
     experiment=composition_experiments,
+    traits=(ANSWERS,),
 )
 def table3(runs: Runs) -> list[Finding]:
     """Fit a line for each composition and procedure, in both ways of scoring, and beside the number of answers."""
@@ -150,6 +151,7 @@ def table3(runs: Runs) -> list[Finding]:
     describe="Composed against atomic adaptability, a line for each composition and procedure",
     place="TaskBench500, Figure 3",
     experiment=composition_experiments,
+    traits=(ANSWERS,),
 )
 def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     """Draw the composed tasks against their parts.
@@ -171,6 +173,7 @@ def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     describe="Map against atomic adaptability, with and without separators",
     place="TaskBench500, Figure 5",
     experiment=composition_experiments,
+    traits=(ANSWERS,),
 )
 def figure5(runs: Runs) -> Finding:
     """Draw the mapped tasks alone, with separators as the paper does, and without them beside."""
