@@ -263,9 +263,16 @@ def test_runs_without_predictions(tmp_path: Path) -> None:
     for seed in range(2):
         write(store, {"iid": [1, 0]}, seed=seed, keep=False)
     runs = frame.runs(store.path)
-    assert runs.accuracy(over="seeds")[0]["mean"] == 0.5
+    (row,) = runs.accuracy()
+    assert (row["mean"], row["method"]) == (0.5, "t over seeds")
     with pytest.raises(StoreError, match="means over seeds alone"):
-        runs.accuracy()
+        runs.accuracy(over="seeds+items")
+    with pytest.raises(StoreError, match="means over seeds alone"):
+        runs.accuracy(by="question")
+    write(store, {"iid": [1, 0]}, seed=2)
+    with pytest.raises(StoreError, match="2 of 3 runs have no predictions"):
+        frame.runs(store.path).accuracy()
+    assert "0.500" in repr(frame.runs(store.path))
 
 
 def test_runs_that_never_answered_a_split_are_no_fault(tmp_path: Path) -> None:

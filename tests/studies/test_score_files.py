@@ -95,6 +95,7 @@ def test_accuracy_by_a_trait_is_the_same_after_a_file(tmp_path: Path) -> None:
         for table in (runs.accuracy(by="length") for runs in (stored, again))
     )
     assert ours == theirs
+    assert [row["method"] for row in again.accuracy()] == [row["method"] for row in stored.accuracy()]
     assert len({row[3] for row in ours}) > 1
     twice = kept(again, tmp_path / "again", ("length",))
     assert (tmp_path / "again" / "scores.json").read_text() == (tmp_path / "scores.json").read_text()

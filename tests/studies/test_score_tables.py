@@ -90,6 +90,6 @@ def test_commands_that_show_scores_read_files(tmp_path: Path, capsys: pytest.Cap
 
 def test_python_reads_what_the_command_line_does(tmp_path: Path) -> None:
     file = written(tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7))))
-    (row,) = tl.runs(file).accuracy(over="seeds")
-    assert row["mean"] == pytest.approx(0.6)
+    (row,) = tl.runs(file).accuracy()
+    assert (row["mean"], row["method"]) == (pytest.approx(0.6), "t over seeds")
     assert "0.600" in tl.report(file, tmp_path / "report.html").read_text(encoding="utf-8")

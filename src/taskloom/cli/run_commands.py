@@ -177,8 +177,8 @@ def runs(
         str | None,
         typer.Option(
             "--over",
-            help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks [seeds+items; seeds for a file of "
-            "scores].",
+            help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks [seeds+items; seeds where "
+            "scores of items are not kept].",
         ),
     ] = None,
     where: Annotated[
@@ -199,12 +199,9 @@ def runs(
       $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.experiments.run_files import PREDICTIONS
     from taskloom.studies import any_runs
 
     chosen = any_runs.runs(store).where(*(where or ()))
-    bare = store.is_file() and all(chosen.store.rows(run, PREDICTIONS, ["score"]) is None for run in chosen.names[:1])
-    over = over or ("seeds" if bare else "seeds+items")
     results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
 

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from taskloom.experiments.runs import Runs
 
 OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
-"""What an interval may generalize to; the first is the default."""
+"""What an interval may generalize to; the first is the default where runs have scores of items."""
 
 
 def accuracy(
-    runs: Runs, by: Sequence[str], splits: Sequence[str], over: str, level: float, threshold: float | None = None
+    runs: Runs,
+    by: Sequence[str],
+    splits: Sequence[str],
+    over: str | None,
+    level: float,
+    threshold: float | None = None,
 ) -> ResultTable:
     """Compute mean score, interval, spread over seeds, number of items and seeds for each group.
 
@@ -49,10 +54,11 @@ def accuracy(
         by: Columns of the runs, `task`, or traits of the examples.
         splits: Only these; all by default.
         over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`, `seeds+tasks`. Where there is one
-            seed, the items alone are left.
+            seed, the items alone are left. By default `seeds+items`; `seeds` where no run has scores of items.
         level: The confidence level.
         threshold: Adds the column `success`: the share of seeds whose score is over it.
     """
+    over = over or _default_over(runs)
     if over not in OVER:
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
@@ -77,6 +83,11 @@ def accuracy(
             row |= suite.of([data.names[run] for run in sorted_scores.runs_of(number)], row.get("split"))
         rows.append(row)
     return ResultTable([*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows)
+
+
+def _default_over(runs: Runs) -> str:
+    """Return what an interval generalizes to where nobody says it: as much as the scores of the runs allow."""
+    return "seeds+items" if any(map(runs.store.keeps_item_scores, runs.names)) else "seeds"
 
 
 def _two_way_estimates(

@@ -101,12 +101,12 @@ class Runs:
         return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + self.overview()._repr_html_()
 
     def overview(self) -> ResultTable:
-        """Return `accuracy()`; over seeds alone for very many runs, and for runs that kept no predictions.
+        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no predictions.
 
         Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
         """
         try:
-            return self.accuracy(over="seeds" if len(self) > MANY else "seeds+items")
+            return self.accuracy(over="seeds" if len(self) > MANY else None)
         except StoreError:
             return self.accuracy(over="seeds")
 
@@ -233,7 +233,7 @@ class Runs:
         self,
         by: str | Iterable[str] = (),
         split: str | Sequence[str] | None = None,
-        over: str = "seeds+items",
+        over: str | None = None,
         level: float = 0.95,
         threshold: float | None = None,
     ) -> ResultTable:

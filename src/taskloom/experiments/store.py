@@ -223,6 +223,10 @@ class Store:
         """Return whether a run kept what it answered to each input."""
         return os.path.isfile(f"{self.path}/{run[:2]}/{run}/{PREDICTIONS}")
 
+    def keeps_item_scores(self, run: str) -> bool:
+        """Return whether the score of each input is known, and not only the mean."""
+        return self.keeps_predictions(run)
+
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
         """Read columns of a Parquet file of a run; None where the run did not keep it."""
         path = f"{self.path}/{run[:2]}/{run}/{file}"

@@ -148,11 +148,15 @@ class ScoreFile(LoadedRuns):
         if file == CURVES and seed in group.curves:
             points = [{"step": step, "split": split, "score": score} for step, split, score in group.curves[seed]]
             return pa.Table.from_pylist(points, CURVE_COLUMNS).select(list(columns))
-        answers = group.answers.get(seed, {})
-        if file != PREDICTIONS or not answers:
+        if file != PREDICTIONS or not self.keeps_item_scores(run):
             return None
+        answers = group.answers[seed]
         tables = [unpack(split, self._items[group.items[split]], one, group.texts) for split, one in answers.items()]
         return pa.concat_tables(tables).select(list(columns))
+
+    def keeps_item_scores(self, run: str) -> bool:
+        """Return whether the file has the answers of a run to items."""
+        return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
 
     def environment(self, run: str) -> dict[str, Any]:
         """Return machine, versions and whatever else was written down of a run."""
