@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import platform
 import re
 import shlex
 import subprocess
@@ -216,7 +217,7 @@ def test_suites_are_imported_for_their_options_and_not_for_ours() -> None:
     ("error", "sentence"),
     [
         (
-            PermissionError(errno.EACCES, "Permission denied", "/a/.hf.123.host.name-456.tmp"),
+            PermissionError(errno.EACCES, "Permission denied", f"/a/.hf.123.{platform.node()}-456.tmp"),
             "/a/hf: Permission denied",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),

@@ -16,6 +16,7 @@ from taskloom.files import (
     atomic_folder,
     cache_folder,
     digest,
+    final_path,
     json_digest,
     locked,
     read_utf8,
@@ -44,6 +45,18 @@ def test_an_exception_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) 
         raise KeyError
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("node", ["host", "my-host.7.example-1"])
+@pytest.mark.parametrize("name", ["file", "shard.00001.parquet", ".hidden-3.tmp"])
+def test_what_is_written_beside_its_place_tells_its_place(
+    name: str, node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: node)
+    with atomic(tmp_path / name) as beside:
+        beside.write_text("text")
+    assert beside.name != name
+    assert final_path(beside) == final_path(tmp_path / name) == tmp_path / name
 
 
 def test_what_cannot_be_written_is_one_sentence_in_the_given_error(tmp_path: Path) -> None:
@@ -96,8 +109,10 @@ def test_files_are_replaced_together_and_the_rest_of_their_folder_stays(tmp_path
 def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     import platform
 
-    ours, theirs = (tmp_path / f".x.{host}-{pid}.tmp" for host, pid in ((platform.node(), 2**22 + 1), ("elsewhere", 1)))
-    alive = tmp_path / f".x.{platform.node()}-1.tmp"
+    ours, theirs = (
+        tmp_path / f".x.7.{host}-{pid}.tmp" for host, pid in ((platform.node(), 2**22 + 1), ("elsewhere", 1))
+    )
+    alive = tmp_path / f".x.7.{platform.node()}-1.tmp"
     for path in (ours, theirs, alive):
         path.write_text("")
     sweep(tmp_path)
@@ -108,7 +123,10 @@ def test_sweeping_knows_hosts_with_dots_in_their_names(tmp_path: Path, monkeypat
     import platform
 
     monkeypatch.setattr(platform, "node", lambda: "node-1.cluster.edu")
-    ours, theirs = tmp_path / f".x.node-1.cluster.edu-{2**22 + 1}.tmp", tmp_path / f".x.cluster.edu-{2**22 + 1}.tmp"
+    ours, theirs = (
+        tmp_path / f".x.7.node-1.cluster.edu-{2**22 + 1}.tmp",
+        tmp_path / f".x.7.cluster.edu-{2**22 + 1}.tmp",
+    )
     for path in (ours, theirs):
         path.write_text("")
     sweep(tmp_path)

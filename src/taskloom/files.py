@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -165,12 +166,24 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{get_native_id()}.{platform.node()}-{os.getpid()}.tmp")
 
 
+def _parts(beside: Path) -> tuple[str, int] | None:
+    """Return the final name and the process of a path that `_beside` gave on this machine; None of any other path."""
+    match = re.fullmatch(rf"\.(.+)\.\d+\.{re.escape(platform.node())}-(\d+)\.tmp", beside.name)
+    return (match[1], int(match[2])) if match else None
+
+
+def final_path(path: Path) -> Path:
+    """Return the path of the file or folder that is being written to `path`; any other path as it is."""
+    parts = _parts(path)
+    return path.with_name(parts[0]) if parts else path
+
+
 def sweep(folder: Path) -> None:
     """Remove what interrupted writes of this machine left in a folder and its subfolders; spare writers that still live."""
     for pattern in (".*.tmp", "*/.*.tmp"):
         for path in folder.glob(pattern):
-            before, _, pid = path.name.removesuffix(".tmp").rpartition("-")
-            if before.endswith(f".{platform.node()}") and pid.isdigit() and not _alive(int(pid)):
+            parts = _parts(path)
+            if parts and not _alive(parts[1]):
                 with suppress(OSError):
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

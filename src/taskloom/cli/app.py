@@ -6,13 +6,13 @@ import errno
 import gc
 import itertools
 import os
-import re
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -56,9 +56,6 @@ REMEDIES = {
     errno.EROFS: ": choose another folder",
     errno.ENOSPC: ": free space, then rerun the command",
 }
-
-BESIDE = re.compile(r"(?<=/)\.(?=[^/]+\.tmp$)|(?<=\w)\.\d+\.[\w.-]+\.tmp$")
-"""What the name of a file that is being written has more than that of the file it will be (`files._beside`)."""
 
 INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resume"
 
@@ -182,9 +179,7 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     except OSError as error:
         # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
         explain()
-        where = f"{BESIDE.sub('', str(error.filename))}: " if error.filename else ""
-        remedy = REMEDIES.get(error.errno or 0, "")
-        return _say(f"{where}{error.strerror or error}; nothing that was finished is lost{remedy}", 2)
+        return _say(_of_system(error), 2)
     except UnicodeError as error:
         return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
     except MemoryError:
@@ -199,6 +194,15 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     if result == 130:  # Typer turns Ctrl-C into this status, in silence
         return _say(INTERRUPTED, 130)
     return result if isinstance(result, int) else 0
+
+
+def _of_system(error: OSError) -> str:
+    """Return what the system refused, by the name of the file that was asked for, and what may help."""
+    from taskloom.files import final_path
+
+    where = f"{final_path(Path(str(error.filename)))}: " if error.filename else ""
+    remedy = REMEDIES.get(error.errno or 0, "")
+    return f"{where}{error.strerror or error}; nothing that was finished is lost{remedy}"
 
 
 def _reader_gone() -> int:
