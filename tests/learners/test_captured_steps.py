@@ -105,36 +105,29 @@ def trained(learner: dict[str, Any], model: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
-def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly(
-    learner: dict[str, Any],
-    model: str,
-    captured: list[cuda_graphs.Captured],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    plain = trained(learner, model, compile=False)
-    monkeypatch.setattr(cuda_graphs, "compiled", compiled_wrong)
-    with pytest.warns(UserWarning, match="compiled layers give other gradients than plain ones on cpu"):
-        assert trained(learner, model) == plain
-    assert captured[-1].fast.wrap is None
-    assert not captured[-1].layers
-    with monkeypatch.context() as patch:
-        patch.setattr(cuda_graphs.Captured, "_check_compiler", lambda self, places: None)
-        assert trained(learner, model) != plain  # the compiler that is planted does harm
-
-
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
-def test_layers_that_are_compiled_right_stay_compiled(
+@pytest.mark.parametrize(
+    ("compiler", "right"), [(compiled_right, True), (compiled_wrong, False)], ids=["right", "wrong"]
+)
+def test_layers_stay_compiled_where_that_is_right_and_are_computed_plainly_where_it_is_wrong(
+    compiler: Callable[..., Any],
+    right: bool,
     learner: dict[str, Any],
     model: str,
     captured: list[cuda_graphs.Captured],
     monkeypatch: pytest.MonkeyPatch,
     recwarn: pytest.WarningsRecorder,
 ) -> None:
+    plain = trained(learner, model, compile=False)
     monkeypatch.setattr(cuda_graphs, "PLAIN_ROWS", 3)  # the plain pass in parts
-    monkeypatch.setattr(cuda_graphs, "compiled", compiled_right)
-    trained(learner, model)
-    assert captured[-1].fast.wrap is not None or captured[-1].layers
-    assert not [one for one in recwarn.list if "compiled" in str(one.message)]
+    monkeypatch.setattr(cuda_graphs, "compiled", compiler)
+    assert trained(learner, model) == plain
+    assert bool(captured[-1].fast.wrap or captured[-1].layers) is right
+    warned = [str(one.message) for one in recwarn.list if "compiled" in str(one.message)]
+    assert ["compiled layers give other gradients than plain ones on cpu" in text for text in warned] == [True] * (
+        not right
+    )
+    monkeypatch.setattr(cuda_graphs.Captured, "_check_compiler", lambda self, places: None)
+    assert (trained(learner, model) == plain) is right  # unchecked, the compiler that errs does harm
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
