@@ -62,7 +62,71 @@ class FactWorld(Protocol):
         """Return what the answers depend on, by digest."""
 
 
-class TableWorld:
+class CatalogueWorld:
+    """What worlds share: the catalogue's names, relations and predicates that are computed when they are first wanted.
+
+    A world says by `_pairs_of` what a property holds.
+    """
+
+    def __init__(self) -> None:
+        self._relations: dict[Direction, Relation] = {}
+        self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
+
+    def relations(self) -> tuple[str, ...]:
+        """Return the names of the catalogue's relations."""
+        return RELATIONS
+
+    def predicates(self) -> tuple[str, ...]:
+        """Return the names of the catalogue's predicates."""
+        return tuple(PREDICATES)
+
+    def relation(self, name: str) -> Relation:
+        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        return self._relation(direction(name))
+
+    def predicate(self, name: str) -> Predicate:
+        """Return the predicate of that name."""
+        what = asked(name)
+        return self.matching(what.prop, what.object)
+
+    def matching(self, relation: str, *values: str) -> Predicate:
+        """Build the predicate that any of these is among the values of a relation, or where those are classes, a kind of one."""
+        way = direction(relation)
+        if (way, values) not in self._predicates:
+            self._predicates[way, values] = self._matching(self._relation_with(way, values), way, values)
+        return self._predicates[way, values]
+
+    def _relation(self, way: Direction) -> Relation:
+        if way not in self._relations:
+            self._relations[way] = self._compute_relation(way)
+        return self._relations[way]
+
+    def _compute_relation(self, way: Direction) -> Relation:
+        if way.inverse:
+            return self._relation(way.flipped).inverse()
+        return Relation.of_pairs(self._pairs_of(way))
+
+    def _pairs_of(self, way: Direction) -> Iterable[tuple[str, str]]:
+        """Return all pairs of a property, in its own direction."""
+        raise NotImplementedError
+
+    def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
+        """Return the relation in which a predicate looks for values."""
+        return self._relation(way)
+
+    def _matching(self, relation: Relation, way: Direction, values: tuple[str, ...]) -> Predicate:
+        if way.inverse or way.prop not in CLASS_PROPERTIES:
+            return Predicate.matching(relation, *values)
+        classes = self._classes
+        asked_classes = values if way.prop == INSTANCE_OF else ()
+        return Predicate.of_rows(relation, lambda rows: classes.truth(rows, values), asked_classes)
+
+    @cached_property
+    def _classes(self) -> ClassPaths:
+        return ClassPaths(self._relation(Direction(SUBCLASS_OF)))
+
+
+class TableWorld(CatalogueWorld):
     """A world that is wholly at hand: each property a table of pairs that is read when it is first wanted."""
 
     def __init__(
@@ -79,47 +143,13 @@ class TableWorld:
                 that the order of the file does not matter; a blank one counts as none.
             sources: What the tables come from.
         """
+        super().__init__()
         self._read = read
         self._read_labels = read_labels
         self._sources = sources
-        self._relations: dict[Direction, Relation] = {}
-        self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
 
-    def relations(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's relations."""
-        return RELATIONS
-
-    def predicates(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's predicates."""
-        return tuple(PREDICATES)
-
-    def relation(self, name: str) -> Relation:
-        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
-        return self._relation(direction(name))
-
-    def _relation(self, way: Direction) -> Relation:
-        if way not in self._relations:
-            if way.inverse:
-                self._relations[way] = self._relation(way.flipped).inverse()
-            else:
-                self._relations[way] = Relation.of_pairs(self._read(way.prop))
-        return self._relations[way]
-
-    def predicate(self, name: str) -> Predicate:
-        """Return the predicate of that name."""
-        what = asked(name)
-        return self.matching(what.prop, what.object)
-
-    def matching(self, relation: str, *values: str) -> Predicate:
-        """Build the predicate that any of these is among the values of a relation, or where those are classes, a kind of one."""
-        way = direction(relation)
-        if (way, values) not in self._predicates:
-            self._predicates[way, values] = matching(self._relation(way), way, values, self._classes)
-        return self._predicates[way, values]
-
-    @cached_property
-    def _classes(self) -> ClassPaths:
-        return ClassPaths(self._relation(Direction(SUBCLASS_OF)))
+    def _pairs_of(self, way: Direction) -> Iterable[tuple[str, str]]:
+        return self._read(way.prop)
 
     def label(self, id: str) -> str | None:
         """Return the text of an entity."""
@@ -153,18 +183,3 @@ class TableWorld:
     @cached_property
     def _ids(self) -> Relation:
         return Relation.of_pairs((label, x) for x, label in self._labels.items())
-
-
-def matching(relation: Relation, way: Direction, values: tuple[str, ...], classes: ClassPaths) -> Predicate:
-    """Build the predicate that any of some values is among those of a relation, or where those are classes, a kind of one.
-
-    Args:
-        relation: From entities to values.
-        way: The property behind it.
-        values: What is asked for.
-        classes: What a class counts as.
-    """
-    if way.inverse or way.prop not in CLASS_PROPERTIES:
-        return Predicate.matching(relation, *values)
-    asked_classes = values if way.prop == INSTANCE_OF else ()
-    return Predicate.of_rows(relation, lambda rows: classes.truth(rows, values), asked_classes)

@@ -8,15 +8,13 @@ next relation needs. Pages go by the last pair seen, not by offset, so they stay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from taskloom.errors import InputError
 from taskloom.files import cache_folder
 from taskloom.plan import Source
-from taskloom.suites.taskbench.worlds.facts.class_paths import ClassPaths
-from taskloom.suites.taskbench.worlds.facts.fact_world import matching
+from taskloom.suites.taskbench.worlds.facts.fact_world import CatalogueWorld
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,
     LABEL,
@@ -29,14 +27,10 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
 )
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,
-    PREDICATES,
-    RELATIONS,
     SUBCLASS_OF,
     Direction,
-    asked,
-    direction,
 )
-from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation, Rows
+from taskloom.suites.taskbench.worlds.facts.relation import Relation, Rows
 from taskloom.suites.taskbench.worlds.facts.sparql import (
     CachedClient,
     Manners,
@@ -72,7 +66,7 @@ class QueryClient(Protocol):
         """Return what the answers come from, by digest."""
 
 
-class QueryWorld:
+class QueryWorld(CatalogueWorld):
     """The facts of anything that answers SPARQL and speaks Wikidata's vocabulary."""
 
     def __init__(
@@ -94,57 +88,31 @@ class QueryWorld:
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity")
+        super().__init__()
         self._source = client
         self._inputs = inputs
         self._language = check_language(language)
         self._page = page
         self._batch = batch
-        self._relations: dict[Direction, Relation] = {}
-        self._predicates: dict[tuple[Direction, tuple[str, ...]], Predicate] = {}
         self._rows: dict[Direction, dict[str, tuple[str, ...]]] = {}
         self._labels: dict[str, str | None] = {}
         self._named: dict[str, tuple[str, ...]] = {}
 
-    def relations(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's relations."""
-        return RELATIONS
+    def _compute_relation(self, way: Direction) -> Relation:
+        """Return a relation: whole, or on a sample of its inputs and then able to learn more."""
+        if self._inputs is None:
+            return super()._compute_relation(way)
+        return self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
 
-    def predicates(self) -> tuple[str, ...]:
-        """Return the names of the catalogue's predicates."""
-        return tuple(PREDICATES)
+    def _pairs_of(self, way: Direction) -> Iterator[tuple[str, str]]:
+        for x, y in self._pairs(f"{_pattern(way)} FILTER(isIRI(?x) && isIRI(?y))"):
+            if is_entity(x) and is_entity(y):
+                yield to_id(x), to_id(y)
 
-    def relation(self, name: str) -> Relation:
-        """Return the relation of that name: whole, or on a sample of its inputs and then able to learn more."""
-        return self._relation(direction(name))
-
-    def _relation(self, way: Direction) -> Relation:
-        if way not in self._relations:
-            if self._inputs is not None:
-                self._relations[way] = self._sampled(way, self._some(f"{_pattern(way)} FILTER(isIRI(?y))"))
-            elif way.inverse:
-                self._relations[way] = self._relation(way.flipped).inverse()
-            else:
-                self._relations[way] = Relation.of_pairs(self._entity_pairs(_pattern(way)))
-        return self._relations[way]
-
-    def predicate(self, name: str) -> Predicate:
-        """Return the predicate of that name."""
-        what = asked(name)
-        return self.matching(what.prop, what.object)
-
-    def matching(self, relation: str, *values: str) -> Predicate:
-        """Return the predicate "is among the values of a relation"; a sample has some of which it is true, as they may be rare."""
-        way = direction(relation)
-        if (way, values) not in self._predicates:
-            rows = self._relation(way)
-            if rows.partial:
-                rows = rows.at({*rows, *self._having(way, values)})
-            self._predicates[way, values] = matching(rows, way, values, self._classes)
-        return self._predicates[way, values]
-
-    @cached_property
-    def _classes(self) -> ClassPaths:
-        return ClassPaths(self._relation(Direction(SUBCLASS_OF)))
+    def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
+        """Return a relation; a sample with some inputs that have the values, as they may be rare."""
+        rows = self._relation(way)
+        return rows.at({*rows, *self._having(way, values)}) if rows.partial else rows
 
     def label(self, id: str) -> str | None:
         """Return the text of an entity."""
@@ -229,11 +197,6 @@ class QueryWorld:
             level = sorted({kind for row in narrower.values() for kind in row} - kinds)
             kinds.update(level)
         return some
-
-    def _entity_pairs(self, pattern: str) -> Iterator[tuple[str, str]]:
-        for x, y in self._pairs(f"{pattern} FILTER(isIRI(?x) && isIRI(?y))"):
-            if is_entity(x) and is_entity(y):
-                yield to_id(x), to_id(y)
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
         """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
