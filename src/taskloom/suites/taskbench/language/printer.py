@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,
@@ -11,6 +13,36 @@ from taskloom.suites.taskbench.language.operators import (
     Operator,
     SequenceOperator,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How others write expressions.
+
+    Attributes:
+        names: The attribute of known atoms that has their name.
+        word: What stands after a function of words.
+        sequence: What stands after a function of sequences that none comes before.
+        variable: What the function in braces is applied to.
+        binder: What stands before that function.
+    """
+
+    names: str
+    word: str
+    sequence: str
+    variable: str
+    binder: str
+
+    def atom(self, name: str) -> str:
+        """Return the name of an atom."""
+        from taskloom.suites.taskbench import atoms
+
+        known = atoms.known(name)
+        return getattr(known, self.names) if known else name
+
+
+PAPER = _Style("paper", word="", sequence="", variable="(x)", binder="λx. ")
+REFERENCE = _Style("reference", word="(0)", sequence="(S)", variable="(0)", binder="")
 
 
 def show(expression: Expression) -> str:
@@ -24,49 +56,15 @@ def show(expression: Expression) -> str:
 
 def show_paper(expression: Expression) -> str:
     """Print an expression as the paper's tables do: f(g) for a chain, map{λx. f(x)}(filter{λx. p(x)}) for sequences."""
-    return _foreign(expression, _Paper())
+    return _foreign(expression, PAPER)
 
 
 def show_reference(expression: Expression) -> str:
     """Print an expression as the reference's task files do: f(g(0)), map{f(0)}(filter{p(0)}(S))."""
-    return _foreign(expression, _Reference())
+    return _foreign(expression, REFERENCE)
 
 
-class _Paper:
-    word = ""
-    sequence = ""
-
-    def atom(self, name: str) -> str:
-        from taskloom.suites.taskbench import atoms
-
-        known = atoms.known(name)
-        return known.paper if known else name
-
-    def inverse(self, name: str) -> str:
-        return f"{self.atom(name)}[inv]"
-
-    def element(self, function: str) -> str:
-        return f"λx. {function}"
-
-
-class _Reference:
-    word = "(0)"
-    sequence = "(S)"
-
-    def atom(self, name: str) -> str:
-        from taskloom.suites.taskbench import atoms
-
-        known = atoms.known(name)
-        return known.reference if known else name
-
-    def inverse(self, name: str) -> str:
-        return f"{self.atom(name)}[inv]"
-
-    def element(self, function: str) -> str:
-        return function
-
-
-def _foreign(expression: Expression, style: _Paper | _Reference, input_text: str | None = None) -> str:
+def _foreign(expression: Expression, style: _Style, input_text: str | None = None) -> str:
     """Print `expression` applied to `input_text`, the text of what comes before it."""
     given = style.word if input_text is None else input_text
     match expression:
@@ -75,19 +73,18 @@ def _foreign(expression: Expression, style: _Paper | _Reference, input_text: str
         case Is():
             return expression.notation + given
         case Inverse():
-            return style.inverse(expression.atom) + given
+            return f"{style.atom(expression.atom)}[inv]{given}"
         case Chain(parts):
             text = given
             for part in reversed(parts[1:]):
                 text = f"({_foreign(part, style, text)})"
             return _foreign(parts[0], style, text)
         case SequenceOperator():
-            inner = "(x)" if isinstance(style, _Paper) else style.word
-            function = style.element(_foreign(expression.element, style, inner))
+            function = style.binder + _foreign(expression.element, style, style.variable)
             before = style.sequence if expression.before is None else f"({_foreign(expression.before, style)})"
             return f"{expression.word}{{{function}}}{before}"
         case Operator(parts):
             # The operands are functions of the same input; what comes before is written once, after them.
-            own = style.word if given in ("", style.word) else ("(x)" if given == "(x)" else style.word)
+            own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
-            return f"{expression.word}({shown})" + ("" if given in ("", "(x)", style.word) else given)
+            return f"{expression.word}({shown})" + ("" if given in ("", style.variable, style.word) else given)
