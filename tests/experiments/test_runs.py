@@ -261,15 +261,15 @@ def test_a_trait_comes_before_the_short_name_of_a_field(tmp_path: Path) -> None:
 def test_runs_without_predictions(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for seed in range(2):
-        write(store, {"iid": [1, 0]}, seed=seed, keep=False)
+        write(store, {"iid": [1, seed]}, seed=seed, keep=False)
     runs = frame.runs(store.path)
     (row,) = runs.accuracy()
-    assert (row["mean"], row["method"]) == (0.5, "t over seeds")
+    assert (row["mean"], row["method"]) == (0.75, "t over seeds")
     with pytest.raises(StoreError, match="means over seeds alone"):
         runs.accuracy(over="seeds+items")
     with pytest.raises(StoreError, match="means over seeds alone"):
         runs.accuracy(by="question")
-    write(store, {"iid": [1, 0]}, seed=2)
+    write(store, {"iid": [0, 0]}, seed=2)
     with pytest.raises(StoreError, match="2 of 3 runs have no predictions"):
         frame.runs(store.path).accuracy()
     assert "0.500" in repr(frame.runs(store.path))

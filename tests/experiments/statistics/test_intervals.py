@@ -119,6 +119,22 @@ def test_an_interval_never_collapses() -> None:
     assert two_way(one_wrong).high - two_way(one_wrong).low > 0.002
 
 
+@pytest.mark.parametrize("score", [0.0, 0.1, 0.4, 1.0])
+@pytest.mark.parametrize("seeds", [2, 3, 25])
+def test_seeds_that_score_the_same_do_not_promise_that_all_seeds_will(score: float, seeds: int) -> None:
+    """A hundred items at most can tell an accuracy of 1 from one of 0.99, however many seeds are right on all of them."""
+    alike = over_seeds([score] * seeds, items=100)
+    assert alike.method == "Wilson over items, seeds alike"
+    assert (alike.seeds, alike.items) == (seeds, 100)
+    assert (alike.low, alike.high) == pytest.approx(wilson(100 * score, 100))
+    assert alike.low <= abs(score - 0.01) <= alike.high
+    if score in (0.0, 1.0):
+        whole = two_way(np.full((seeds, 100), score))
+        assert (alike.low, alike.high) == pytest.approx((whole.low, whole.high))
+    apart = over_seeds([score] * (seeds - 1) + [abs(score - 0.01)], items=100)
+    assert apart.method == "t over seeds"
+
+
 def test_one_seed_or_one_item_is_the_simpler_interval() -> None:
     row = np.array([[1.0, 0.0, 1.0]])
     assert two_way(row) == over_items(row[0])

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 
+ROUNDING = 1e-12
+"""A standard error that is no spread but the rounding of means: that of three times 0.1 is 1e-17."""
+
+SEEDS_ALIKE = "Wilson over items, seeds alike"
+"""How the interval of seeds that all score the same is made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -106,13 +112,20 @@ def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
 def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estimate:
     """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
 
+    Seeds that all score the same show no spread, and t would promise that every new seed does too. Of shares whose number of
+    items is known the interval is then Wilson's over the items, each counted once, as `two_way` has it.
+
     Args:
         scores: One score per seed, at least two.
         level: The confidence level.
-        items: How many items each score is a mean of, for the record.
+        items: How many items each score is a mean of; 0: not known.
     """
     values = vector(scores, "scores of seeds", 2)
-    return Estimate(*_t_interval(values, level), len(values), items, len(values) - 1, "t over seeds", level)
+    mean, low, high, se = _t_interval(values, level)
+    if items and _are_shares(values) and se <= ROUNDING:
+        low, high = wilson(mean * items, items, level)
+        return Estimate(mean, low, high, sqrt(mean * (1 - mean) / items), len(values), items, inf, SEEDS_ALIKE, level)
+    return Estimate(mean, low, high, se, len(values), items, len(values) - 1, "t over seeds", level)
 
 
 def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -249,6 +262,10 @@ def is_binary(values: Floats) -> bool:
     return bool(((values == 0) | (values == 1)).all())
 
 
+def _are_shares(values: Floats) -> bool:
+    return bool(values.min() >= 0 and values.max() <= 1)
+
+
 def _check_share(right: float, n: float) -> None:
     if not (n > 0 and 0 <= right <= n):
         raise StatisticsError(
@@ -271,7 +288,7 @@ def _t_interval(values: Floats, level: float, shares: bool = True) -> tuple[floa
     se = float(values.std(ddof=1)) / sqrt(n)
     half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
     low, high = mean - half, mean + half
-    if shares and values.min() >= 0 and values.max() <= 1:
+    if shares and _are_shares(values):
         # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so cutting it costs no coverage.
         low, high = max(0.0, low), min(1.0, high)
     return mean, low, high, se
