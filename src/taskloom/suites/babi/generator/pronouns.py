@@ -42,54 +42,66 @@ def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
 
 def _precede(builder: ProofBuilder, event: Event) -> bool:
     """Put a sentence with the same subject before an event, which then has a pronoun; return False if none fits."""
-    at = next((i for i, unit in enumerate(builder.units) if unit == [event]), None)
-    if at is None:
+    if [event] not in builder.units:
         return False
-    person = event.who[0]
-    after = event._replace(pronoun=True)
-    plain = event.kind in ("move", "in") or event.kind.upper() in builder.coref
     if event.kind in ("move", "in") and event is not builder.departure:
-        start = builder.places[-1]
-        if start in event.places:
-            return False
-        if (
-            "COMPOUND" in builder.can
-            and builder.persons
-            and ("MOVE" not in builder.coref or builder.rng.random() < 0.4)
-        ):
-            pair = (person, builder.persons.pop())
-            builder.units[at] = [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
-            return True
-        if "MOVE" not in builder.coref:
-            return False
-        builder.units[at] = [Event("move", (person,), (start,)), after]
-        return True
-    if event.kind in ("drop", "give"):
-        prop = [Event("grab", (person,), thing=event.thing)]
-        if (
-            prop in builder.units[:at]
-            and prop[0] not in builder.lines
-            and _quiet(builder, person, builder.units.index(prop), at)
-        ):
-            them = bool(builder.objects) and _may_be_them(builder, event) and (not plain or builder.rng.random() < 0.5)
-            if them:
-                also = builder.objects.pop()
-                builder.units[at] = [prop[0]._replace(also=also), after._replace(also=also, them=True)]
-            elif plain:
-                builder.units[at] = [*prop, after]
-            else:
-                return False
-            builder.units.remove(prop)
-            return True
-    if not plain:
+        unit = _after_a_move(builder, event)
+    else:
+        unit = _after_its_grab(builder, event) or _after_another(builder, event)
+    if unit is None:
         return False
+    builder.units[builder.units.index([event])] = unit
+    return True
+
+
+def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
+    """Return a move with one before it, of the person alone or with somebody else."""
+    start = builder.places[-1]
+    if start in event.places:
+        return None
+    if "COMPOUND" in builder.can and builder.persons and ("MOVE" not in builder.coref or builder.rng.random() < 0.4):
+        pair = (event.who[0], builder.persons.pop())
+        return [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
+    if "MOVE" not in builder.coref:
+        return None
+    return [Event("move", event.who, (start,)), event._replace(pronoun=True)]
+
+
+def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
+    """Return a drop or gift right after the grab that makes it possible, which moves here from where the story has it."""
+    grab = Event("grab", event.who, thing=event.thing)
+    at = builder.units.index([event])
+    if event.kind not in ("drop", "give") or grab in builder.lines or [grab] not in builder.units[:at]:
+        return None
+    if not _quiet(builder, event.who[0], builder.units.index([grab]), at):
+        return None
+    after, plain = event._replace(pronoun=True), _may_be_plain(builder, event)
+    if builder.objects and _may_be_them(builder, event) and (not plain or builder.rng.random() < 0.5):
+        also = builder.objects.pop()
+        unit = [grab._replace(also=also), after._replace(also=also, them=True)]
+    elif plain:
+        unit = [grab, after]
+    else:
+        return None
+    builder.units.remove([grab])
+    return unit
+
+
+def _after_another(builder: ProofBuilder, event: Event) -> list[Event] | None:
+    """Return an event after something else that the person does, and that proves nothing."""
+    if not _may_be_plain(builder, event):
+        return None
+    after = event._replace(pronoun=True)
     if builder.objects:
-        builder.units[at] = [Event("grab", (person,), thing=builder.objects.pop()), after]
-        return True
-    if "NEGATE" in builder.can and not any(person in (*e.who, e.to) for unit in builder.units[:at] for e in unit):
-        builder.units[at] = [Event("not", (person,), (builder.places[-1],)), after]
-        return True
-    return False
+        return [Event("grab", event.who, thing=builder.objects.pop()), after]
+    before = builder.units[: builder.units.index([event])]
+    if "NEGATE" in builder.can and not any(event.who[0] in (*e.who, e.to) for unit in before for e in unit):
+        return [Event("not", event.who, (builder.places[-1],)), after]
+    return None
+
+
+def _may_be_plain(builder: ProofBuilder, event: Event) -> bool:
+    return event.kind in ("move", "in") or event.kind.upper() in builder.coref
 
 
 def free_pronouns(builder: ProofBuilder) -> None:
