@@ -18,8 +18,8 @@ from taskloom.experiments.runs import Runs
 from taskloom.viewer.folders import VanishedError
 from taskloom.viewer.page_templates import render
 from taskloom.viewer.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
-from taskloom.viewer.run_pages import chosen_filters, chosen_split, prediction_rows
-from taskloom.viewer.shared_state import store_folder, viewed_store, whole_number
+from taskloom.viewer.run_pages import chosen_split, prediction_rows
+from taskloom.viewer.shared_state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.viewer.viewed_stores import StoredRun, ViewedStore
 
 PAGE = 20
@@ -67,24 +67,13 @@ def compare(request: Request) -> Response:
     a, b = _sides(request, viewed, whole)
     split = chosen_split(request, [a, b])
     rows = [prediction_rows(viewed, run.name) for run in (a, b)]
-    text, filters, by = (
-        request.query_params.get("q", "").strip(),
-        chosen_filters(request),
-        request.query_params.get("by", ""),
-    )
-    columns = [one.columns(split, text if side == 0 else "", filters) for side, one in enumerate(rows)]
-    joined = _joined(columns)
-    counts = {name: int((joined.outcome == place).sum()) for place, name in enumerate(OUTCOMES)}
+    text, filters = request.query_params.get("q", "").strip(), chosen_filters(request)
+    joined = _joined(rows[0].columns(split, text, filters), rows[1].columns(split, "", filters))
     show = request.query_params.get("show", "")
-    if show and show not in OUTCOMES:
-        raise InputError(f"'show' is one of {', '.join(OUTCOMES)}, not '{show[:40]}'")
-    order = np.lexsort((joined.index, joined.outcome))
-    if show:
-        order = order[joined.outcome[order] == list(OUTCOMES).index(show)]
-    start = min(whole_number(request, "start"), max(0, len(order) - 1)) // PAGE * PAGE
-    page = order[start : start + PAGE]
+    order = joined.order(show)
+    start = page_start(request, len(order), PAGE)
     traits = rows[0].traits()
-    by = by if by in traits else ""
+    by = next((trait for trait in traits if trait == request.query_params.get("by", "")), "")
     test, problem = _paired_test(viewed, whole, a, b, split, by)
     return render(
         request,
@@ -95,8 +84,8 @@ def compare(request: Request) -> Response:
         runs=whole[:SIDES],
         split=split,
         splits=[s for s in a.scores["splits"] if s in b.scores["splits"]],
-        pairs=_pairs(rows, joined, page),
-        counts=counts,
+        pairs=_pairs(rows, joined, order[start : start + PAGE]),
+        counts=joined.counts(),
         outcomes=OUTCOMES,
         show=show,
         listed=len(order),
@@ -136,12 +125,23 @@ class JoinedAnswers:
     rows: tuple[NDArray[np.int64], NDArray[np.int64]]
     outcome: NDArray[np.int64]
 
+    def counts(self) -> dict[str, int]:
+        """Return how often each outcome occurs."""
+        return {name: int((self.outcome == place).sum()) for place, name in enumerate(OUTCOMES)}
 
-def _joined(columns: Sequence[ScoreColumns]) -> JoinedAnswers:
-    index, at_a, at_b = np.intersect1d(columns[0].index, columns[1].index, return_indices=True)
-    a, b = columns[0].right[at_a], columns[1].right[at_b]
+    def order(self, show: str) -> NDArray[np.int64]:
+        """Return the places of the examples as they are listed: by outcome, then by index; of one outcome where `show` names it."""
+        if show and show not in OUTCOMES:
+            raise InputError(f"'show' is one of {', '.join(OUTCOMES)}, not '{show[:40]}'")
+        order = np.lexsort((self.index, self.outcome))
+        return order[self.outcome[order] == list(OUTCOMES).index(show)] if show else order
+
+
+def _joined(of_a: ScoreColumns, of_b: ScoreColumns) -> JoinedAnswers:
+    index, at_a, at_b = np.intersect1d(of_a.index, of_b.index, return_indices=True)
+    a, b = of_a.right[at_a], of_b.right[at_b]
     outcome = np.select([a & ~b, b & ~a, ~a & ~b], [0, 1, 2], 3)
-    return JoinedAnswers(index, (columns[0].rows[at_a], columns[1].rows[at_b]), outcome)
+    return JoinedAnswers(index, (of_a.rows[at_a], of_b.rows[at_b]), outcome)
 
 
 def _pairs(rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64]) -> list[AnswerPair]:

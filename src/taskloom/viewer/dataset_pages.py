@@ -13,16 +13,13 @@ from taskloom.viewer.certificate_tables import certificate_page
 from taskloom.viewer.example_parts import example_parts
 from taskloom.viewer.folders import VanishedError
 from taskloom.viewer.page_templates import render
-from taskloom.viewer.shared_state import dataset_folder, state_of, whole_number
+from taskloom.viewer.shared_state import chosen_filters, dataset_folder, page_start, state_of, whole_number
 from taskloom.viewer.split_rows import NumberedExample, SearchResult, SplitRows
 from taskloom.viewer.suite_requests import example_to_dict
 from taskloom.viewer.viewed_datasets import ViewedDataset, filter_choices, open_dataset
 
 PAGE = 25
 """Examples of one page."""
-
-FILTER = "trait."
-"""Stands before the names of traits in a query."""
 
 BARS = 12
 """Values of a trait that the overview shows."""
@@ -82,18 +79,14 @@ def rows(request: Request) -> Response:
     data = open_dataset(dataset_folder(request))
     name, split = chosen_split(data, request)
     text = request.query_params.get("q", "").strip()
-    filters = {
-        key.removeprefix(FILTER): value.strip()
-        for key, value in request.query_params.items()
-        if key.startswith(FILTER) and value.strip()
-    }
+    filters = chosen_filters(request)
     start = whole_number(request, "start")
     searched: SearchResult | None = None
     if text or filters:
         searched = split.search(text, filters, start, PAGE)
         examples = split.take(searched.rows)
     else:
-        start = min(start, max(0, split.n - 1)) // PAGE * PAGE
+        start = page_start(request, split.n, PAGE)
         examples = split.read(start, PAGE)
     return render(
         request,

@@ -16,7 +16,7 @@ from taskloom.viewer.curve_plot import CurvePlot, curve_plot
 from taskloom.viewer.folders import VanishedError
 from taskloom.viewer.page_templates import render
 from taskloom.viewer.prediction_rows import PredictionRows, ScoreColumns
-from taskloom.viewer.shared_state import store_folder, viewed_store, whole_number
+from taskloom.viewer.shared_state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.viewer.viewed_datasets import inside
 from taskloom.viewer.viewed_stores import StoredRun, ViewedStore, log_end
 
@@ -39,7 +39,7 @@ def store(request: Request) -> Response:
     runs = viewed.runs()
     text = request.query_params.get("q", "").strip()
     listed = [run for run in runs if _mentions(run, text)] if text else runs
-    start = min(whole_number(request, "start"), max(0, len(listed) - 1)) // PAGE * PAGE
+    start = page_start(request, len(listed), PAGE)
     columns, results, problem = _results(viewed)
     return render(
         request,
@@ -149,15 +149,6 @@ def prediction_rows(viewed: ViewedStore, name: str) -> PredictionRows:
     return PredictionRows(inside(viewed.path, path))
 
 
-def chosen_filters(request: Request) -> dict[str, str]:
-    """Return the traits that a query filters by."""
-    return {
-        key.removeprefix("trait."): value.strip()
-        for key, value in request.query_params.items()
-        if key.startswith("trait.") and value.strip()
-    }
-
-
 def predictions(request: Request) -> Response:
     """Show the predictions of a run on a split, wrong ones first, with the shares of right answers by trait."""
     folder, viewed = store_folder(request), viewed_store(request)
@@ -170,7 +161,7 @@ def predictions(request: Request) -> Response:
         raise InputError(f"'show' is one of {', '.join(SHOWS)}, not '{show[:40]}'")
     columns = rows.columns(split, text, filters)
     order = _ordered(columns, show)
-    start = min(whole_number(request, "start"), max(0, len(order) - 1)) // ANSWERS * ANSWERS
+    start = page_start(request, len(order), ANSWERS)
     traits = rows.traits()
     by = request.query_params.get("by", "") or next(iter(traits), "")
     return render(

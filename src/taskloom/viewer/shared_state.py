@@ -13,6 +13,9 @@ from taskloom.viewer.folders import ViewedFolder, ViewedFolders
 from taskloom.viewer.suite_process import SuiteProcess
 from taskloom.viewer.viewed_stores import ViewedStore
 
+FILTER = "trait."
+"""Stands before the names of traits in a query."""
+
 
 @dataclass
 class ViewerState:
@@ -61,6 +64,15 @@ def viewed_store(request: Request) -> ViewedStore:
     return state_of(request).stores.setdefault(path, ViewedStore(path))
 
 
+def chosen_filters(request: Request) -> dict[str, str]:
+    """Return the traits that a query filters by."""
+    return {
+        key.removeprefix(FILTER): value.strip()
+        for key, value in request.query_params.items()
+        if key.startswith(FILTER) and value.strip()
+    }
+
+
 def whole_number(request: Request, name: str, default: int = 0) -> int:
     """Return a number of the query, 0 or more; raise an `InputError` for anything else."""
     text = request.query_params.get(name, "")
@@ -69,3 +81,14 @@ def whole_number(request: Request, name: str, default: int = 0) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise InputError(f"'{name}' must be a whole number, not '{text[:40]}'")
     return int(text)
+
+
+def page_start(request: Request, listed: int, page: int) -> int:
+    """Return the first place of the page that a query asks for, or of the last page where it asks for more.
+
+    Args:
+        request: With `start` in its query, any place on the page.
+        listed: How many things are listed.
+        page: How many of them a page has.
+    """
+    return min(whole_number(request, "start"), max(0, listed - 1)) // page * page
