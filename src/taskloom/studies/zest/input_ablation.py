@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
-from taskloom.studies.published_numbers import published
+from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
 from taskloom.studies.study_settings import check_split
@@ -49,31 +50,7 @@ def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[F
     """
     groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
     check_split(runs, split)
-    rows, points = [], []
-    judgements: list[Judgement] = []
-    for group in groups:
-        name = NAMES[group.part]
-        cells = {
-            head: beside(
-                percent(group.values(split, overall(score))), published("zest", "Table 5", input=group.part, what=score)
-            )
-            for score, head in SCORES.items()
-        }
-        rows.append(
-            {
-                "model": group.model,
-                "input": name,
-                "seeds": len(group.reports[split]),
-                **cells,
-                "answers that are not n/a": percent(group.answered[split].values()),
-            }
-        )
-        for score, head in SCORES.items():
-            numbers = published("zest", "Table 5", input=group.part, what=score)
-            values = group.values(split, overall(score))
-            number = numbers[0].value if numbers else None
-            points.append({"name": name, "score": head, **summary(values), "published": number})
-            judgements += judged(group, split, overall(score), numbers, f"{group.model}, {name}: {head}")
+    points = [point for group in groups for point in _points(group, split)]
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     caption = (
         f"Scores on {tasks_of(groups, split)} with all of the input and with half of it. "
@@ -84,13 +61,46 @@ def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[F
         "ZEST Table 5",
         f"Scores on {split} in percent, mean ± standard deviation over seeds, of models trained on such inputs; in brackets the "
         "paper's, of T5-11B on dev.",
-        ResultTable(("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), rows),
+        ResultTable(
+            ("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), [_row(g, split) for g in groups]
+        ),
         (StudyFigure("table5", caption, ResultTable(columns, points), plot),),
-        tuple(judgements),
+        tuple(judgement for group in groups for judgement in _judgements(group, split)),
         (*notes_of(groups), *_missing(groups)),
     )
     directions = list(_directions(groups, split))
     return [finding, directions_finding(directions)] if directions else [finding]
+
+
+def _published(group: DescriptionRuns, score: str) -> list[PublishedNumber]:
+    return published("zest", "Table 5", input=group.part, what=score)
+
+
+def _row(group: DescriptionRuns, split: str) -> dict[str, Any]:
+    cells = {
+        head: beside(percent(group.values(split, overall(score))), _published(group, score))
+        for score, head in SCORES.items()
+    }
+    return {
+        "model": group.model,
+        "input": NAMES[group.part],
+        "seeds": len(group.reports[split]),
+        **cells,
+        "answers that are not n/a": percent(group.answered[split].values()),
+    }
+
+
+def _points(group: DescriptionRuns, split: str) -> Iterator[dict[str, Any]]:
+    for score, head in SCORES.items():
+        measured = summary(group.values(split, overall(score)))
+        number = next((number.value for number in _published(group, score)), None)
+        yield {"name": NAMES[group.part], "score": head, **measured, "published": number}
+
+
+def _judgements(group: DescriptionRuns, split: str) -> Iterator[Judgement]:
+    for score, head in SCORES.items():
+        claim = f"{group.model}, {NAMES[group.part]}: {head}"
+        yield from judged(group, split, overall(score), _published(group, score), claim)
 
 
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
@@ -98,7 +108,7 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDi
     for whole in (group for group in groups if group.part == "both"):
         for half in (group for group in groups if group.part != "both" and group.model == whole.model):
             for score, head in SCORES.items():
-                theirs = [published("zest", "Table 5", input=g.part, what=score)[0].value for g in (whole, half)]
+                theirs = [_published(g, score)[0].value for g in (whole, half)]
                 seeds = sorted(set(whole.reports[split]) & set(half.reports[split]))
                 ours = [[overall(score)(g.reports[split][seed]) or 0.0 for seed in seeds] for g in (whole, half)]
                 claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
