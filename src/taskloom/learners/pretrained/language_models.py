@@ -146,7 +146,7 @@ class Language:
         self, train: Mapping[str, Pairs], evaluate: Mapping[str, Mapping[str, Pairs]], options: FitOptions
     ) -> dict[str, Writer]:
         """Train on tasks by name, and return a model for each."""
-        from taskloom.learners.pretrained.models import fingerprint, need_transformers
+        from taskloom.learners.pretrained.models import need_transformers
 
         need_transformers()
         from taskloom.learners.pretrained.encoding import choose_targets
@@ -158,9 +158,7 @@ class Language:
 
         seed, folder = options.seed, options.folder
         check_seed(seed)
-        data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
-        if self.targets == "listed":
-            data = {name: [listed(e) for e in split] for name, split in data.items()}
+        data = self._learned_from(train, seed)
         tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
         everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
         with room_for("the model"):
@@ -168,9 +166,7 @@ class Language:
         self.check(base, [e for split in data.values() for e in split])
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         if folder is not None:  # a folder or a hub may hold another model when the run is taken up
-            identity["the weights of the model"] = fingerprint(base)
-            if (beside := path_of(self.start_from) / TRAINED).is_file() and self.start_from:
-                identity["what was trained before"] = f"{crc32(beside.read_bytes()):x}"
+            identity |= self._weights_begun_with(base)
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
@@ -181,7 +177,6 @@ class Language:
         rows = {n: choose_targets(self.rows(base, split, length), self.targets, chosen) for n, split in data.items()}
         encoded = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
         adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
-
         known = StepAnswers()
 
         def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> Writer:
@@ -201,6 +196,22 @@ class Language:
             name: fitted(i, record.best_step if self.training.patience else adapter.done, record.curve)
             for i, (name, record) in enumerate(adapter.records.items())
         }
+
+    def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
+        """Return the examples that each task is learned from: some of them, with all their targets as one where they are listed."""
+        data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
+        if self.targets == "listed":
+            return {name: [listed(e) for e in split] for name, split in data.items()}
+        return data
+
+    def _weights_begun_with(self, base: Base) -> dict[str, str]:
+        """Return what tells the model that training begins with from another one."""
+        from taskloom.learners.pretrained.models import fingerprint
+
+        weights = {"the weights of the model": fingerprint(base)}
+        if (beside := path_of(self.start_from) / TRAINED).is_file() and self.start_from:
+            weights["what was trained before"] = f"{crc32(beside.read_bytes()):x}"
+        return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
         """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""

@@ -200,49 +200,13 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
     """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
     need_transformers()
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
     from taskloom.learners.training.out_of_memory import check_room
 
     tokeniser = words_tokeniser(texts) if tokens == "words" else bytes_tokeniser()
-    pad, end = tokeniser.pad_token_id, tokeniser.eos_token_id
     if sizes.state % sizes.heads or (sizes.state // sizes.heads) % 2:
         raise LearnerError(f"the state of {sizes.state} must be an even multiple of the {sizes.heads} heads")
-    if kind == "decoder":
-        maker, config = (
-            LlamaForCausalLM,
-            LlamaConfig(
-                vocab_size=len(tokeniser),
-                hidden_size=sizes.state,
-                intermediate_size=sizes.feed_forward,
-                num_hidden_layers=sizes.layers,
-                num_attention_heads=sizes.heads,
-                max_position_embeddings=sizes.longest,
-                attention_dropout=sizes.dropout,
-                tie_word_embeddings=True,
-                pad_token_id=pad,
-                bos_token_id=None,
-                eos_token_id=end,
-            ),
-        )
-    else:
-        maker, config = (
-            T5ForConditionalGeneration,
-            T5Config(
-                vocab_size=len(tokeniser),
-                d_model=sizes.state,
-                d_kv=sizes.state // sizes.heads,
-                d_ff=sizes.feed_forward,
-                num_layers=sizes.layers,
-                num_heads=sizes.heads,
-                dropout_rate=sizes.dropout,
-                feed_forward_proj="gated-gelu",
-                tie_word_embeddings=True,
-                pad_token_id=pad,
-                eos_token_id=end,
-                decoder_start_token_id=pad,
-            ),
-        )
+    maker, config = _llama(tokeniser, sizes) if kind == "decoder" else _t5(tokeniser, sizes)
     with torch.random.fork_rng(devices=[]):
         with torch.device("meta"):  # sizes without numbers
             check_room("the model", sum(p.numel() for p in maker(config).parameters()))
@@ -250,6 +214,45 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
         model = maker(config)
     tokeniser.model_max_length = sizes.longest
     return Base(f"scratch/{kind}", kind, model.eval(), tokeniser)
+
+
+def _llama(tokeniser: Any, sizes: Sizes) -> tuple[Any, Any]:
+    """Return the class and the configuration of a decoder."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM, LlamaConfig(
+        vocab_size=len(tokeniser),
+        hidden_size=sizes.state,
+        intermediate_size=sizes.feed_forward,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        max_position_embeddings=sizes.longest,
+        attention_dropout=sizes.dropout,
+        tie_word_embeddings=True,
+        pad_token_id=tokeniser.pad_token_id,
+        bos_token_id=None,
+        eos_token_id=tokeniser.eos_token_id,
+    )
+
+
+def _t5(tokeniser: Any, sizes: Sizes) -> tuple[Any, Any]:
+    """Return the class and the configuration of an encoder with a decoder."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    return T5ForConditionalGeneration, T5Config(
+        vocab_size=len(tokeniser),
+        d_model=sizes.state,
+        d_kv=sizes.state // sizes.heads,
+        d_ff=sizes.feed_forward,
+        num_layers=sizes.layers,
+        num_heads=sizes.heads,
+        dropout_rate=sizes.dropout,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=True,
+        pad_token_id=tokeniser.pad_token_id,
+        eos_token_id=tokeniser.eos_token_id,
+        decoder_start_token_id=tokeniser.pad_token_id,
+    )
 
 
 def smollm2_folder() -> Path:
