@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 Trait = str | int | float | bool
 """What a trait may be: a scalar, so that any table tool can group by it."""
-
-_NO_TRAITS: Mapping[str, Trait] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class Example:
         self,
         input: str,
         targets: str | Sequence[str],
-        traits: Mapping[str, Trait] = _NO_TRAITS,
+        traits: Mapping[str, Trait] | None = None,
         *,
         key: str = "",
         question: str = "",
@@ -62,7 +59,8 @@ class Example:
         put = object.__setattr__
         put(self, "input", input)
         put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))
-        put(self, "traits", traits)
+        # A plain dict and no read-only view, which could be neither pickled (for workers) nor written as JSON.
+        put(self, "traits", {} if traits is None else traits)
         put(self, "key", key)
         put(self, "question", question)
         put(self, "derivation", tuple(derivation))
