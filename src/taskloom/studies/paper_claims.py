@@ -26,6 +26,7 @@ class PaperClaim:
         high: Its upper end.
         limit: The claim holds where the whole interval is above this; below it where `below`.
         below: Whether the claim is that the number is small.
+        trainings: Of the side that has fewer; of one the outcome is said of that training. 0 where each task was trained.
     """
 
     text: str
@@ -36,6 +37,7 @@ class PaperClaim:
     high: float
     limit: float = 0.0
     below: bool = False
+    trainings: int = 0
 
     @property
     def outcome(self) -> str:
@@ -45,7 +47,8 @@ class PaperClaim:
         above, under = self.low > self.limit, self.high < self.limit
         if not above and not under:
             return OPEN
-        return HOLDS if above != self.below else FAILS
+        outcome = HOLDS if above != self.below else FAILS
+        return f"{outcome} in one training" if self.trainings == 1 else outcome
 
 
 def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:

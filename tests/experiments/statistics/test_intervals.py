@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from taskloom.experiments.statistics import (
     StatisticsError,
+    between_kinds,
     clopper_pearson,
     over_items,
     over_seed_differences,
@@ -240,3 +241,29 @@ def test_differences_of_seeds_may_be_below_zero_where_shares_end() -> None:
     assert estimate.mean == pytest.approx(0.165)
     assert estimate.low == pytest.approx(0.165 - 12.706 * 0.145, abs=1e-3)
     assert estimate.high == pytest.approx(0.165 + 12.706 * 0.145, abs=1e-3)
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.3), (3, 0.3), (3, 0.0), (5, 0.1)])
+def test_the_difference_of_two_kinds_of_items_is_covered(seeds: int, spread: float) -> None:
+    """Seeds that are alike on both kinds of items, and seeds that are not."""
+    rng = generator("between kinds", seeds, str(spread))
+    wrong, times = 0, 400
+    for _ in range(times):
+        common, own = 0.4 * rng.normal(size=(seeds, 1)), spread * rng.normal(size=(seeds, 1))
+        tables = []
+        for n, side in ((100, own), (300, -own)):
+            logit = 0.2 + common + side + rng.normal(size=(1, n))
+            tables.append((rng.random((seeds, n)) < 1 / (1 + np.exp(-logit))).astype(float))
+        found = between_kinds(*tables)
+        wrong += not found.low <= 0 <= found.high
+    assert wrong / times <= 0.08
+
+
+def test_a_planted_difference_of_kinds_is_found_with_its_sign() -> None:
+    one, other = np.array([[1, 1, 1, 0], [1, 1, 0, 1]] * 2), np.array([[0, 0, 1], [0, 0, 0]] * 2)
+    found = between_kinds(np.repeat(one, 20, 1), np.repeat(other, 20, 1))
+    assert found.mean == pytest.approx(0.75 - 1 / 6)
+    assert 0 < found.low < found.mean < found.high
+    assert between_kinds(other, one).mean == pytest.approx(-found.mean)
+    with pytest.raises(StatisticsError, match="the same seeds"):
+        between_kinds(one, other[:2])

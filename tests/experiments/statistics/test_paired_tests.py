@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from taskloom.experiments.statistics import (
     StatisticsError,
+    independent_seeds,
     mcnemar,
     paired_bootstrap,
     paired_two_way,
@@ -194,6 +195,55 @@ def test_two_way_seldom_finds_what_is_not_there(world: tuple[int, int, float, fl
 @pytest.mark.parametrize("world", ALIKE, ids=str)
 def test_two_way_errs_nearly_as_promised(world: tuple[int, int, float, float, float]) -> None:
     assert errors(world, 5_000) <= 0.075
+
+
+def table(rng: np.random.Generator, seeds: int, hard: np.ndarray[Any, Any], by_seed: float) -> np.ndarray[Any, Any]:
+    """Right or wrong answers of some trainings to items of given difficulty."""
+    logit = 0.3 + hard + by_seed * rng.normal(size=(seeds, 1)) + 0.5 * rng.normal(size=hard.shape)
+    return (rng.random((seeds, hard.shape[1])) < 1 / (1 + np.exp(-logit))).astype(float)
+
+
+def test_seeds_of_two_learners_have_no_order() -> None:
+    """Pairing them would make the interval depend on it, and leave out those that one side has more of."""
+    rng = generator("independent seeds")
+    hard = rng.normal(size=(1, 200))
+    a, b = table(rng, 3, hard, 0.5), table(rng, 5, hard, 0.5)
+    found, turned = independent_seeds(a, b), independent_seeds(a[::-1], b[[3, 0, 4, 1, 2]])
+    assert (found.low, found.high, found.p) == pytest.approx((turned.low, turned.high, turned.p))
+    assert found.difference == pytest.approx(b.mean() - a.mean())
+    back = independent_seeds(b, a)
+    assert (back.low, back.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_independent_seeds_of_one_effect_are_welch() -> None:
+    """Where items do not differ at all, only seeds are left."""
+    a, b = np.array([0.2, 0.4, 0.7, 0.5]), np.array([0.3, 0.7, 0.9])
+    found = independent_seeds(np.repeat(a[:, None], 50, 1), np.repeat(b[:, None], 50, 1))
+    theirs = scipy.stats.ttest_ind(b, a, equal_var=False)
+    assert found.p == pytest.approx(theirs.pvalue, abs=1e-9)
+    interval = theirs.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b", "by_seed"), [(3, 3, 0.5), (3, 5, 0.3), (2, 3, 0.3), (2, 2, 0.3), (3, 3, 0.0)])
+def test_independent_seeds_seldom_find_what_is_not_there(a: int, b: int, by_seed: float) -> None:
+    rng = generator("independent", a, b, str(by_seed))
+    wrong, times = 0, 400
+    for _ in range(times):
+        hard = rng.normal(size=(1, 300))
+        wrong += independent_seeds(table(rng, a, hard, by_seed), table(rng, b, hard, by_seed)).p <= 0.05
+    assert wrong / times <= 0.08
+
+
+def test_a_planted_difference_of_independent_seeds_is_found() -> None:
+    rng = generator("planted")
+    hard = rng.normal(size=(1, 400))
+    a, b = table(rng, 3, hard - 1.5, 0.1), table(rng, 4, hard, 0.1)
+    assert independent_seeds(a, b).low > 0.1
+    with pytest.raises(StatisticsError, match="two seeds each"):
+        independent_seeds(a[:1], b)
+    with pytest.raises(StatisticsError, match="the same items"):
+        independent_seeds(a[:, :9], b)
 
 
 def test_all_right_against_all_wrong() -> None:

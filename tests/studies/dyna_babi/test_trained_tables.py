@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import math
+import statistics
 from pathlib import Path
 
 import pytest
 
 from taskloom.experiments.runs import Runs
-from taskloom.studies.dyna_babi.composition_map import composition_finding, seen_gap
+from taskloom.studies.dyna_babi.composition_map import composition_finding, facts_gap, seen_gap
 from taskloom.studies.dyna_babi.concurrence import concurrence, figure2, kendall, table8
 from taskloom.studies.dyna_babi.disjunction_table import figure8
-from taskloom.studies.dyna_babi.enriched_table import gift_accuracy, table4
+from taskloom.studies.dyna_babi.enriched_table import GIFTS, gift_accuracy, table4
 from taskloom.studies.dyna_babi.iid_ood_table import drop, table3
 from taskloom.studies.dyna_babi.inoculation import dose_rows, figure7
 from taskloom.studies.dyna_babi.phrasing_table import figure4, phrasing_gap, sensitive_pairs, table10
-from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, contrast, story_trainings
+from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, contrast, kinds_gap, story_trainings
 from taskloom.studies.figures import svg
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import markdown
 from taskloom.studies.study import StudyError
-from tests.studies.dyna_babi.made_up_stories import Item, concat_test, mixed, question, right_if, story_file, trained
+from tests.studies.dyna_babi.made_up_stories import (
+    Item,
+    Reply,
+    concat_test,
+    mixed,
+    question,
+    right_if,
+    story_file,
+    trained,
+)
 
 T7 = {"test": concat_test(), "mix": mixed()}
 
@@ -107,6 +117,32 @@ def test_a_pretrained_model_that_is_better_on_mix_is_found(tmp_path: Path) -> No
     )
     claims = table3(runs)[1].table
     assert claims is not None
+    assert [row["outcome"] for row in claims] == ["holds in one training"]
+
+
+def test_trainings_are_compared_with_all_their_seeds(tmp_path: Path) -> None:
+    """The difference is that of the means in the table, whatever the order and the number of the seeds."""
+
+    def by_seed(*shares: float) -> Reply:
+        return lambda item, place, seed: item["answer"] if place % 100 < 100 * shares[seed] else ""
+
+    many = {"test": concat_test(), "mix": mixed(600)}
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7", "bidaf", many, by_seed(0.38, 0.29, 0.37), seeds=3),
+        trained("babi/concat-T7", "fine-tune", many, by_seed(0.48, 0.54, 0.46, 0.50), seeds=4),
+    )
+    groups = {group.model: group for group in story_trainings(runs, ("concat",))}
+    weak, strong = groups["BiDAF"], groups["SmolLM2-135M"]
+    found, back = contrast(weak, strong), contrast(strong, weak)
+    assert found is not None
+    assert back is not None
+    means = [statistics.fmean(group.scores(MIX)) for group in (weak, strong)]
+    assert found.difference == pytest.approx(means[1] - means[0])
+    assert (back.low, back.high) == pytest.approx((-found.high, -found.low))
+    assert found.low > 0  # paired by their numbers, the first three seeds would have left that open
+    claims = table3(runs)[1].table
+    assert claims is not None
     assert [row["outcome"] for row in claims] == ["holds"]
 
 
@@ -145,8 +181,24 @@ def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
     assert finding.table is not None
     means = {row["support"]: row["mean"] for row in finding.table}
     assert (means["3 facts, without GIVE"], means["3 facts, with GIVE"]) == (1.0, 0.0)
+    assert "BiDAF, 3 facts: 1.000 without GIVE, 0.000 with it, +1.000 [" in finding.text
+    assert "[+1.000, +1.000]" not in finding.text  # equal answers are no certainty
     assert len(finding.judgements) == 5
     draws(finding)
+
+
+@pytest.mark.parametrize(("shift", "sure"), [(0.3, True), (0.0, False)])
+def test_the_difference_that_gifts_make_is_tested_seed_by_seed(tmp_path: Path, shift: float, sure: bool) -> None:
+    """Seeds differ much from each other, so that intervals of both kinds overlap; each seed has the planted difference."""
+
+    def reply(item: Item, place: int, seed: int) -> str:
+        share = (0.3, 0.5, 0.65)[seed] + (0.0 if "GIVE" in item["composition"] else shift)
+        return item["answer"] if (place // 6 * 37) % 100 < 100 * share else ""
+
+    weak = trained("babi/concat-T7", "bidaf", {"test": mixed(), "mix": mixed(1200)}, reply, seeds=3)
+    answers = only(story_file(tmp_path, weak), "concat").answers(MIX)
+    low = kinds_gap(*(answers.of(GIFTS[3, give]) for give in ("without", "with")))[1]
+    assert (low > 0) == sure
 
 
 # Figure 3
@@ -179,6 +231,19 @@ def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_pat
     gap = seen_gap(only(story_file(tmp_path, alike), "diverse").answers(MIX), SEEN)
     assert gap is not None
     assert gap[1] < 0 < gap[2]
+
+
+def test_a_planted_fall_with_the_number_of_facts_is_told_apart_by_what_training_has(tmp_path: Path) -> None:
+    planted = right_if(lambda item: (0.9 if int(item["support"]) <= 2 else 0.4) if is_in(item) else 0.3)
+    answers = only(
+        story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(600)}, planted, seeds=3)), "diverse"
+    ).answers(MIX)
+    seen, unseen = facts_gap(answers, SEEN, True), facts_gap(answers, SEEN, False)
+    assert seen is not None
+    assert unseen is not None
+    assert seen[0] == pytest.approx(0.5, abs=0.02)
+    assert seen[1] > 0.3
+    assert unseen[1] < 0 < unseen[2]
 
 
 # Table 10 and Figure 4

@@ -5,6 +5,7 @@ from taskloom.experiments.statistics.distributions import StatisticsError
 from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_ratio
 from taskloom.experiments.statistics.intervals import (
     Estimate,
+    between_kinds,
     clopper_pearson,
     over_binary_items,
     over_items,
@@ -17,6 +18,7 @@ from taskloom.experiments.statistics.intervals import (
 )
 from taskloom.experiments.statistics.paired_tests import (
     Comparison,
+    independent_seeds,
     mcnemar,
     paired_bootstrap,
     paired_two_way,
@@ -31,6 +33,7 @@ __all__ = [
     "PowerQuestion",
     "StatisticsError",
     "benjamini_hochberg",
+    "between_kinds",
     "bonferroni",
     "clopper_pearson",
     "cohens_h",
@@ -39,6 +42,7 @@ __all__ = [
     "gap_found",
     "hedges_g",
     "holm",
+    "independent_seeds",
     "mcnemar",
     "odds_ratio",
     "over_binary_items",

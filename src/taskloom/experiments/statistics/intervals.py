@@ -5,7 +5,8 @@ Which one is right depends on what a reader will generalize to:
 * new items for the model at hand: `wilson`, `clopper_pearson`, `over_items`;
 * new seeds (trainings) on the same items: `over_seeds`;
 * new tasks of the same kind: `over_tasks`;
-* new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means.
+* new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means;
+* new seeds and new items of two kinds, one beside the other: `between_kinds`.
 """
 
 from __future__ import annotations
@@ -229,6 +230,47 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
         df = total**2 / (a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1)))
         moments.append((mean, total / (rows * columns), max(1.0, df)))
     return moments
+
+
+def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Estimate how much more the same seeds score on one kind of items than on another, as it would vary with new ones of all.
+
+    The seeds' differences vary by t, with one degree of freedom less than there are seeds; to that the variance of the items of
+    both kinds is added, half-widths as squares. Satterthwaite's degrees of freedom would promise too much: in simulations with two
+    seeds whose differences vary they covered 90 % where they promised 95 %, this 96 %.
+
+    Args:
+        one: seeds × items of one kind, at least two of each.
+        other: The same seeds × items of the other kind.
+        level: The confidence level.
+    """
+    first, second = matrix(one), matrix(other)
+    if len(first) != len(second) or min(*first.shape, *second.shape) < 2:
+        raise StatisticsError(
+            "the difference of two kinds of items needs the same seeds for both, at least two, and two items of each; not "
+            f"{first.shape} and {second.shape}"
+        )
+    gaps = first.mean(axis=1) - second.mean(axis=1)
+    by_seed = float(gaps.var(ddof=1)) / len(gaps)
+    by_item = sum(max(0.0, _items_variance(side) - noise_of_mean(side)[0]) for side in (first, second))
+    tail = 0.5 + dist.check_level(level) / 2
+    half = sqrt(dist.t_quantile(tail, len(gaps) - 1) ** 2 * by_seed + dist.normal_quantile(tail) ** 2 * by_item)
+    mean, items = float(gaps.mean()), first.shape[1] + second.shape[1]
+    se = sqrt(by_seed + by_item)
+    return Estimate(mean, mean - half, mean + half, se, len(gaps), items, len(gaps) - 1, "t over seeds, items", level)
+
+
+def _items_variance(table: Floats) -> float:
+    """Return the variance of a table's mean that its items make, noise included."""
+    return float(table.mean(axis=0).var(ddof=1)) / table.shape[1]
+
+
+def noise_of_mean(table: Floats) -> tuple[float, int]:
+    """Return what neither seeds nor items explain of the variance of a table's mean, and its degrees of freedom."""
+    rows, columns = table.shape
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    df = (rows - 1) * (columns - 1)
+    return float((rest**2).sum()) / df / table.size, df
 
 
 def vector(values: ArrayLike, what: str, least: int) -> Floats:

@@ -8,21 +8,22 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.recipe import read
 from taskloom.studies.conditions import recipe_of
 from taskloom.studies.dyna_babi.small_stories import map_experiments
 from taskloom.studies.dyna_babi.story_runs import (
     MIX,
     TRAITS,
+    Gap,
     Kept,
     StoryAnswers,
     StoryTrainings,
     estimate,
+    everything,
+    gap_text,
+    kinds_gap,
     point,
     spread,
     story_trainings,
@@ -182,21 +183,26 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
         }
 
 
-def seen_gap(answers: StoryAnswers, seen: Seen) -> tuple[float, float, float] | None:
+def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
     """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where one side is empty.
 
-    Over seeds where there are several; of one seed by Newcombe's interval over questions.
+    Args:
+        answers: The answers of a training.
+        seen: What training has.
+        kept: Which questions count.
     """
-    one, other = (answers.of(lambda item, k=k: is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
-    if not one.size or not other.size:
-        return None
-    if len(one) > 1:
-        estimated = over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
-        return estimated.mean, estimated.low, estimated.high
-    a, b = float(one.mean()), float(other.mean())
-    (a_low, a_high), (b_low, b_high) = (wilson(float(x.sum()), x.size) for x in (one, other))
-    half_low, half_high = np.hypot(a - a_low, b_high - b), np.hypot(a_high - a, b - b_low)
-    return a - b, float(a - b - half_low), float(a - b + half_high)
+    one, other = (answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
+    return kinds_gap(one, other) if one.size and other.size else None
+
+
+def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
+    """Return how much higher accuracy is with at most two facts than with more, on seen or on unseen compositions."""
+    few = PANELS["n ≤ 2"]
+    one, other = (
+        answers.of(lambda item, k=k: few(item) == k and is_seen(item, seen) == known)  # type: ignore[misc]
+        for k in (True, False)
+    )
+    return kinds_gap(one, other) if one.size and other.size else None
 
 
 def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
@@ -209,7 +215,12 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
         )
         return
     verdict = "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"
-    yield (
-        f"{name}: on compositions that training has with the same question accuracy is {verdict}, {gap[0]:+.3f} [{gap[1]:+.3f}, "
-        f"{gap[2]:+.3f}]."
-    )
+    yield f"{name}: on compositions that training has with the same question accuracy is {verdict}, {gap_text(gap)}."
+    panels = {panel: seen_gap(answers, seen, kept) for panel, kept in PANELS.items()}
+    parts = [f"{gap_text(own)} with {panel} facts" for panel, own in panels.items() if own is not None]
+    if len(parts) > 1:
+        yield f"By the number of facts: {', '.join(parts)}."
+    facts = {what: facts_gap(answers, seen, known) for what, known in (("has", True), ("does not have", False))}
+    falls = [f"{gap_text(own)} where training {what} the composition" for what, own in facts.items() if own is not None]
+    if falls:
+        yield f"With at most two facts accuracy is higher than with more by {', by '.join(falls)}."

@@ -18,12 +18,15 @@ from taskloom.studies.dyna_babi.story_runs import (
     TEST,
     TRAITS,
     Kept,
+    StoryAnswers,
     StoryTrainings,
     contrast,
     estimate,
     everything,
+    gap_text,
     has_gift,
     judged,
+    kinds_gap,
     point,
     spread,
     story_trainings,
@@ -91,8 +94,8 @@ def _enriched(groups: Sequence[StoryTrainings]) -> list[StoryTrainings]:
 
 
 CLAIM_RULE = (
-    "Differences are on the same questions of mix, with 95 % intervals over seeds and questions; with one seed over questions "
-    "alone, which says nothing about other trainings. A claim holds where the whole interval is on its side."
+    "Differences are on the same questions of mix, with 95 % intervals over seeds and questions; with one seed on a side over "
+    "questions alone, which says nothing about other trainings. A claim holds where the whole interval is on its side."
 )
 
 
@@ -164,7 +167,9 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
             result = contrast(a, b) if text else None
             if text and result is not None:
                 measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
-                yield PaperClaim(text, "Table 4", measure, result.difference, result.low, result.high)
+                trainings = min(len(a.seeds), len(b.seeds))
+                interval = (result.difference, result.low, result.high)
+                yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings)
 
 
 GIFTS: dict[tuple[int, str], Kept] = {
@@ -188,8 +193,10 @@ def gift_accuracy(runs: Runs) -> Finding:
         raise StudyError(f"{runs.store.path} has no runs on babi/concat-T7 that answered mix(T7)")
     rows: list[dict[str, Any]] = []
     judgements: list[Judgement] = []
+    gaps: list[str] = []
     for group in groups:
         answers = group.answers(MIX)
+        gaps += _gift_gaps(group.model, answers)
         for (size, give), kept in GIFTS.items():
             scores = answers.of(kept)
             estimated = estimate(scores)
@@ -210,7 +217,7 @@ def gift_accuracy(runs: Runs) -> Finding:
     plot = partial(figures.intervals, place="support", series="model")
     return Finding(
         "Dyna-bAbI Table 9: accuracies",
-        " ".join(_gift_gaps(rows)),
+        " ".join(gaps),
         data,
         (StudyFigure("table9-accuracy", caption, data, plot),),
         tuple(judgements),
@@ -232,10 +239,11 @@ def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
             yield f"The paper's accuracies of {model}, by supporting facts: {cells}."
 
 
-def _gift_gaps(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for model in dict.fromkeys(row["model"] for row in rows):
-        own = {row["support"]: row for row in rows if row["model"] == model}
-        for size in (2, 3):
-            pair = [own.get(f"{size} facts, {give} GIVE") for give in ("without", "with")]
-            if pair[0] is not None and pair[1] is not None:
-                yield f"{model}, {size} facts: {pair[0]['mean']:.3f} without GIVE, {pair[1]['mean']:.3f} with it."
+def _gift_gaps(model: str, answers: StoryAnswers) -> Iterator[str]:
+    for size in (2, 3):
+        without, gift = (answers.of(GIFTS[size, give]) for give in ("without", "with"))
+        if without.size and gift.size:
+            yield (
+                f"{model}, {size} facts: {without.mean():.3f} without GIVE, {gift.mean():.3f} with it, "
+                f"{gap_text(kinds_gap(without, gift))}."
+            )

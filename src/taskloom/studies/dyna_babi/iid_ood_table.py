@@ -87,7 +87,9 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
             result = contrast(a, b) if pair else None
             if result is not None:
                 text, measure = "pretrained models are better on mix", f"mix({a.part}): {b.model} - {a.model}"
-                yield PaperClaim(text, "Table 3", measure, result.difference, result.low, result.high)
+                trainings = min(len(a.seeds), len(b.seeds))
+                interval = (result.difference, result.low, result.high)
+                yield PaperClaim(text, "Table 3", measure, *interval, trainings=trainings)
 
 
 def _row(group: StoryTrainings) -> dict[str, Any]:

@@ -11,7 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import Comparison, Estimate, mcnemar, paired_two_way, two_way
+from taskloom.experiments.statistics import (
+    Comparison,
+    Estimate,
+    between_kinds,
+    independent_seeds,
+    mcnemar,
+    over_seed_differences,
+    paired_bootstrap,
+    paired_two_way,
+    two_way,
+    wilson,
+)
 from taskloom.studies.conditions import (
     MODEL_NAMES,
     Conditions,
@@ -212,16 +223,55 @@ def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
         return None  # their file of scores has no answers to single questions
     if list(first.items) != list(second.items):
         return None
-    return compare_scores(first.scores, second.scores)
+    return compare_trainings(first.scores, second.scores)
+
+
+def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
+    """Compare the scores [seeds, questions] of two trainings on the same questions, with all their seeds.
+
+    Over seeds and questions where both have several seeds, which have nothing to do with each other; with one seed on a side over
+    questions alone.
+    """
+    if min(len(a), len(b)) > 1:
+        return independent_seeds(a, b)
+    return mcnemar(a[0], b[0]) if len(a) == len(b) else paired_bootstrap(a, b)
 
 
 def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare two tables of scores [seeds, questions] on the same questions.
+    """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of one belongs to one of the other.
 
-    Over seeds and questions where both have several seeds; else the first seeds over questions alone, by McNemar's test.
+    Over seeds and questions where there are several seeds; else over questions alone, by McNemar's test.
     """
-    seeds = min(len(a), len(b))
-    return paired_two_way(a[:seeds], b[:seeds]) if seeds > 1 else mcnemar(a[0], b[0])
+    return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
+
+
+Gap = tuple[float, float, float]
+"""A difference and the ends of its 95 % interval."""
+
+
+def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
+    """Return how much higher accuracy is on one kind of questions than on another, of the same seeds: [seeds, questions].
+
+    Over seeds and questions where there are several seeds; of one seed over questions, by Newcombe's interval.
+    """
+    if len(one) > 1:
+        several = min(one.shape[1], other.shape[1]) > 1
+        found = between_kinds(one, other) if several else over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
+        if found.se > 0:  # else all questions of a kind were answered alike, which proves no certainty
+            return found.mean, found.low, found.high
+    (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
+    return a - b, a - b - float(np.hypot(a - a_low, b_high - b)), a - b + float(np.hypot(a_high - a, b - b_low))
+
+
+def _share(scores: NDArray[np.float64]) -> Gap:
+    """Return the mean score with Wilson's interval over questions, each counted once."""
+    mean, n = float(scores.mean()), scores.shape[1]
+    return (mean, *wilson(mean * n, n))
+
+
+def gap_text(gap: Gap) -> str:
+    """Return a difference with its interval as people write it."""
+    return f"{gap[0]:+.3f} [{gap[1]:+.3f}, {gap[2]:+.3f}]"
 
 
 def judged(
