@@ -254,7 +254,7 @@ def test_the_difference_of_two_kinds_of_items_is_covered(seeds: int, spread: flo
         for n, side in ((100, own), (300, -own)):
             logit = 0.2 + common + side + rng.normal(size=(1, n))
             tables.append((rng.random((seeds, n)) < 1 / (1 + np.exp(-logit))).astype(float))
-        found = between_kinds(*tables)
+        found = between_kinds(tables[0], tables[1])
         wrong += not found.low <= 0 <= found.high
     assert wrong / times <= 0.08
 

@@ -200,7 +200,8 @@ def test_two_way_errs_nearly_as_promised(world: tuple[int, int, float, float, fl
 def table(rng: np.random.Generator, seeds: int, hard: np.ndarray[Any, Any], by_seed: float) -> np.ndarray[Any, Any]:
     """Right or wrong answers of some trainings to items of given difficulty."""
     logit = 0.3 + hard + by_seed * rng.normal(size=(seeds, 1)) + 0.5 * rng.normal(size=hard.shape)
-    return (rng.random((seeds, hard.shape[1])) < 1 / (1 + np.exp(-logit))).astype(float)
+    right: np.ndarray[Any, Any] = (rng.random((seeds, hard.shape[1])) < 1 / (1 + np.exp(-logit))).astype(float)
+    return right
 
 
 def test_seeds_of_two_learners_have_no_order() -> None:

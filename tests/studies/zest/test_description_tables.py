@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from taskloom.studies.score_files import open_runs
 from taskloom.studies.zest.competence_tables import BY_TYPE, Consistency, consistency
 from taskloom.studies.zest.directions import ClaimedDirection
 from taskloom.suites.zest.evaluation import score_examples
+from taskloom.suites.zest.evaluation.score_report import Mode
 
 SIZES = {"tasks": {"train": 12, "dev": 40, "test": 12}, "passages": 4, "domains": ["parks"]}
 Answerer = Callable[[Example], str]
@@ -283,3 +285,50 @@ def test_base_tasks_that_are_answered_better_show_as_a_direction(dev: list[Examp
     verdicts = {row["direction"]: row["verdict"] for row in rows_of(directions)}
     assert verdicts["dev: base mean above output structure mean"] == "holds"
     assert verdicts["dev: base mean above semantic flips mean"] == "holds"
+
+
+def test_paraphrases_that_are_as_easy_as_their_base_tasks_are_lower_by_the_smaller_of_both_alone(
+    dev: list[Example], tmp_path: Path
+) -> None:
+    """One of every base task and its paraphrase is solved: the script's mean is 0 for paraphrases, their own F1 is not."""
+    bases = list(dict.fromkeys(e.task for e in dev if e.traits["generalization_type"] == "normal"))
+    chosen = set(bases[::2])
+
+    def one_of_two(first: bool) -> Answerer:
+        def answer(example: Example) -> str:
+            derived = example.traits["generalization_type"] == "paraphrase"
+            base = str(example.traits["derives_from"]) if derived else example.task
+            return example.target if (base in chosen) == (first != derived) else "a wrong answer"
+
+        return answer
+
+    path = predicted(tmp_path, dev, {"m": [one_of_two(True), one_of_two(False)]})
+    by_type, _, directions = findings("zest/table8", path)
+    means = {row["generalization"]: row["dev mean"].partition(" (")[0] for row in rows_of(by_type)}
+    assert means["paraphrase"] == "0.0 ± 0.0"
+    (own,) = (row for row in rows_of(directions) if row["direction"].startswith("dev: base tasks above their paraphr"))
+    assert own["paper"] == "not published"
+    assert own["verdict"] == "cannot be told from 2 seeds"
+
+
+@pytest.mark.parametrize(("mode", "competent"), [("official", False), ("corrected", True)])
+def test_competence_on_the_border_is_that_of_the_evaluation(dev: list[Example], mode: Mode, competent: bool) -> None:
+    """A precision of 0.6 and a recall of 1 make 0.7499…: below 0.75 for the public script, whose C@75 stands in the same row."""
+    report = score_examples(dev, [right(e) for e in dev], mode)
+    border = [replace(s, f1=0.75 - 1e-16) if s.task.kind == "paraphrase" else s for s in report.tasks]
+    counts = consistency(replace(report, tasks=tuple(border)), "paraphrase")
+    assert (counts.both > 0, counts.base_only > 0) == (competent, not competent)
+
+
+def test_seeds_of_two_inputs_are_not_paired_and_all_count() -> None:
+    gap = ClaimedDirection("a above b", "m", 0.1, [0.29, 0.30, 0.24], [0.02, 0.09], paired=False)
+    assert gap.row()["ours"].startswith("+22.2 [")  # type: ignore[attr-defined]
+    assert (gap.seeds, gap.verdict) == ("3 and 2", "cannot be told from 3 and 2 seeds")
+    turned = ClaimedDirection("a above b", "m", 0.1, [0.24, 0.30, 0.29], [0.09, 0.02], paired=False)
+    assert turned.ends == pytest.approx(gap.ends)
+
+
+@pytest.mark.parametrize(("tasks", "verdict"), [((0.02, 0.2), "holds"), ((-0.1, 0.3), "holds on these tasks")])
+def test_a_direction_between_kinds_of_tasks_needs_the_tasks(tasks: tuple[float, float], verdict: str) -> None:
+    scores = ([0.50, 0.52, 0.51], [0.40, 0.41, 0.42])
+    assert ClaimedDirection("a above b", "m", 0.1, *scores, tasks=tasks).verdict == verdict

@@ -262,7 +262,8 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
 
 def _items_variance(table: Floats) -> float:
     """Return the variance of a table's mean that its items make, noise included."""
-    return float(table.mean(axis=0).var(ddof=1)) / table.shape[1]
+    by_item: float = table.mean(axis=0).var(ddof=1) / table.shape[1]
+    return float(by_item)
 
 
 def noise_of_mean(table: Floats) -> tuple[float, int]:

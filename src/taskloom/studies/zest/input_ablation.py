@@ -109,10 +109,9 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDi
         for half in (group for group in groups if group.part != "both" and group.model == whole.model):
             for score, head in SCORES.items():
                 theirs = [_published(g, score)[0].value for g in (whole, half)]
-                seeds = sorted(set(whole.reports[split]) & set(half.reports[split]))
-                ours = [[overall(score)(g.reports[split][seed]) or 0.0 for seed in seeds] for g in (whole, half)]
+                higher, lower = (g.values(split, overall(score)) for g in (whole, half))
                 claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
-                yield ClaimedDirection(claim, whole.model, theirs[0] - theirs[1], *ours)
+                yield ClaimedDirection(claim, whole.model, theirs[0] - theirs[1], higher, lower, paired=False)
 
 
 def _missing(groups: list[DescriptionRuns]) -> list[str]:
