@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_tasks, welch
+from taskloom.experiments.statistics import over_seed_differences, welch
 from taskloom.studies.findings import Finding
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
@@ -26,6 +26,7 @@ class PaperClaim:
         high: Its upper end.
         limit: The claim holds where the whole interval is above this; below it where `below`.
         below: Whether the claim is that the number is small.
+        within: Where this is not 0, the claim is that the number is between its negative and it: two things are alike.
         trainings: Of the side that has fewer; of one the outcome is said of that training. 0 where each task was trained.
     """
 
@@ -37,6 +38,7 @@ class PaperClaim:
     high: float
     limit: float = 0.0
     below: bool = False
+    within: float = 0.0
     trainings: int = 0
 
     @property
@@ -44,10 +46,15 @@ class PaperClaim:
         """Return whether it holds: the whole interval is on one side of the limit, or cannot be told."""
         if math.isnan(self.low) or math.isnan(self.high):
             return OPEN
-        above, under = self.low > self.limit, self.high < self.limit
-        if not above and not under:
+        if self.within:
+            holds = -self.within <= self.low and self.high <= self.within
+            fails = self.low > self.within or self.high < -self.within
+        else:
+            above, under = self.low > self.limit, self.high < self.limit
+            holds, fails = (under, above) if self.below else (above, under)
+        if not holds and not fails:
             return OPEN
-        outcome = HOLDS if above != self.below else FAILS
+        outcome = HOLDS if holds else FAILS
         return f"{outcome} in one training" if self.trainings == 1 else outcome
 
 
@@ -75,7 +82,13 @@ def claim_findings(title: str, claims: Iterable[PaperClaim], rule: str = RULE) -
 
 
 def difference_claim(
-    text: str, place: str, measure: str, more: Sequence[float], less: Sequence[float], paired: bool = False
+    text: str,
+    place: str,
+    measure: str,
+    more: Sequence[float],
+    less: Sequence[float],
+    paired: bool = False,
+    within: float = 0.0,
 ) -> PaperClaim:
     """Return the claim that the tasks of one group score more than those of another, or than the same ones otherwise.
 
@@ -86,12 +99,13 @@ def difference_claim(
         more: Scores that should be higher, one a task.
         less: Scores that should be lower.
         paired: Whether the scores at one place are of the same task.
+        within: Where this is not 0, the claim is that the two differ by no more.
     """
     nan = math.nan
     if len(more) < 2 or len(less) < 2:
         return PaperClaim(text, place, measure, nan, nan, nan)
     if paired:
-        estimate = over_tasks([a - b for a, b in zip(more, less, strict=True)])
-        return PaperClaim(text, place, measure, estimate.mean, estimate.low, estimate.high)
+        estimate = over_seed_differences([a - b for a, b in zip(more, less, strict=True)])  # t, here over tasks
+        return PaperClaim(text, place, measure, estimate.mean, estimate.low, estimate.high, within=within)
     result = welch(less, more)
-    return PaperClaim(text, place, measure, result.difference, result.low, result.high)
+    return PaperClaim(text, place, measure, result.difference, result.low, result.high, within=within)

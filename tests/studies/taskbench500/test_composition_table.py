@@ -72,6 +72,51 @@ def test_intervals_of_r2_hold_the_true_one_as_often_as_they_say() -> None:
         assert 0.92 < np.mean([fit.r2_low <= 0.5 <= fit.r2_high for fit in fits]) < 0.98
 
 
+def pairs_of(atoms: int, tasks: int, rng: np.random.Generator) -> list[tuple[str, str]]:
+    """Return composed tasks as pairs of different atomic parts, of which a few are in many."""
+    weights = 1 / np.arange(1, atoms + 1)
+    drawn = [rng.choice(atoms, 2, replace=False, p=weights / weights.sum()) for _ in range(tasks)]
+    return [(f"f{a}", f"f{b}") for a, b in drawn]
+
+
+def test_intervals_of_r2_hold_the_true_one_where_tasks_share_parts() -> None:
+    """Parts have effects of their own on what is composed of them: 57 unions of 28 parts are fewer than 57 points."""
+    rng = np.random.default_rng(2)
+    covered: dict[str, list[bool]] = {"parts": [], "points": []}
+    for _ in range(150):
+        tasks = pairs_of(28, 57, rng)
+        score, own = ({f"f{i}": value for i, value in enumerate(rng.normal(0, sd, 28))} for sd in (1.0, 0.8))
+        x = [(score[a] + score[b]) / 2 for a, b in tasks]
+        y = [v + (own[a] + own[b]) / 2 + rng.normal(0, 0.1) for v, (a, b) in zip(x, tasks, strict=True)]
+        true = 0.5 / (0.5 + 0.5 * 0.8**2 + 0.01)
+        for how, parts in (("parts", tasks), ("points", None)):
+            line = regress(x, y, parts=parts)
+            covered[how].append(line.r2_low <= true <= line.r2_high)
+    assert np.mean(covered["points"]) < 0.8
+    assert np.mean(covered["parts"]) > 0.88
+
+
+def test_where_every_point_is_its_own_part_the_intervals_are_nearly_those_of_points() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=60)
+    y = x + 0.5 * rng.normal(size=60)
+    points, parts = regress(x, y), regress(x, y, parts=[(str(i),) for i in range(60)])
+    assert (parts.r2, parts.slope) == (points.r2, points.slope)
+    assert parts.r2_low == pytest.approx(points.r2_low, abs=0.08)
+    assert parts.slope_high == pytest.approx(points.slope_high, abs=0.08)
+
+
+def test_a_relation_that_one_part_makes_is_not_called_certain() -> None:
+    """Ten tasks share the one part that scores; without it nothing is left."""
+    rng = np.random.default_rng(5)
+    tasks = [("good", f"f{i}") for i in range(10)] + [(f"f{i}", f"f{i + 1}") for i in range(40)]
+    x = [0.4 + rng.normal(0, 0.02) if "good" in own else rng.normal(0.05, 0.02) for own in tasks]
+    y = [0.5 + rng.normal(0, 0.05) if "good" in own else rng.normal(0.1, 0.05) for own in tasks]
+    points, parts = regress(x, y), regress(x, y, parts=tasks)
+    assert points.r2_low > 0.5
+    assert parts.r2_low < 0.5
+
+
 def test_as_many_points_as_weights_explain_nothing() -> None:
     """Any three points lie on the plane through them."""
     assert math.isnan(regress([0.1, 0.2, 0.4], [0.9, 0.1, 0.5], [1.0, 2.0, 5.0]).r2)
@@ -84,6 +129,13 @@ def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:
     assert outcomes == ["holds", "does not hold", "cannot be told"]
     outcomes = [PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome for ends in (small, large, wide)]
     assert outcomes == ["does not hold", "holds", "cannot be told"]
+
+
+def test_a_claim_that_two_are_alike_holds_where_their_difference_is_small() -> None:
+    alike, apart, wide = ((0.01, -0.02, 0.04), (-0.2, -0.3, -0.1), (0.01, -0.1, 0.1))
+    outcomes = [PaperClaim("alike", "", "", *ends, within=0.05).outcome for ends in (alike, apart, wide)]
+    assert outcomes == ["holds", "does not hold", "cannot be told"]
+    assert PaperClaim("alike", "", "", *alike, within=0.05, trainings=1).outcome == "holds in one training"
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ class CompositionTasks:
     @property
     def line(self) -> Regression:
         """Fit the line."""
-        return regress([t.parts for t in self.tasks], [t.score for t in self.tasks])
+        atoms = [t.one.parts for t in self.tasks]
+        return regress([t.parts for t in self.tasks], [t.score for t in self.tasks], parts=atoms)
 
     @property
     def beside_answers(self) -> Regression | None:
@@ -74,7 +75,8 @@ class CompositionTasks:
         sizes = [math.log(t.answers or 1) for t in known]
         if len(known) < len(self.tasks) or len(set(sizes)) < 2:
             return None
-        return regress([t.parts for t in known], [t.score for t in known], sizes)
+        atoms = [t.one.parts for t in known]
+        return regress([t.parts for t in known], [t.score for t in known], sizes, parts=atoms)
 
     @property
     def star(self) -> str:
@@ -131,8 +133,10 @@ def table3(runs: Runs) -> list[Finding]:
     right = [group for group in groups if group.scoring == RIGHT]
     main = Finding(
         "TaskBench500 Table 3",
-        "y: generalisation of a composed task; x: mean generalisation of its atomic parts under the same procedure. Intervals are "
-        f"95 %, over tasks. * fewer than {ENOUGH} tasks.",
+        "y: generalisation of a composed task; x: mean generalisation of its atomic parts under the same procedure. ± is the "
+        "standard error over tasks. Intervals (95 %) of slope and r² are over atomic parts, which tasks share: by the jackknife "
+        "that leaves out one part at a time, with all its tasks, or over tasks where that is wider. * fewer than "
+        f"{ENOUGH} tasks.",
         line_table(groups),
         judgements=tuple(j for group in right for j in _judgements(group)),
         notes=(*model_notes(chosen), *_scoring_notes(groups)),
@@ -197,6 +201,7 @@ def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Se
             "composition": group.composition,
             "task": t.one.task,
             "family": t.one.family,
+            "parts": " ".join(t.one.parts),
             "atomic": t.parts,
             "composed": t.score,
             "answers": t.answers,
@@ -204,13 +209,13 @@ def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Se
         for group in groups
         for t in group.tasks
     ]
-    columns = ("procedure", "composition", "task", "family", "atomic", "composed", "answers")
+    columns = ("procedure", "composition", "task", "family", "parts", "atomic", "composed", "answers")
     counts = sorted({len(group.tasks) for group in groups})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     caption = (
         "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a point is a task "
-        f"(n = {n} for each line), lines are least squares with r² and its 95 % interval (Fisher) in the legend, the dotted "
-        "diagonal is y = x."
+        f"(n = {n} for each line), lines are least squares with r² and its 95 % interval (over atomic parts) in the legend, the "
+        "dotted diagonal is y = x."
     )
     return Finding(
         title,

@@ -39,7 +39,7 @@ def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) 
     marker = figures.MARKERS[number % len(figures.MARKERS)]
     dashes: Any = figures.DASHES[number % len(figures.DASHES)]
     x, y = [r["atomic"] for r in rows], [r["composed"] for r in rows]
-    line = regress(x, y)
+    line = regress(x, y, parts=[r["parts"].split() for r in rows])
     # Filled marks would hide each other where many tasks score nothing.
     axis.plot(x, y, marker, markersize=3.6, markerfacecolor="none", markeredgecolor=shade, markeredgewidth=0.8)
     known = line.r2 == line.r2
