@@ -98,8 +98,8 @@ def test_intervals_of_r2_hold_the_true_one_where_tasks_share_parts() -> None:
 
 def test_where_every_point_is_its_own_part_the_intervals_are_nearly_those_of_points() -> None:
     rng = np.random.default_rng(4)
-    x = rng.normal(size=60)
-    y = x + 0.5 * rng.normal(size=60)
+    x = rng.normal(size=60).tolist()
+    y = [value + 0.5 * rng.normal() for value in x]
     points, parts = regress(x, y), regress(x, y, parts=[(str(i),) for i in range(60)])
     assert (parts.r2, parts.slope) == (points.r2, points.slope)
     assert parts.r2_low == pytest.approx(points.r2_low, abs=0.08)
