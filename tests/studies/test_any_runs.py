@@ -66,6 +66,18 @@ def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
     assert "In 0 of 1 " in finding.text
 
 
+def test_a_planted_trait_is_found_among_many(tmp_path: Path) -> None:
+    """With 150 traits a correction multiplies p by 150: one of 2,000 permutations would be no evidence."""
+    rng = random.Random(5)
+    traits = [{"planted": "ab"[i % 2], **{f"t{j}": rng.choice("abc") for j in range(149)}} for i in range(200)]
+    store = Store(tmp_path / "runs", create=True)
+    write(store, {"ood": [float(rng.random() < 0.2 + 0.6 * (i % 2)) for i in range(200)]}, traits=traits)
+    _, _, (finding,) = analyse("runs/error-traits", Runs(store))
+    assert finding.table is not None
+    assert [row["trait"] for row in finding.table if row["corrected_p"] < 0.05] == ["planted"]
+    assert "In 1 of 1 " in finding.text
+
+
 def test_runs_on_other_data_are_not_pooled(tmp_path: Path) -> None:
     """Items of two worlds have the same numbers; pooled, the trait would explain half as much."""
     store = Store(tmp_path / "runs", create=True)

@@ -77,6 +77,17 @@ def chi2_above(x: float, df: float) -> float:
     return float(special().chdtrc(df, x))
 
 
+def f_above(x: float, df: float, df_within: float) -> float:
+    """Return the share of the F distribution above `x`.
+
+    Args:
+        x: The ratio of the mean squares.
+        df: Degrees of freedom between groups.
+        df_within: Degrees of freedom within groups.
+    """
+    return float(special().fdtrc(df, df_within, x))
+
+
 def t_power(shift: float, df: float, alpha: float) -> float:
     """Return how often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral t distribution)."""
     edge = t_quantile(1 - alpha / 2, df)
