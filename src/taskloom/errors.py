@@ -106,13 +106,16 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     "did you mean 'ctl/A' or 'ctl/R'?"
     >>> nearest("bag", ["bag-of-words", "bilstm"])
     "did you mean 'bag-of-words'?"
+    >>> nearest("table1", ["b/table10", "a/table1", "b/table1"])
+    "did you mean 'a/table1' or 'b/table1'?"
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
     names, name = sorted(known), name[:200]  # comparing takes time that grows with the square of a name's length
     folded = {n.casefold(): n for n in names}
     part = name.casefold() if len(name) >= SHORTEST_PART else None
-    close = [original for text, original in folded.items() if part is not None and text.startswith(part)][:many]
+    close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][:many]
+    close = close or [n for text, n in folded.items() if part is not None and text.startswith(part)][:many]
     close = close or [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
     close = close or [original for text, original in folded.items() if part is not None and part in text][:many]
     if close:

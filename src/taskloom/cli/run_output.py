@@ -37,15 +37,16 @@ def experiment(plan: DryRun, as_json: bool) -> None:
     kinds: dict[str, list[Any]] = {}
     for cell in plan.cells:
         kinds.setdefault(cell.kind, []).append(cell)
-    firsts = [same[0] for same in kinds.values()]
-    telling = _telling([(c.data.name, c.learner_name, c.fields) for c in firsts])
-    lines = []
-    for first, fields, same in zip(firsts, telling, kinds.values(), strict=True):
-        present = sum(c.run in plan.present for c in same)
-        failed = sum(c.run in plan.failed for c in same)
-        lines.append((first.data.name, first.learner_name, fields, len(same), present, failed))
-    heads = ("recipe", "learner", "fields that differ", "seeds", "present", "failed before")
-    console().print(table("runs", heads, lines), "")
+    rows = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
+    groups: dict[tuple[str, str, str], list[_Repeated]] = {}
+    for (recipe, learner, fields), differ, same in zip(rows, _differing(rows), kinds.values(), strict=True):
+        others = {name: fields[name] for name in differ if name != TASK}
+        task = fields[TASK] if TASK in differ else None
+        groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
+    heads = ("recipe", "learner", "fields that differ", "tasks", "seeds", "present", "failed before")
+    lines = [(r, k, *_plan_cells(plan, json.loads(fields), tasks)) for (r, k, fields), tasks in groups.items()]
+    shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
+    console().print(table("runs", [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]), "")
     e = plan.estimate
     missing = len(plan.cells) - len(plan.present)
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
@@ -55,8 +56,34 @@ def experiment(plan: DryRun, as_json: bool) -> None:
     print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
 
 
-def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """Return the fields in which rows of one recipe and learner differ, as text."""
+TASK = "recipe.task"
+"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a hundred tasks hides the others."""
+
+LISTED = 2
+"""Values of a list that a plan names; of a longer one it names the first."""
+
+
+_Repeated = tuple[str | None, list[Any]]
+"""The repetitions of one run, with its task where there are several."""
+
+
+def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
+    """Return a line of a plan, from its third column on, of one or several tasks that differ in nothing else."""
+    cells = [cell for _, same in tasks for cell in same]
+    shown = {name: _first_values(value) for name, value in fields.items()}
+    if len(tasks) == 1 and tasks[0][0] is not None:
+        shown[TASK] = tasks[0][0]
+    seeds = " or ".join(str(n) for n in sorted({len(same) for _, same in tasks}))
+    present, failed = (sum(cell.run in those for cell in cells) for those in (plan.present, plan.failed))
+    return _as_text(shown), len(tasks) if len(tasks) > 1 else "", seeds, present, failed
+
+
+def _first_values(value: Any) -> Any:
+    return f"{value[0]} and {len(value) - 1} more" if isinstance(value, list) and len(value) > LISTED else value
+
+
+def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
+    """Return for each row the fields in which it differs from others of its recipe and learner."""
     values: dict[tuple[str, str, str], set[str]] = {}
     for recipe, learner, fields in rows:
         for name, value in fields.items():
@@ -64,12 +91,24 @@ def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for recipe, learner, fields in rows:
         counts.setdefault((recipe, learner), []).append(fields)
-    labels = []
-    for recipe, learner, fields in rows:
-        same = counts[recipe, learner]
-        differ = [k for k in fields if len(values[recipe, learner, k]) > 1 or any(k not in other for other in same)]
-        labels.append(", ".join(f"{k.split('.', 1)[1]}={fields[k]}" for k in sorted(differ)))
-    return labels
+    return [
+        sorted(
+            name
+            for name in fields
+            if len(values[recipe, learner, name]) > 1 or any(name not in other for other in counts[recipe, learner])
+        )
+        for recipe, learner, fields in rows
+    ]
+
+
+def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+    """Return the fields in which rows of one recipe and learner differ, as text."""
+    differing = _differing(rows)
+    return [_as_text({name: row[2][name] for name in names}) for row, names in zip(rows, differing, strict=True)]
+
+
+def _as_text(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.split('.', 1)[1]}={fields[name]}" for name in sorted(fields))
 
 
 def _mean(runs: list[Any], split: str, name: str = "") -> str:

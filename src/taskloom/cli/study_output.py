@@ -47,8 +47,15 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note:
             print(f"- {caveat}")
         if finding.notes:
             print()
+    drawn = [figure.name for finding in results for figure in finding.figures]
     if page is not None:
         print(f"the page is {page}; figures and data lie beside it")
+    elif drawn:
+        print(f"not written: {_figures(drawn)}; -o DIR writes a page, figures and data")
+
+
+def _figures(names: Sequence[str]) -> str:
+    return f"the figure {names[0]}" if len(names) == 1 else f"the figures {', '.join(names)}"
 
 
 def dry_run(study: Study, plan: DryRun | None, scale: str, as_json: bool) -> None:

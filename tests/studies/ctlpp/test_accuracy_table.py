@@ -96,7 +96,7 @@ def test_a_heat_map_of_another_model_is_another_figure() -> None:
 
 def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"}))
-    with pytest.raises(StudyError, match="has no runs on the variants A, R"):
+    with pytest.raises(StudyError, match="has no runs on ctl/A or ctl/R"):
         analyse("ctlpp/table1", runs)
 
 

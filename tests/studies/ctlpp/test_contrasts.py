@@ -128,8 +128,12 @@ def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> Non
     assert [r["group size"] for r in finding.table] == [7, 7, 4, 4]
     assert "1 of 4 settings" in finding.text
     assert "(16, 6)" in finding.text
-    with pytest.raises(StudyError, match=r"the setting 'learner' must be 'bilstm' for .*, not 'ndr'"):
+    with pytest.raises(
+        StudyError, match=r"has no runs of NDR on ctl/S, of which Figure 4 is; .*learner=bilstm draws those"
+    ):
         analyse("ctlpp/figure4", made_up(tmp_path, *cells))
+    _, _, (other,) = analyse("ctlpp/figure4", made_up(tmp_path, *cells), learner="bilstm")
+    assert "bi-LSTM" in other.title
     assert "(mean ± standard deviation over 5 seeds)" in finding.figures[0].caption
 
 
@@ -202,8 +206,11 @@ def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_
         analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "scores.json"))
 
 
-@pytest.mark.parametrize("name", ["ctlpp/figure10", "ctlpp/figure6", "ctlpp/layers"])
-def test_without_models_a_study_says_what_it_needs(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("ctlpp/figure10", "states=FILE"), ("ctlpp/figure6", "states=FILE"), ("ctlpp/layers", "by_layers=FILE")],
+)
+def test_without_models_a_study_says_what_it_needs(name: str, instead: str, tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0], "ood": [0.5]}))
-    with pytest.raises(StudyError, match="kept no model"):
+    with pytest.raises(StudyError, match=f"kept no model.*{instead}"):
         analyse(name, runs)

@@ -150,7 +150,7 @@ def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: 
     assert (row["input"], row["answers that are not n/a"]) == ("context only", "0.0")
     assert any("full data, question only" in note for note in finding.notes)
     assert {j.published for j in finding.judgements} == {0.01}
-    with pytest.raises(StudyError, match="has no runs on zest with both of the input"):
+    with pytest.raises(StudyError, match="has no runs on zest with the whole input"):
         findings("zest/table3", path)
 
 

@@ -109,7 +109,10 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
     for seed, run in group.runs.items():
         folder = runs.store.folder(run) / MODEL
         if not folder.is_dir():
-            raise StudyError(f"the run {run} of {runs.store.path} kept no model; run it with keep: {{model: true}}")
+            raise StudyError(
+                f"the run {run} of {runs.store.path} kept no model; run it with keep: {{model: true}}, or name a file of "
+                "accuracies by layers (by_layers=FILE.json; docs/results/ctlpp has one)"
+            )
         fitted: Any = load(folder)
         for split in SPLITS:
             items = runs.store.predictions([run], ["input", "targets"], splits=[split]).to_pylist()

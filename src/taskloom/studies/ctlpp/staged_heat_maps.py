@@ -15,7 +15,7 @@ from taskloom.studies.ctlpp.trainings import MODELS, ModelSetting, Trainings, of
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.seed_scores import count_of
-from taskloom.studies.study import study
+from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_split
 
 SOLVED = 0.99
@@ -32,7 +32,15 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
         learner: Another one instead.
         split: Of which the accuracy is.
     """
-    groups = of_learner(runs, trainings(runs, "S"), learner or usual)
+    maker = f"reproduce ctlpp/figure{number}"
+    trained = trainings(runs, "S", maker)
+    if not learner and all(group.model != usual for group in trained):
+        others = sorted({group.model for group in trained})
+        raise StudyError(
+            f"{runs.store.path} has no runs of {MODELS[usual]} on ctl/S, of which Figure {number} is; 'taskloom {maker}' makes "
+            f"some, and learner={others[0]} draws those that are there"
+        )
+    groups = of_learner(runs, trained, learner or usual)
     check_split(runs, split)
     rows = sorted((_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"]))
     columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")

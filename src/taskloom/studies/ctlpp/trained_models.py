@@ -156,7 +156,8 @@ def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> 
     folder = runs.store.folder(run) / MODEL
     if not states and not folder.is_dir():
         raise StudyError(
-            f"the run {run} of {runs.store.path} kept no model; run the experiment with keep: {{model: true}}"
+            f"the run {run} of {runs.store.path} kept no model; run the experiment with keep: {{model: true}}, or name a file of "
+            "states (states=FILE.npz; docs/results/ctlpp has some)"
         )
     fields = recipe_of(runs, run).fields
     assert isinstance(fields, CtlFields)

@@ -22,9 +22,6 @@ VariantSetting = Literal["A", "R"]
 
 DrawSetting = Literal["published", "chains", "independent"]
 
-MAKERS = {"S": "reproduce ctlpp/figure4"}
-"""The commands that make runs of variants which the package's own experiment does not have."""
-
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
@@ -73,14 +70,20 @@ class Trainings:
         return [known[seed] for seed in (self.seeds if seeds is None else seeds) if seed in known]
 
 
-def trainings(runs: Runs, variants: str = "AR") -> list[Trainings]:
-    """Return the trainings on some variants, by model, variant and draw; refuse runs that have none."""
+def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
+    """Return the trainings on some variants, by model, variant and draw; refuse runs that have none.
+
+    Args:
+        runs: The runs.
+        variants: Their letters.
+        maker: The command of `taskloom` that makes such runs.
+    """
     groups = [_group(runs, names) for names in repeated_runs(runs)]
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs on the variants {', '.join(variants)} of ctl; this study needs some, "
-            f"e.g. of 'taskloom {MAKERS.get(variants, 'run ctlpp-small')}'"
+            f"{runs.store.path} has no runs on {' or '.join(f'ctl/{variant}' for variant in variants)}; this study needs some, "
+            f"e.g. of 'taskloom {maker}'"
         )
     order = list(MODELS)
     return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))

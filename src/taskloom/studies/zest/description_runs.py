@@ -32,6 +32,9 @@ SPLITS = ("dev", "test")
 SCORES = {"mean": "mean", "75": "C@75", "90": "C@90"}
 """The columns of the paper's tables, by the names that reports have for them."""
 
+INPUTS = {"both": "the whole input", "question": "the question alone", "context": "the passage alone"}
+"""What errors call the parts of the input that runs were given."""
+
 Measure = Callable[[ScoreReport], float | None]
 """From the evaluation of a split to a number; None where the split has nothing of the kind."""
 
@@ -121,7 +124,7 @@ def description_runs(
     chosen = [group for group in groups if group is not None]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs on zest with {' or '.join(parts)} of the input; make some, e.g. with "
+            f"{runs.store.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)}; make some, e.g. with "
             "'taskloom reproduce zest/table3', or describe your predictions in a YAML file (docs/how-to/reproduce-a-paper.md)"
         )
     order = ("both", "question", "context")
