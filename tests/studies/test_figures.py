@@ -64,6 +64,10 @@ def test_neighbouring_series_differ_in_grey() -> None:
     assert min(abs(a - b) for a, b in pairwise(greys)) > 0.12
 
 
+def test_published_numbers_are_the_only_diamonds_of_small_figures() -> None:
+    assert "D" not in figures.MARKERS[:6]
+
+
 def test_labels_that_panels_share_take_room_once() -> None:
     names = ["a label of some forty letters, all in all", "b"]
     rows = [{"place": n, "series": "s", "panel": panel, "mean": 0.5} for n in names for panel in (1, 2, 3)]

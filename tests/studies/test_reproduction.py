@@ -16,7 +16,7 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments import engines
 from taskloom.experiments.engines.here import HereEngine
 from taskloom.studies import STUDIES, reproduction
-from taskloom.studies.findings import Finding, differing_conditions
+from taskloom.studies.findings import CONDITIONS, Finding, differing_conditions
 from taskloom.studies.findings_folder import markdown
 from taskloom.studies.judgements import OTHER, Judgement, judge_number
 from taskloom.studies.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
@@ -175,7 +175,15 @@ def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
     page = write_study(study, findings, tmp_path / "out", used).read_text()
     assert "<li>all: steps 1,000 (paper: 80,000)</li>" in page
     assert "not comparable" in page
-    assert "steps 1,000 (paper: 80,000)" in (tmp_path / "out" / "page.md").read_text()
+    assert f"{CONDITIONS}\n\n- all: steps 1,000 (paper: 80,000)\n" in (tmp_path / "out" / "page.md").read_text()
+
+
+def test_conditions_and_notes_are_two_lists() -> None:
+    one = judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim="a", conditions=["model"])
+    both = markdown(Finding("A table", judgements=(one,), notes=("A note.",)))
+    assert both.endswith(f"{CONDITIONS}\n\n- all: model\n\nNotes:\n\n- A note.")
+    alone = markdown(Finding("A table", notes=("A note.",)))
+    assert alone == "## A table\n\n- A note."
 
 
 def test_conditions_of_some_claims_are_listed_with_them(tmp_path: Path) -> None:
@@ -269,6 +277,20 @@ def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(capsys: pytest.
     assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"
     assert run(["reproduce", "ctlpp/figure1", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"cells": []}
+
+
+def test_a_plan_counts_tasks_and_does_not_repeat_long_lists(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert run(["reproduce", "taskbench500/table3", "--dry-run", "--store", "nowhere"]) == 0
+    out = capsys.readouterr().out
+    assert "72 runs" in out
+    assert "functions=synonyms[eng] and 11 more" in out
+    assert len(out.splitlines()) < 30  # 300 with a line or more for each task
+    heads, *lines = [line.split() for line in out.splitlines() if "taskbench/500" in line or "learner" in line]
+    assert "tasks" in heads
+    assert {line[-4] for line in lines} == {"12", "3"}  # words and sequences
 
 
 def test_the_terminal_lists_conditions_once_below_the_judgements(

@@ -52,7 +52,15 @@ def test_each_cell_has_the_shade_of_its_number() -> None:
 def matrices(symbols: int, functions: int) -> ResultTable:
     rng = np.random.default_rng(0)
     rows = [
-        {"symbol": s, "row": r, "column": c, "first": chr(97 + r), "group": "ab"[r % 2], "cosine": rng.normal(0.4, 0.1)}
+        {
+            "symbol": s,
+            "row": r,
+            "column": c,
+            "first": chr(65 + r),
+            "group": "ab"[r % 2],
+            "cluster": 1,
+            "cosine": rng.normal(0.4, 0.1),
+        }
         for s in range(symbols)
         for r in range(functions)
         for c in range(functions)
@@ -74,6 +82,30 @@ def test_neighbours_of_one_group_are_one_piece_of_the_strip() -> None:
     figure = draw_matrices(ResultTable(table.columns, rows))
     assert [patch.get_height() for patch in figure.axes[0].patches] == [2, 2]
     assert figure.axes[0].get_xlabel() == "function"
+
+
+def test_names_of_functions_can_be_read_on_a_page() -> None:
+    """Eight matrices of 32 functions, as in the paper: a page of the documentation is 908 pixels wide, 9.46 inches."""
+    figure = draw_matrices(matrices(8, 32))
+    assert figure.get_figwidth() <= 9.46
+    sizes = {label.get_fontsize() for axis in figure.axes[:8] for label in axis.get_xticklabels()}
+    assert min(sizes) >= 6
+    figures.svg(figure)  # lays it out
+    width = figure.axes[0].get_position().width * figure.get_figwidth()
+    assert 72 * width / 32 > 0.95 * max(sizes)  # or letters would run into each other
+    assert not figure.legends, "the key stands in the ninth place"
+
+
+def test_clusters_of_several_functions_are_framed() -> None:
+    table = matrices(1, 5)
+    rows = [{**row, "cluster": (1, 1, 2, 3, 3)[row["row"]]} for row in table]
+    figure = draw_matrices(ResultTable(table.columns, rows))
+    white, red = (patch for patch in figure.axes[0].patches if not patch.get_fill())
+    assert red.get_linewidth() < white.get_linewidth()
+    corners = {tuple(corner) for corner in red.get_path().vertices.tolist()}
+    assert corners == {(x, y) for ends in ((-0.5, 1.5), (2.5, 4.5)) for x in ends for y in ends}
+    (legend,) = figure.legends
+    assert legend.get_texts()[-1].get_text() == "clusters of the paper's cut"
 
 
 def test_matrices_without_runs_say_so() -> None:

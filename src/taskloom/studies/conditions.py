@@ -24,8 +24,18 @@ Conditions = Mapping[str, Any]
 
 EPOCHS, STEPS = "learner.epochs", "learner.steps"
 
-MODEL_NAMES = {"smollm2": "SmolLM2-135M", "t5-base": "T5-base", "roberta-base": "RoBERTa-base"}
+MODEL_NAMES = {
+    "smollm2": "SmolLM2-135M",
+    "t5-base": "T5-base",
+    "roberta-base": "RoBERTa-base",
+    "t5-11b": "T5-11B",
+    "facebook/bart-large": "BART-large",
+}
 """Pretrained models as tables and figures call them; others go by their own name."""
+
+
+SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "items of a sequence"}
+"""Settings whose own name says too little in a list of conditions."""
 
 
 def model_name(ours: Conditions) -> str:
@@ -99,7 +109,8 @@ def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
     for key, theirs in number.conditions.items():
         if key in ours and ours[key] != theirs:
             own, their = (MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs))
-            differing[key] = f"{key.partition('.')[2]} {own} (paper: {their})"
+            name = SETTING_NAMES.get(key) or key.partition(".")[2]
+            differing[key] = f"{name} {own} (paper: {their})"
             if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
                 differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their} epochs)"
     return differing

@@ -18,7 +18,8 @@ from taskloom.errors import MissingExtra
 from taskloom.experiments.result_table import ResultTable
 from taskloom.studies.svg_text import shorten
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKERS = ("o", "s", "^", "P", "v", "X", "*", "D")
+"""Diamonds come last: open ones are published numbers."""
 SHADES = ("#1b1b1b", "#1b6ca8", "#e0785c", "#6f6f6f", "#8fbfe0", "#a8361d", "#a0a0a0", "#0f4c7a")
 """Neighbours differ in lightness, so that they can be told apart in grey as well."""
 

@@ -182,10 +182,16 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
         if summary := folded(finding.judgements):
             table = f"<details markdown>\n<summary>{summary}</summary>\n\n{table}\n\n</details>"
         parts.append(table)
-        lines = differing_conditions(finding.judgements)
-        parts += ["<br>\n".join([CONDITIONS, *lines])] if lines else []
-    parts += ["\n".join(f"- {note}" for note in finding.notes)] if finding.notes else []
+    lines = differing_conditions(finding.judgements)
+    parts += [CONDITIONS, _bullets(lines)] if lines else []
+    if finding.notes:
+        # Two lists with nothing between them would be one.
+        parts += [*([NOTES] if lines else []), _bullets(finding.notes)]
     return "\n\n".join(parts)
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def markdown_table(table: ResultTable) -> str:

@@ -246,7 +246,8 @@ def test_matrices_are_ordered_by_cluster_and_drawn() -> None:
     clusters = [row["cluster"] for row in rows if row["column"] == 0]
     assert clusters == sorted(clusters)
     (legend,) = draw_matrices(ResultTable(tuple(rows[0]), rows)).legends
-    assert [text.get_text() for text in legend.get_texts()] == ["functions of $G_{a}$", "functions of $G_{b}$"]
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["functions of $G_{a}$", "functions of $G_{b}$", "clusters of the paper's cut"]
 
 
 def test_arrows_of_a_graph_end_at_circles_with_solid_heads() -> None:

@@ -154,6 +154,18 @@ def test_accuracy_by_support_size_is_that_which_was_planted(tmp_path: Path) -> N
     assert len([j for j in finding.judgements if "diverse(T7): on mix" in j.claim]) == 4
 
 
+def test_one_training_set_has_one_mark_in_all_panels(tmp_path: Path) -> None:
+    trainings = [
+        trained(f"babi/{data}-{part}", "fine-tune", T7, right_if(lambda item: 0.5))
+        for part in ("T7", "T12")
+        for data in ("concat", "diverse")
+    ]
+    (figure,) = table4(story_file(tmp_path, *trainings))[0].figures
+    drawing = figure.draw(figure.data)
+    labels = [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert [label for label in labels if label != "published"] == ["SmolLM2-135M, concat", "SmolLM2-135M, diverse"]
+
+
 def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> None:
     runs = story_file(
         tmp_path,
@@ -341,7 +353,8 @@ def test_a_planted_order_of_models_is_found_and_a_random_one_is_not() -> None:
 def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
     models = {"entnet": 0.2, "stm": 0.4, "bidaf": 0.6, "fine-tune": 0.9}
     trainings = [trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s)) for name, s in models.items()]  # type: ignore[misc]
-    runs = story_file(tmp_path, *trainings)
+    guessing = trained("babi/concat-T7", "majority", T7, right_if(lambda item: 0.1), seeds=1)  # which is no model
+    runs = story_file(tmp_path, *trainings, guessing)
     csv = tmp_path / "squad.csv"
     csv.write_text("model,score\nEntNet,10\nSTM,20\nbidaf,30\nSmolLM2-135M,40\n")
     finding = figure2(runs, external=str(csv))
@@ -353,7 +366,7 @@ def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
     draws(finding)
     own = figure2(runs).table
     assert own is not None
-    assert own.to_dicts()[0]["external"] == "concat(T7)"
+    assert [(row["external"], row["models"]) for row in own] == [("concat(T7)", 4)]
 
 
 # Figure 7

@@ -66,13 +66,16 @@ def matrix_rows(model: TrainedModel, symbol: int, matrix: Floats) -> Iterator[di
 
 
 def draw_matrices(data: ResultTable) -> Any:
-    """Draw a cosine matrix for each symbol, from white (0 or less) to black (1), with a strip that shows the functions' groups."""
+    """Draw a cosine matrix for each symbol, from white (0 or less) to black (1).
+
+    A strip shows the functions' groups, frames along the diagonal the clusters of the paper's cut.
+    """
     with figures.style():
         if not data:
             return figures.without_data()
         symbols = figures.values_of(data, "symbol")
         functions = max(row["row"] for row in data) + 1
-        side = 2.1 if functions <= 12 or len(symbols) > 2 else 3.6
+        side = SMALL if functions <= 12 else LARGE if len(symbols) < ACROSS else MIDDLE
         figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.38), ACROSS)
         groups = sorted({row["group"] for row in data})
         for axis, symbol in zip(axes, symbols, strict=False):
@@ -81,52 +84,86 @@ def draw_matrices(data: ResultTable) -> Any:
             for row in own:
                 grid[row["row"], row["column"]] = row["cosine"]
             cells = shade_cells(axis, grid)
-            _strip(axis, own, functions, groups, letters=7 if side * FITTING > functions else 4.5)
+            firsts = sorted((row for row in own if row["column"] == 0), key=itemgetter("row"))
+            _strip(axis, firsts, groups, letters=min(7.0, LETTER * side / functions))
+            _frames(axis, firsts)
             axis.set_title(f"symbol {symbol}")
-        bar = figure.colorbar(cells, ax=axes, label="cosine", fraction=0.05, ticks=[0, 0.2, 0.4, 0.6, 0.8, 1])
-        bar.solids.set(edgecolor="face", linewidth=0.3)
         for axis in axes[max(0, len(symbols) - figures.grid_of(len(symbols), ACROSS)[1]) : len(symbols)]:
             axis.set_xlabel("function", labelpad=3)
-        _legend(figure, groups)
+        _key(figure, axes[: len(symbols)], axes[len(symbols) :], cells, groups)
         return figure
 
 
-ACROSS = 4
-"""Matrices side by side."""
+ACROSS = 3
+"""Matrices side by side. The eight symbols of the paper leave a ninth place, in which the key stands."""
 
-FITTING = 9
-"""Names of one letter in type of 7 points that fit below an inch of a matrix, with room between them."""
+SMALL, MIDDLE, LARGE = 2.1, 2.75, 3.6
+"""Inches of a matrix: of few functions; of many, of which three fill a page; and of many where there are one or two matrices."""
+
+LETTER = 72 * 0.97
+"""Points of an inch that the names of functions, a letter each, take together below it."""
 
 STRIP = ("#a8361d", "#9cc3de", "#e0c060", "#7aa870", "#999999")
 """A dark red and a light blue, as in the paper, which differ in grey as well."""
 
+FRAME = "#a8361d"
 
-def _legend(figure: Any, groups: list[str]) -> None:
-    """Say which colour of the strips is which group."""
+
+def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list[str]) -> None:
+    """Say what shades, strips and frames mean: in the place that the matrices leave free, else beside and below them."""
     from matplotlib.patches import Patch
 
     handles = [
         Patch(facecolor=STRIP[place % len(STRIP)], label=f"functions of $G_{{{group}}}$")
         for place, group in enumerate(groups)
     ]
-    legend = figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    if any(patch.get_label() == CLUSTER for axis in axes for patch in axis.patches):
+        handles.append(Patch(facecolor="none", edgecolor=FRAME, label=CLUSTER))
+    bar: dict[str, Any] = {"label": "cosine", "ticks": [0, 0.2, 0.4, 0.6, 0.8, 1]}
+    if free:
+        free[0].set_visible(True)
+        free[0].axis("off")
+        place = free[0].inset_axes((0.08, 0.72, 0.84, 0.07))
+        shades = figure.colorbar(cells, cax=place, orientation="horizontal", **bar)
+        legend = free[0].legend(handles=handles, loc="upper left", bbox_to_anchor=(0.05, 0.5), frameon=False)
+    else:
+        shades = figure.colorbar(cells, ax=axes, fraction=0.05, **bar)
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    shades.solids.set(edgecolor="face", linewidth=0.3)
     for text in legend.get_texts():
         text.set_parse_math(True)
 
 
-def _strip(axis: Any, rows: list[dict[str, Any]], functions: int, groups: list[str], letters: float) -> None:
+CLUSTER = "clusters of the paper's cut"
+
+
+def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
+    """Draw a frame around each cluster of several functions; none where the data have no clusters, or only one."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    clusters = {cluster: [row["row"] for row in own] for cluster, own in groupby(firsts, key=itemgetter("cluster"))}
+    ends = [(places[0] - 0.5, places[-1] + 0.5) for places in clusters.values() if len(places) > 1]
+    if len(clusters) < 2 or not ends:
+        return
+    frames = [Path([(a, a), (b, a), (b, b), (a, b), (a, a)], closed=True) for a, b in ends]
+    whole = Path.make_compound_path(*frames)
+    for color, width in (("#ffffff", 2.2), (FRAME, 1.1)):  # in grey, white beside it tells the frame from dark cells
+        axis.add_patch(PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3))
+
+
+def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
     """Draw which group each function belongs to, left of the matrix, and the functions' names below it."""
     from matplotlib.patches import Rectangle
 
-    firsts = sorted((row for row in rows if row["column"] == 0), key=itemgetter("row"))
+    functions = len(firsts)
     width = 0.05 * functions
     for group, own in groupby(firsts, key=itemgetter("group")):
         places = [row["row"] for row in own]
         colour = STRIP[groups.index(group) % len(STRIP)]
         corner = (-0.5 - 1.4 * width, places[0] - 0.5)
         axis.add_patch(Rectangle(corner, width, len(places), facecolor=colour, edgecolor="none", clip_on=False))
-    names = [row["first"] for row in firsts]
-    axis.set_xticks(range(functions), names, fontsize=letters)
+    axis.set_xticks(range(functions), [row["first"] for row in firsts], fontsize=letters)
     axis.set_yticks([])
     axis.tick_params(length=0, pad=2)
     for spine in ("top", "right"):

@@ -20,7 +20,7 @@ from taskloom.files import read_utf8
 from taskloom.studies import figures
 from taskloom.studies.divergence_accuracy import FEWEST, pearson
 from taskloom.studies.dyna_babi.small_stories import concurrence_experiments
-from taskloom.studies.dyna_babi.story_runs import MIX, TEST, StoryTrainings, story_trainings
+from taskloom.studies.dyna_babi.story_runs import GUESSING, MIX, TEST, StoryTrainings, story_trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_number
 from taskloom.studies.published_numbers import published
@@ -182,7 +182,7 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
         runs: Runs of several models on concat.
         external: A CSV file with the columns model and score; without one, the accuracy on the test of concat stands in its place.
     """
-    groups = story_trainings(runs, ("concat",))
+    groups = [group for group in story_trainings(runs, ("concat",)) if group.model != GUESSING]
     outside = read_external(external) if external else {}
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []

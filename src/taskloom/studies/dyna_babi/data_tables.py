@@ -110,7 +110,7 @@ def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
 
 
 def _means(sampled: StorySample) -> dict[str, float]:
-    return {name: round(getattr(sampled, name), 2) for name in COLUMNS}
+    return {name: getattr(sampled, name) for name in COLUMNS}
 
 
 def _judged(sampled: StorySample, place: str, claim: str, scale: str, **of: object) -> Iterator[Judgement]:

@@ -71,8 +71,9 @@ def table4(runs: Runs) -> list[Finding]:
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
     intervals = seeds_and_items_caption(seeds, items)
     caption = f"Accuracy by number of supporting facts. {intervals}; diamonds are the paper's numbers (T5)."
-    drawn = ResultTable((*columns, "panel"), [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells])
-    plot = partial(figures.intervals, place="support", series="trained", panel="panel", ylabel="supporting facts")
+    panels = [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells]
+    drawn = ResultTable((*columns, "panel", "training"), panels)
+    plot = partial(figures.intervals, place="support", series="training", panel="panel", ylabel="supporting facts")
     main = Finding(
         "Dyna-bAbI Table 4",
         "Accuracy with its 95 % interval over seeds and questions, by the number of supporting facts.",
@@ -108,6 +109,7 @@ def _cells(group: StoryTrainings) -> Iterator[dict[str, Any]]:
             numbers = _published(group, test, size)
             yield {
                 "trained": group.name,
+                "training": f"{group.model}, {group.data}",  # the same mark in all panels: each has one part
                 "part": group.part,
                 "test": test,
                 "support": size,

@@ -119,7 +119,7 @@ def table3(runs: Runs, *, mode: Mode = "official") -> Finding:
                 values = group.values(split, overall(score))
                 points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
                 for number in numbers:
-                    claim = f"{group.model} beside {number.of['model']}, {split}: {head}"
+                    claim = f"{group.model} beside {PAPER_MODELS[str(number.of['model'])]}, {split}: {head}"
                     judgements += judged(group, split, overall(score), [number], claim)
     places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
     rows += [_paper_row(model, split) for model, split in places]

@@ -67,7 +67,7 @@ def table2_finding(splits: dict[str, Statistics]) -> Finding:
     rows, judgements = [], []
     for name, label in ROWS.items():
         values = {split: getattr(row, name) for split, row in splits.items()}
-        rows.append({"statistic": label, **{split: round(value, 2) for split, value in values.items()}})
+        rows.append({"statistic": label, **values})
         for split, value in values.items():
             (number,) = published("zest", "Table 2", split=split, what=name)
             tolerance = TOLERANCE * number.value if name in WORDED else 0.0
