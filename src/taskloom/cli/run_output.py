@@ -34,19 +34,7 @@ def experiment(plan: DryRun, as_json: bool) -> None:
         return
     from taskloom.experiments.progress import duration
 
-    kinds: dict[str, list[Any]] = {}
-    for cell in plan.cells:
-        kinds.setdefault(cell.kind, []).append(cell)
-    rows = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
-    groups: dict[tuple[str, str, str], list[_Repeated]] = {}
-    for (recipe, learner, fields), differ, same in zip(rows, _differing(rows), kinds.values(), strict=True):
-        others = {name: fields[name] for name in differ if name != TASK}
-        task = fields[TASK] if TASK in differ else None
-        groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
-    heads = ("recipe", "learner", "fields that differ", "tasks", "seeds", "present", "failed before")
-    lines = [(r, k, *_plan_cells(plan, json.loads(fields), tasks)) for (r, k, fields), tasks in groups.items()]
-    shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
-    console().print(table("runs", [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]), "")
+    console().print(table("runs", *_plan_table(plan)), "")
     e = plan.estimate
     missing = len(plan.cells) - len(plan.present)
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
@@ -65,6 +53,23 @@ LISTED = 2
 
 _Repeated = tuple[str | None, list[Any]]
 """The repetitions of one run, with its task where there are several."""
+
+
+def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
+    """Return the heads and the lines of a plan; tasks have a column where there are several."""
+    kinds: dict[str, list[Any]] = {}
+    for cell in plan.cells:
+        kinds.setdefault(cell.kind, []).append(cell)
+    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
+    groups: dict[tuple[str, str, str], list[_Repeated]] = {}
+    for (recipe, learner, fields), differ, same in zip(firsts, _differing(firsts), kinds.values(), strict=True):
+        others = {name: fields[name] for name in differ if name != TASK}
+        task = fields[TASK] if TASK in differ else None
+        groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
+    heads = ("recipe", "learner", "fields that differ", "tasks", "seeds", "present", "failed before")
+    lines = [(r, k, *_plan_cells(plan, json.loads(text), tasks)) for (r, k, text), tasks in groups.items()]
+    shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
+    return [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]
 
 
 def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
