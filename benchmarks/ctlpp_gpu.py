@@ -154,6 +154,7 @@ class Stack:
             own = [outcomes[i] for i in self.places(name)]
             weights = {n: torch.stack([o.weights[n] for o in own]).to(device) for n in own[0].weights}
             arrays = states(self.net, data, weights, device)
+            arrays |= {"learner": np.array(self.args.model), "data": np.array(name)}
             arrays["seeds"] = np.array([self.members[i][1] for i in self.places(name)])
             arrays["step"] = np.array(step)
             np.savez_compressed(self.file(name, "-states.npz"), **arrays)

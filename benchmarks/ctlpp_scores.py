@@ -5,7 +5,8 @@
 Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
 steps at which it was measured last; seeds that were trained further take the place of what they were. `--states` names all seeds
 whose states the page's file is to have (those that figures show), from the folders or from the file itself. `--draws-at 78000`
-writes draws-scores.json as well, for runs that were stopped at different steps: the scores of all seeds with curves at that step.
+writes draws-scores.json as well: the scores at that step of the learners of which some runs were stopped before their end, and the
+final scores of the others.
 """
 
 from __future__ import annotations
@@ -87,9 +88,12 @@ def without_steps(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def both_commands(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return an environment with the commands of two, each command once."""
+    """Return an environment with the commands of two, each command once; seconds are kept where the command is one."""
     commands = dict.fromkeys(f"{one['command']}; {other['command']}".split("; "))
-    return {**one, "command": "; ".join(commands)}
+    both = {**one, "command": "; ".join(commands)}
+    if len(commands) > 1:
+        both.pop("seconds", None)
+    return both
 
 
 def replace_earlier(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
@@ -155,6 +159,13 @@ def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
     return {**kept, "fields": fields, "seeds": {seed: own for seed, own in scores.items() if own}}
 
 
+def before_the_end(scores: list[dict[str, Any]], curves: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
+    """Return the learners of which some runs were stopped as they were at a step, and the others' final scores."""
+    stopped = {group["learner"] for group in scores if STEPS in group["fields"]}
+    final = [group for group in scores if group["learner"] not in stopped]
+    return final + [at_step(group, step) for group in curves if group["learner"] in stopped]
+
+
 def layers_of(result: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracies of a training by the layers at test."""
     variant, _, draw = result["data"].partition("-")
@@ -205,7 +216,7 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     answers: dict[int, Any] = {}
     for path in sources:
         with np.load(path) as file:
-            texts |= {key: file[key] for key in ("singles", "pairs", "classes") if key in file}
+            texts |= {key: file[key] for key in ("learner", "data", "singles", "pairs", "classes") if key in file}
             states |= dict(zip(file["seeds"].tolist(), file["singles.readout"], strict=True))
             if "pairs.answers" in file:
                 answered = file["pairs.seeds" if "pairs.seeds" in file else "seeds"].tolist()
@@ -228,7 +239,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, required=True, help="the folder of the page's files")
     parser.add_argument("--commit", required=True, help="of the code that trained")
     parser.add_argument(
-        "--draws-at", type=int, help="write draws-scores.json: curves at this step, others' final scores"
+        "--draws-at",
+        type=int,
+        help="write draws-scores.json: learners with stopped runs at this step, others at the end",
     )
     parser.add_argument("--states", nargs="*", default=[], help="MODEL-DATASET:SEEDS whose states are kept")
     args = parser.parse_args()
@@ -247,9 +260,7 @@ def main() -> None:
     (args.page / "curves.json").write_text(json.dumps(curves) + "\n")
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
     if args.draws_at:
-        known = {group["learner"] for group in curves["groups"]}
-        groups = [group for group in scores["groups"] if group["learner"] not in known]
-        groups += [at_step(group, args.draws_at) for group in curves["groups"]]
+        groups = before_the_end(scores["groups"], curves["groups"], args.draws_at)
         (args.page / "draws-scores.json").write_text(json.dumps({**scores, "groups": groups}, indent=1) + "\n")
     for text in args.states:
         name, _, seeds = text.partition(":")

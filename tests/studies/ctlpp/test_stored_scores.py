@@ -91,6 +91,30 @@ def test_scores_at_a_step_are_those_of_the_seeds_that_were_measured_there() -> N
     assert "curves" not in early
 
 
+def test_learners_with_stopped_runs_are_compared_before_the_end_and_others_at_it() -> None:
+    """The Transformer's curve has no point at the step of the comparison; its final scores count."""
+    from ctlpp_scores import add, add_curves, before_the_end, group_of
+
+    scores: list[dict[str, Any]] = []
+    curves: list[dict[str, Any]] = []
+    for one in (result({0: 0.1}, 76), {**result({0: 0.7}, 80, data="R"), "model": "transformer"}):
+        add(scores, group_of(one, "one"))
+        add_curves(curves, group_of(one, "one"))
+    groups = before_the_end(scores, curves, 76)
+    found = {g["learner"]: (g["fields"].get("learner.steps"), g["seeds"]["0"]["ood"]) for g in groups}
+    assert found == {"transformer": (None, 0.7), "ndr": (76, 0.1)}
+
+
+def test_seconds_are_kept_only_of_one_training() -> None:
+    from ctlpp_scores import add, group_of
+
+    groups: list[dict[str, Any]] = []
+    add(groups, group_of(result({0: 0.1}, 80), "one"))
+    assert groups[0]["environment"]["seconds"] == 9
+    add(groups, group_of(result({1: 0.1}, 80, "A:1"), "two"))
+    assert "seconds" not in groups[0]["environment"]
+
+
 def test_accuracies_by_layers_of_one_training_are_one_entry() -> None:
     from ctlpp_scores import add_layers, layers_of
 

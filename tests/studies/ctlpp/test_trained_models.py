@@ -162,6 +162,41 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     assert "seed 7" in failed.figures[0].caption
 
 
+def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Path) -> None:
+    """A file that says whose states it has is not joined with the scores of another network, variant or draw of the same seeds."""
+    model = planted("one")
+    functions, symbols = model.world.images.shape
+    singles = [model.text([f], s) for f in range(functions) for s in range(symbols)]
+    pairs = [model.text([f, g], s) for s in range(symbols) for f in range(functions) for g in range(functions)]
+    answers = np.array([[int(answer) for answer in model.fitted.answer(pairs)]], dtype=np.int8)
+    readout = np.stack([model.fitted.represent(singles)])
+    arrays: dict[str, Any] = {
+        "singles": singles,
+        "pairs": pairs,
+        "classes": [str(s) for s in range(symbols)],
+        "seeds": [0],
+    }
+    arrays |= {"singles.readout": readout, "pairs.answers": answers, "learner": "transformer", "data": "R-chains"}
+    path = tmp_path / "states.npz"
+    np.savez(path, **arrays)
+    chains = {"recipe.draw": "chains"}
+    runs = made_up(
+        tmp_path,
+        group("ctl/R", "ndr", {"iid": [1.0], "ood": [0.1]}),
+        group("ctl/R", "transformer", {"iid": [1.0], "ood": [0.2]}),
+        group("ctl/A", "transformer", {"iid": [1.0], "ood": [0.3]}, chains),
+        group("ctl/R", "transformer", {"iid": [1.0], "ood": [0.9]}, chains),
+    )
+    _, _, (finding,) = analyse("ctlpp/codes", runs, states=str(path), variant="R", draw="chains")
+    assert finding.table is not None
+    assert [row["ood"] for row in finding.table] == [0.9], "the learner is the file's where none is asked for"
+    assert finding.text.startswith("No unseen pair of functions fails")
+    others: list[dict[str, Any]] = [{"variant": "A", "draw": "chains"}, {"variant": "R"}]
+    for other in [*others, {"variant": "R", "draw": "chains", "learner": "ndr"}]:
+        with pytest.raises(StudyError, match="has states of transformer on R, draw chains, which are not those of"):
+            analyse("ctlpp/codes", runs, states=str(path), **other)
+
+
 def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:
     """Codes by group: on R all pairs across groups, which training does not have, are wrong; with one code all are right."""
     for codes, unseen in (("by group", 0.0), ("one", 1.0)):

@@ -137,6 +137,8 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _text(table: list[dict[str, Any]], symbols: int) -> str:
     failing = [row for row in table if row["worst symbol"] is not None]
+    if not failing:
+        return f"No unseen pair of functions fails, so that there is no failure to explain.{codes_and_outcomes(table)}"
     hits = sum(row["of symbol"] == row["worst symbol"] for row in failing)
     known = [row["correlation"] for row in table if not math.isnan(row["correlation"])]
     mean = statistics.fmean(known) if known else math.nan

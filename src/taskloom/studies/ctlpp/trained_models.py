@@ -150,6 +150,15 @@ def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
         raise StudyError(f"{path} has no states of single functions ({error})") from error
 
 
+def stored_kind(path: Path) -> tuple[str, str, str] | None:
+    """Return the learner, the variant and the draw of the models whose states a file has; None where it does not say."""
+    with np.load(path, allow_pickle=False) as file:
+        if "learner" not in file:
+            return None
+        variant, _, draw = str(file["data"]).partition("-")
+        return str(file["learner"]), variant, draw or "published"
+
+
 def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
     """Load the model of a seed, or its states where a file has them."""
     run = group.runs[seed]
@@ -183,9 +192,16 @@ def learned_seeds(
 ) -> list[tuple[Trainings, int]]:
     """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
     groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
-    own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == USUAL] or groups
-    own = [g for g in own if g.draw == draw] or own
     stored = stored_seeds(path_of(states), answers) if states else None
+    kind = stored_kind(path_of(states)) if states else None
+    usual = kind[0] if kind else USUAL
+    own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == usual] or groups
+    own = [g for g in own if g.draw == draw] or own
+    if kind and all((g.model, variant, g.draw) != kind for g in own):
+        raise StudyError(
+            f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
+            f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
+        )
     if stored is not None:
         own = [g for g in own if set(stored) <= set(g.seeds)]
     pairs = [
