@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from statistics import mean
 
 from taskloom.recipe import Recipe, read
-from taskloom.seeding import Key
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.task_world import task_world, zest_tasks
@@ -88,7 +87,7 @@ def report_always_yes(recipe: Recipe, fields: ZestFields, seeds: int) -> None:
     """Print what always saying yes is worth on the dev splits of some seeds, in the mean."""
     totals: list[list[float]] = []
     for seed in range(seeds):
-        dev = zest_tasks(task_world(fields, Key(recipe.digest, seed)), "dev")
+        dev = zest_tasks(task_world(fields, recipe.key(seed)), "dev")
         totals.append(list(score(dev, always_yes(dev), "corrected").overall.values()))
     means = (100 * mean(column) for column in zip(*totals, strict=True))
     print(f"always yes, mean over {seeds} seeds: " + " / ".join(f"{value:.1f}" for value in means))
@@ -121,7 +120,7 @@ def main() -> None:
     if args.seeds:
         report_always_yes(recipe, recipe.fields, args.seeds)
         return
-    world = task_world(recipe.fields, Key(recipe.digest, args.seed))
+    world = task_world(recipe.fields, recipe.key(args.seed))
     train, dev = zest_tasks(world, "train"), zest_tasks(world, "dev")
     unseen = pairs(dev)
     print(f"{'baseline, dev':<34} mean / C@75 / C@90    kind right    paper's Table 5")
