@@ -83,11 +83,17 @@ def always_yes(tasks: list[ZestTask]) -> list[str]:
     return ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in pairs(tasks)]
 
 
+def tasks_of(recipe: Recipe, fields: ZestFields, seed: int) -> dict[str, list[ZestTask]]:
+    """Return the tasks that the recipe makes under a seed: those that models are trained on and answer."""
+    world = task_world(fields, recipe.key(seed))
+    return {split: zest_tasks(world, split) for split in ("train", "dev")}
+
+
 def report_always_yes(recipe: Recipe, fields: ZestFields, seeds: int) -> None:
     """Print what always saying yes is worth on the dev splits of some seeds, in the mean."""
     totals: list[list[float]] = []
     for seed in range(seeds):
-        dev = zest_tasks(task_world(fields, recipe.key(seed)), "dev")
+        dev = tasks_of(recipe, fields, seed)["dev"]
         totals.append(list(score(dev, always_yes(dev), "corrected").overall.values()))
     means = (100 * mean(column) for column in zip(*totals, strict=True))
     print(f"always yes, mean over {seeds} seeds: " + " / ".join(f"{value:.1f}" for value in means))
@@ -120,8 +126,8 @@ def main() -> None:
     if args.seeds:
         report_always_yes(recipe, recipe.fields, args.seeds)
         return
-    world = task_world(recipe.fields, recipe.key(args.seed))
-    train, dev = zest_tasks(world, "train"), zest_tasks(world, "dev")
+    tasks = tasks_of(recipe, recipe.fields, args.seed)
+    train, dev = tasks["train"], tasks["dev"]
     unseen = pairs(dev)
     print(f"{'baseline, dev':<34} mean / C@75 / C@90    kind right    paper's Table 5")
     for name, answers, paper in (fine_tuned if args.language else simple)(train, dev):

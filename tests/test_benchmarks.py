@@ -15,6 +15,7 @@ import yaml
 
 from taskloom.experiments import spec
 from taskloom.learners.config import read as read_learner
+from taskloom.recipe import read as read_recipe
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -189,3 +190,12 @@ def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
             else:
                 for learner in spec.check(block, lane).learners:
                     read_learner(learner, lane)
+
+
+def test_baselines_of_zest_are_of_the_tasks_that_the_recipe_makes() -> None:
+    """Numbers of another draw of tasks stand beside those of models on these, and say nothing about them."""
+    recipe = read_recipe("zest/synthetic", ["tasks.train=20", "tasks.dev=40", "tasks.test=20", "passages=2"])
+    planned = recipe.plan(0).split("dev")
+    asked = list(dict.fromkeys(example.question for example in planned.rows(0, planned.n)))
+    tasks = benchmark("zest_baselines").tasks_of(recipe, recipe.fields, 0)["dev"]
+    assert [task.question for task in tasks] == asked
