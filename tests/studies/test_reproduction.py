@@ -109,6 +109,15 @@ def test_every_table_and_figure_of_the_papers_has_a_study() -> None:
     assert [row["study"] for row in catalogue() if not row["exists"]] == []
 
 
+def test_the_name_of_a_paper_lists_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "zest"]) == 0
+    out = capsys.readouterr().out
+    assert "zest/table3" in out
+    assert "ctlpp" not in out
+    assert run(["reproduce", "zest", "--json"]) == 0
+    assert {row["paper"] for row in json.loads(capsys.readouterr().out)} == {"ZEST"}
+
+
 def test_a_place_of_a_paper_without_a_study_is_called_that(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +281,8 @@ def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(capsys: pytest.
     assert "CPU-seconds when it was measured" in out
     assert "further runs continue these" in out
     assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "full", "--store", "nowhere"]) == 0
+    assert "CPU-seconds" not in capsys.readouterr().out
+    assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--model", "some/model", "--store", "nowhere"]) == 0
     assert "CPU-seconds" not in capsys.readouterr().out
     assert run(["reproduce", "ctlpp/figure1", "--dry-run"]) == 0
     assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"

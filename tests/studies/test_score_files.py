@@ -45,6 +45,15 @@ def test_what_a_store_has_is_the_same_after_a_file(tmp_path: Path) -> None:
     assert rows(again) == rows(stored)
 
 
+def test_a_folder_with_a_file_of_scores_is_read_as_that_file(tmp_path: Path) -> None:
+    made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.9, 0.8]}))
+    assert len(open_runs(tmp_path)) == len(tl.runs(tmp_path)) == 2
+    outcome = fill(baselines(), tmp_path / "runs")
+    for read in (open_runs, tl.runs):  # a run has scores as well, of another kind
+        with pytest.raises(StoreError, match="is not a run store"):
+            read(outcome.store.folder(outcome.runs[0]))
+
+
 def test_conditions_have_the_settings_of_presets_and_the_recipes_defaults(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("ctl/A", "ndr", {"ood": [0.9]}, {"learner.steps": 36_000}))
     conditions = conditions_of(runs, runs.names[0])

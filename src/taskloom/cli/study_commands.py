@@ -24,7 +24,9 @@ def study(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="A name (taskloom list studies), or FILE.py::NAME.")],
     runs: Annotated[
         Path | None,
-        typer.Argument(metavar="RUNS", help="The folder of the runs, or a file of scores; not for studies of recipes."),
+        typer.Argument(
+            metavar="RUNS", help="The folder of the runs, or scores from elsewhere; not for studies of recipes."
+        ),
     ] = None,
     out: Out = None,
     where: Annotated[
@@ -59,7 +61,10 @@ def study(
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A table or figure of a paper; without it, all are listed.")
+        str,
+        typer.Argument(
+            metavar="STUDY", help="A table or figure of a paper. A paper alone lists its own, nothing lists all."
+        ),
     ] = "",
     scale: Annotated[
         str, typer.Option("--scale", help="quick: minutes on two cores, not the paper's conditions; full: the paper's.")
@@ -82,6 +87,7 @@ def reproduce(
     \b
     Examples:
       $ taskloom reproduce
+      $ taskloom reproduce zest
       $ taskloom reproduce ctlpp/figure1 -o figure1
       $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
     """
@@ -89,16 +95,18 @@ def reproduce(
     from taskloom.experiments import api, progress
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
+    from taskloom.studies.published_numbers import paper_names
 
-    if not name:
-        study_output.catalogue(reproduction.catalogue(), as_json)
+    if not name or name in paper_names():
+        rows = [row for row in reproduction.catalogue() if not name or row["study"].startswith(f"{name}/")]
+        study_output.catalogue(rows, as_json)
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)  # here as well: a key may be the name of a parameter below
     if dry_run:
         experiments = reproduction.experiments_of(named, scale, model)
         plan = api.dry_run(experiments, store) if experiments else None
-        study_output.dry_run(named, plan, scale, as_json)
+        study_output.dry_run(named, plan, own_cost=scale == "quick" and not model, as_json=as_json)
         return
     with progress.display() as watch:
         result = reproduction.reproduce(

@@ -58,13 +58,13 @@ def _figures(names: Sequence[str]) -> str:
     return f"the figure {names[0]}" if len(names) == 1 else f"the figures {', '.join(names)}"
 
 
-def dry_run(study: Study, plan: DryRun | None, scale: str, as_json: bool) -> None:
+def dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json: bool) -> None:
     """Print what a reproduction would run, and what the study took where it was measured.
 
     Args:
         study: The study.
         plan: Of its runs; None where it needs none.
-        scale: `quick` or `full`.
+        own_cost: Whether it is what was measured: the study's own models at quick scale.
         as_json: Whether machines read it.
     """
     from taskloom.cli import run_output
@@ -78,7 +78,7 @@ def dry_run(study: Study, plan: DryRun | None, scale: str, as_json: bool) -> Non
         return
     if study.follow is not None:
         print("further runs continue these; they are known when these are done")
-    seconds = quick_costs().get(study.name) if scale == "quick" else None
+    seconds = quick_costs().get(study.name) if own_cost else None
     if seconds is not None:
         print(f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its runs present")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from taskloom.arguments import path_of
+from taskloom.experiments.run_files import SCORES
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
 
@@ -13,9 +14,10 @@ def runs(path: str | Path = "runs") -> Runs:
     """Return the runs of a store, or those that a file has or names.
 
     Args:
-        path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet); or a YAML file that names predictions.
+        path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet), or the folder of a study's page with one; or a
+            YAML file that names predictions.
     """
-    if path_of(path).is_dir():
+    if path_of(path).is_dir() and not (path_of(path) / SCORES).is_file():
         return read_store(path)
     from taskloom.studies.score_files import open_runs  # only files need what reads them
 

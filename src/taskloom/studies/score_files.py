@@ -29,7 +29,7 @@ from pydantic import Field
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
 from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
-from taskloom.experiments.run_files import CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA
+from taskloom.experiments.run_files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
 from taskloom.files import atomic, json_digest, read_utf8
@@ -200,9 +200,11 @@ def open_runs(path: str | Path) -> Runs:
     """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of predictions that a YAML file names.
 
     Args:
-        path: The folder or file.
+        path: The folder or file; of a folder that is no store its file of scores, such as that of a study's page.
     """
     path = path_of(path)
+    if (path / SCORES).is_file() and not any((path / name).exists() for name in (STORE, CONFIG)):  # a run has a config
+        path = path / SCORES
     if path.suffix in FILES and not path.exists():
         raise DataError(f"there is no file {path}; {READ}")
     if path.suffix in (".yaml", ".yml"):

@@ -53,8 +53,8 @@ def table3(runs: Runs) -> list[Finding]:
     seeds = sorted({len(group.seeds) for group in groups})
     caption = (
         "Accuracy of models trained on concat, on its own test (iid) and on mix (ood). Means over "
-        f"{count_of(seeds, 'seed')} with 95 % intervals: over seeds, of one seed over its questions. Diamonds are the paper's "
-        "numbers for the model of the same kind."
+        f"{count_of(seeds, 'seed')} and {count_of((p['n'] for p in points), 'question')} with 95 % intervals: over seeds, of one "
+        "seed over its questions. Diamonds are the paper's numbers for the model of the same kind."
     )
     main = Finding(
         "Dyna-bAbI Table 3",

@@ -174,7 +174,10 @@ def _finding(
     n = ", ".join(f"{count} {family}" for family, count in counts.items())
     examples = sorted({task.one.conditions.get("recipe.memorise") for task in tasks} - {None, 0}, key=str)
     shown = f" of {', '.join(map(str, examples))} training examples each" if examples else ""
-    caption = f"Memorisation by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
+    labels = "" if name == "figure2" else " of own and of permuted labels"
+    caption = (
+        f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
+    )
     plot = partial(
         figures.lines, x="step", series="family", panel=panel, xlabel="training steps", ylabel="memorised examples"
     )
