@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.learners import LEARNERS, baselines
-from taskloom.studies.seed_scores import SEEDLESS, repeated_runs
+from taskloom.studies.seed_scores import SEEDLESS, repeated_runs, seed_point
 from tests.studies.made_up_scores import group, made_up
 
 
@@ -19,3 +19,10 @@ def test_a_learner_that_does_nothing_by_chance_is_counted_once(tmp_path: Path, l
 
 def test_every_baseline_is_known_to_do_nothing_by_chance() -> None:
     assert set(LEARNERS.of(baselines.__name__)) == set(SEEDLESS)
+
+
+def test_equal_scores_have_no_interval_over_seeds() -> None:
+    alike = seed_point([1.0] * 25)
+    assert (alike["mean"], alike["low"], alike["high"], alike["sd"], alike["seeds"]) == (1.0, None, None, 0.0, 25)
+    apart = seed_point([1.0] * 24 + [0.9])
+    assert apart["low"] < apart["mean"] < apart["high"]

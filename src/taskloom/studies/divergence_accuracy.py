@@ -19,13 +19,12 @@ from taskloom.errors import TaskloomError
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
 from taskloom.plan import Role
 from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.conditions import short_value
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_of, repeated_runs
+from taskloom.studies.seed_scores import count_of, repeated_runs, seed_point
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 
@@ -92,9 +91,8 @@ def _learner_names(runs: Runs) -> dict[str, str]:
 
 def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None, int]:
     """Return mean, ends of the interval, and number of scores."""
-    estimate = over_seeds(scores) if len(scores) > 1 else None
-    ends = (None, None) if estimate is None else (estimate.low, estimate.high)
-    return (statistics.fmean(scores), *ends, len(scores))
+    point = seed_point(scores)
+    return (point["mean"], point["low"], point["high"], point["seeds"])
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:

@@ -13,10 +13,10 @@ Ours is known with an interval, the published one with its own standard error an
 
 Means (`judge_mean`) get Welch's interval: the variances of both means add up, with Welch's degrees of freedom. A published
 standard deviation below the rounding counts as half a unit of the last decimal, and so does ours: equal scores of a few trainings
-do not prove that there is no spread. A number without standard deviation is taken for one training with our spread. Shares of
-trainings (`judge_share`) get Newcombe's interval from two Wilson intervals, numbers with an interval of their own
-(`judge_estimate`: slopes) from that. Numbers that no training made (`judge_number`:
-parameter counts, sizes of datasets) agree where they are equal after rounding as the paper rounds, and there is no third answer.
+do not prove that there is no spread, and have no interval of their own. A number without standard deviation is taken for one
+training with our spread. Shares of trainings (`judge_share`) get Newcombe's interval from two Wilson intervals, numbers with an
+interval of their own (`judge_estimate`: slopes) from that. Numbers that no training made (`judge_number`: parameter counts, sizes
+of datasets) agree where they are equal after rounding as the paper rounds, and there is no third answer.
 
 Where conditions that the paper's file calls essential differ (another world, another model), a comparison of numbers says nothing
 about the claim: the verdict is **not comparable**, and the conditions are listed.

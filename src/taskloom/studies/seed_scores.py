@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -47,7 +48,7 @@ def mean_and_se(scores: Sequence[float]) -> str:
 
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:
-    """Return the mean of scores with its interval over seeds, as the columns of a figure's row; none of one score."""
+    """Return the mean of scores with its interval over seeds, as the columns of a figure's row; none of one score or equal ones."""
     several = len(scores) > 1
     return {
         "mean": statistics.fmean(scores),
@@ -58,8 +59,10 @@ def seed_point(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
-    """Return the ends of an interval as the columns of a figure's row; none where there is no estimate."""
-    return {"low": estimate.low, "high": estimate.high} if estimate else {"low": None, "high": None}
+    """Return the ends of an interval as the columns of a figure's row; none where there is no estimate, or no interval."""
+    if estimate is None or math.isnan(estimate.low):
+        return {"low": None, "high": None}
+    return {"low": estimate.low, "high": estimate.high}
 
 
 def count_range(counts: Iterable[int]) -> str:

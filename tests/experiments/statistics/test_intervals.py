@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_t_agrees_with_scipy(scores: list[float]) -> None:
         if all(0 <= score <= 1 for score in scores):  # the interval of shares ends where shares do
             low, high = max(low, 0.0), min(high, 1.0)
         assert (found.low, found.high) == pytest.approx((low, high))
-    assert over_tasks(scores).low == pytest.approx(found.low)
+        assert over_tasks(scores).low == pytest.approx(found.low)
 
 
 def test_published_t_interval() -> None:
@@ -132,6 +133,10 @@ def test_seeds_that_score_the_same_do_not_promise_that_all_seeds_will(score: flo
     if score in (0.0, 1.0):
         whole = two_way(np.full((seeds, 100), score))
         assert (alike.low, alike.high) == pytest.approx((whole.low, whole.high))
+    unknown = over_seeds([score] * seeds)
+    assert unknown.method == "seeds alike"
+    assert math.isnan(unknown.low)
+    assert math.isnan(unknown.high)
     apart = over_seeds([score] * (seeds - 1) + [abs(score - 0.01)], items=100)
     assert apart.method == "t over seeds"
 

@@ -12,7 +12,7 @@ Which one is right depends on what a reader will generalize to:
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 from taskloom.experiments.statistics import distributions as dist
@@ -28,8 +28,8 @@ LEVEL = 0.95
 ROUNDING = 1e-12
 """A standard error that is no spread but the rounding of means: that of three times 0.1 is 1e-17."""
 
-SEEDS_ALIKE = "Wilson over items, seeds alike"
-"""How the interval of seeds that all score the same is made."""
+SEEDS_ALIKE = "seeds alike"
+"""What is said of seeds that all score the same: no interval over seeds can be made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Estimate:
 
     Attributes:
         mean: The mean.
-        low: The interval's lower end.
+        low: The interval's lower end; nan where there is no interval.
         high: Its upper end.
         se: The standard error.
         seeds: How many trainings it rests on.
@@ -114,7 +114,7 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
 
     Seeds that all score the same show no spread, and t would promise that every new seed does too. Of shares whose number of
-    items is known the interval is then Wilson's over the items, each counted once, as `two_way` has it.
+    items is known the interval is then Wilson's over the items, each counted once, as `two_way` has it; elsewhere there is none.
 
     Args:
         scores: One score per seed, at least two.
@@ -123,9 +123,11 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     """
     values = vector(scores, "scores of seeds", 2)
     mean, low, high, se = _t_interval(values, level)
-    if items and _are_shares(values) and se <= ROUNDING:
-        low, high = wilson(mean * items, items, level)
-        return Estimate(mean, low, high, sqrt(mean * (1 - mean) / items), len(values), items, inf, SEEDS_ALIKE, level)
+    if se <= ROUNDING:
+        if not items or not _are_shares(values):
+            return Estimate(mean, nan, nan, se, len(values), items, len(values) - 1, SEEDS_ALIKE, level)
+        low, high, se = *wilson(mean * items, items, level), sqrt(mean * (1 - mean) / items)
+        return Estimate(mean, low, high, se, len(values), items, inf, f"Wilson over items, {SEEDS_ALIKE}", level)
     return Estimate(mean, low, high, se, len(values), items, len(values) - 1, "t over seeds", level)
 
 

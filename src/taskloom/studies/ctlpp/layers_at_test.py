@@ -21,7 +21,7 @@ from taskloom.studies.ctlpp.accuracy_table import CONVERGED, short_names
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_range
+from taskloom.studies.seed_scores import count_range, interval_columns
 from taskloom.studies.study import StudyError, study
 
 FEWER, MORE = 2, 4
@@ -141,7 +141,6 @@ def _rows(name: str, group: Trainings, answered: Answered) -> Iterator[dict[str,
             "trained with": int(group.conditions["learner.layers"]),
             "split": split,
             "mean": statistics.fmean(values),
-            "low": estimate.low if estimate else None,
-            "high": estimate.high if estimate else None,
+            **interval_columns(estimate),
             "seeds": len(values),
         }

@@ -14,7 +14,7 @@ from taskloom.studies.ctlpp.small_worlds import staged_experiments
 from taskloom.studies.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.heat_maps import heat_map
-from taskloom.studies.seed_scores import count_of
+from taskloom.studies.seed_scores import count_of, interval_columns
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import check_split
 
@@ -80,8 +80,7 @@ def _cell(group: Trainings, split: str) -> dict[str, Any]:
         "shared symbols": int(group.conditions["recipe.shared_symbols"]),
         "mean": statistics.fmean(scores) if scores else None,
         "sd": statistics.stdev(scores) if len(scores) > 1 else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
+        **interval_columns(estimate),
         "seeds": len(scores),
         "group size": -(-(functions - overlap) // 4),
     }

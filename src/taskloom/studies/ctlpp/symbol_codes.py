@@ -143,7 +143,11 @@ def _text(table: list[dict[str, Any]], symbols: int) -> str:
     known = [row["correlation"] for row in table if not math.isnan(row["correlation"])]
     mean = statistics.fmean(known) if known else math.nan
     estimate = over_seeds(known) if len(known) > 1 else None
-    interval = f" [{max(-1.0, estimate.low):.2f}, {min(1.0, estimate.high):.2f}]" if estimate else ""
+    interval = (
+        f" [{max(-1.0, estimate.low):.2f}, {min(1.0, estimate.high):.2f}]"
+        if estimate and not math.isnan(estimate.low)
+        else ""
+    )
     return (
         f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
         f"fail on most; by chance it would be in one of {symbols} (so often or more: "

@@ -152,7 +152,7 @@ def _points(group: StoryTrainings) -> Iterator[dict[str, Any]]:
         if not scores:
             continue
         mean, number = statistics.fmean(scores), _number(group, split)
-        several = over_seeds(scores) if len(scores) > 1 else None
+        several = over_seeds(scores, items=n) if len(scores) > 1 else None
         low, high = (several.low, several.high) if several else wilson(mean * n, n)
         yield {
             "name": f"{group.model}, {group.part}",

@@ -148,7 +148,7 @@ def base_run(fields: Mapping[str, Any]) -> str:
 
 def _interval(scores: Sequence[float], n: int) -> dict[str, Any]:
     mean = statistics.fmean(scores)
-    several = over_seeds(scores) if len(scores) > 1 else None
+    several = over_seeds(scores, items=n) if len(scores) > 1 else None
     low, high = (several.low, several.high) if several else wilson(mean * n, n)
     return {"mean": mean, "low": low, "high": high, "n": n, "seeds": len(scores)}
 
