@@ -107,6 +107,24 @@ def test_a_long_legend_takes_no_room_from_the_panels() -> None:
     assert heights[1] > 0.9 * heights[0]
 
 
+def test_panels_about_something_else_begin_a_new_row() -> None:
+    """As the learning curves of two models, of which one has three draws of two datasets."""
+    titles = ["Transformer, A", "Transformer, R", *(f"NDR, {of} ({draw})" for of in "AR" for draw in ("x", "y", "z"))]
+    rows = [{"step": step, "split": "iid", "mean": 0.5, "panel": title} for title in titles for step in (1, 2)]
+    table = ResultTable(("step", "split", "mean", "panel"), rows)
+
+    def model(title: str) -> str:
+        return title.partition(",")[0]
+
+    figure = figures.lines(table, x="step", series="split", panel="panel", row=model)
+    places = {axis.get_title(): axis.get_subplotspec().num1 for axis in figure.axes if axis.get_visible()}
+    assert list(places) == [title for title in titles if title in places]
+    assert list(places.values()) == [0, 1, 3, 4, 5, 6, 7, 8]
+    assert [axis.get_title() for axis in figure.axes if axis.get_ylabel()] == [titles[0], titles[2], titles[5]]
+    few = figures.lines(ResultTable(table.columns, rows[:6]), x="step", series="split", panel="panel", row=model)
+    assert len(few.axes) == 3, "one row is not torn apart"
+
+
 def test_every_row_of_panels_says_what_is_up() -> None:
     rows = [{"step": s, "split": "iid", "panel": panel, "mean": 0.5} for s in (1, 2) for panel in range(4)]
     table = ResultTable(("step", "split", "panel", "mean"), rows)

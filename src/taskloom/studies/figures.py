@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -56,26 +56,54 @@ def style() -> Iterator[None]:
 
 
 def canvas(
-    panels: int, size: tuple[float, float], across: int = 3, *, inner: Sequence[float] = (), **options: Any
+    panels: int,
+    size: tuple[float, float],
+    across: int = 3,
+    *,
+    inner: Sequence[float] = (),
+    about: Sequence[Any] = (),
+    **options: Any,
 ) -> tuple[Any, list[Any]]:
-    """Return a figure and its axes, row by row; those beyond the panels are hidden.
+    """Return a figure and its axes: first those of the panels, row by row, then those that are hidden.
 
     Args:
         panels: How many there are.
         size: Width and height of one panel, in inches.
         across: The most panels in a row.
         inner: For each panel the inches of what is drawn in it, where they differ: `size` then has those of its labels alone.
+        about: For each panel what its row is about: where that changes, a new row begins. Not together with `inner`.
         **options: Of `matplotlib.figure.Figure.subplots`: `sharey`.
     """
     from matplotlib.figure import Figure
 
     rows, columns = grid_of(panels, across)
+    places = places_of(about, columns) if rows > 1 and about else list(range(panels))
+    rows = places[-1] // columns + 1
     heights = [max(inner[start : start + columns]) for start in range(0, len(inner), columns)]
     figure = Figure(figsize=(size[0] * columns, size[1] * rows + sum(heights)), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=heights or None, **options).flat)
-    for axis in axes[panels:]:
+    free = [axis for place, axis in enumerate(axes) if place not in places]
+    for axis in free:
         axis.set_visible(False)
-    return figure, axes
+    return figure, [*(axes[place] for place in places), *free]
+
+
+def places_of(about: Sequence[Any], columns: int) -> list[int]:
+    """Return the places of panels, counted row by row, where a new row begins for everything that rows are about.
+
+    >>> places_of(["Transformer", "Transformer", "NDR", "NDR", "NDR", "NDR"], 3)
+    [0, 1, 3, 4, 5, 6]
+    """
+    places: list[int] = []
+    for number, what in enumerate(about):
+        place = places[-1] + 1 if places else 0
+        places.append(-(-place // columns) * columns if number and what != about[number - 1] else place)
+    return places
+
+
+def first_of_rows(axes: Sequence[Any]) -> list[Any]:
+    """Return the axes that stand first in a row, where what is up is said."""
+    return [axis for axis in axes if axis.get_visible() and axis.get_subplotspec().is_first_col()]
 
 
 def grid_of(panels: int, across: int = 3) -> tuple[int, int]:
@@ -275,6 +303,7 @@ def lines(
     limits: tuple[float, float] | None = (0.0, 1.0),
     joined: bool = True,
     threshold: float | None = None,
+    row: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
@@ -291,12 +320,14 @@ def lines(
         limits: Of the axis up; None: as the data are.
         joined: Whether points are joined by lines.
         threshold: Where a dashed line goes across; None: nowhere.
+        row: From the title of a panel to what its row is about, so that panels of another begin a new row.
     """
     with style():
         if not data:
             return without_data()
         panels, names = by_panel(data, panel), values_of(data, series)
-        figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), sharey=True)
+        about = [row(title) for title in panels] if row else ()
+        figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), about=about, sharey=True)
         dashes: Sequence[Any] = DASHES if joined else ("none",)
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
             gap = _gap(row[x] for row in share) if joined else 0.0
@@ -309,7 +340,7 @@ def lines(
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
-        for axis in axes[: len(panels) : grid_of(len(panels))[1]]:
+        for axis in first_of_rows(axes):
             axis.set_ylabel(ylabel)
         _legend(figure, names, dashes=dashes)
         return figure

@@ -133,6 +133,15 @@ def short_names(groups: list[Trainings]) -> list[str]:
     return names
 
 
+def model_of_label(name: str) -> str:
+    """Return the model of a short name, whose panels stand in rows of their own.
+
+    >>> model_of_label("NDR, A (chains)")
+    'NDR'
+    """
+    return name.partition(",")[0]
+
+
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
     return (group.draw, group.contents, f"{steps:,} steps" if steps else "", _precision(group))

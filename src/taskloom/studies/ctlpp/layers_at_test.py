@@ -17,7 +17,7 @@ from taskloom.experiments.statistics import over_seeds
 from taskloom.files import read_utf8
 from taskloom.learners.saved import load
 from taskloom.studies import figures
-from taskloom.studies.ctlpp.accuracy_table import CONVERGED, short_names
+from taskloom.studies.ctlpp.accuracy_table import CONVERGED, model_of_label, short_names
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
@@ -64,7 +64,9 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
         f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals (t over seeds); the "
         "items are the same."
     )
-    draw = partial(figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering")
+    draw = partial(
+        figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering", row=model_of_label
+    )
     return Finding(
         "CTL++ by the layers at test",
         "The models are those of the runs; only the number of layers when answering changes. Seeds that did not learn (an iid "

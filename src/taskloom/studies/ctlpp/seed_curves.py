@@ -8,7 +8,7 @@ from typing import Any
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
-from taskloom.studies.ctlpp.accuracy_table import short_names
+from taskloom.studies.ctlpp.accuracy_table import model_of_label, short_names
 from taskloom.studies.ctlpp.rank_correlations import order_chance, rank_correlation
 from taskloom.studies.ctlpp.small_worlds import table_experiments
 from taskloom.studies.ctlpp.trainings import Trainings, trainings
@@ -115,7 +115,8 @@ def draw_curves(data: ResultTable) -> Any:
 
     with figures.style():
         panels = figures.values_of(data, "trainings")
-        figure, axes = figures.canvas(len(panels), (3.6, 2.5), sharey=True)
+        about = [model_of_label(title) for title in panels]
+        figure, axes = figures.canvas(len(panels), (3.6, 2.5), about=about, sharey=True)
         for axis, title in zip(axes, panels, strict=False):
             lines: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
             for row in data:
@@ -129,7 +130,8 @@ def draw_curves(data: ResultTable) -> Any:
             axis.set(title=title, xlabel="thousand training steps", ylim=(-0.03, 1.03))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
-        axes[0].set_ylabel("accuracy")
+        for axis in figures.first_of_rows(axes):
+            axis.set_ylabel("accuracy")
         handles = [Line2D([], [], color=c, linestyle=d, linewidth=0.9, label=s) for s, (c, d) in LINES.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
         return figure
