@@ -149,6 +149,14 @@ def test_the_catalogue_has_every_table_and_figure_and_every_study_once() -> None
     assert {row["paper"] for row in rows} >= {"CTL++", "Dyna-bAbI", "TaskBench500", "ZEST"}
 
 
+def test_the_catalogue_says_what_full_scale_needs() -> None:
+    needs = {row["study"]: row["needs"] for row in catalogue()}
+    assert needs["ctlpp/curves"] == needs["ctlpp/table1"] == "networks from scratch"
+    assert needs["reinforcement"] == "a pretrained model, trl"
+    assert needs["runs/divergence"] == "any runs"
+    assert {name for name, text in needs.items() if text == "any runs"} == {n for n in needs if n.startswith("runs/")}
+
+
 def test_every_study_of_a_paper_says_where_the_paper_has_it() -> None:
     places = {place.study: place for name in paper_names() for place in paper(name).places}
     for study in STUDIES:

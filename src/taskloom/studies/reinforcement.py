@@ -141,6 +141,7 @@ Answers = dict[int, list[float]]
     describe="Fine-tuning against GRPO against one after the other, on seen and unseen compositions",
     experiment=experiment,
     traits=(UNSEEN_TRAIT, TASK),
+    needs="a pretrained model, trl",
 )
 def reinforcement(runs: Runs) -> list[Finding]:
     """Compare the arms by condition, and further training with the start that it began with."""

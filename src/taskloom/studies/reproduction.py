@@ -210,12 +210,12 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def _unlisted(study: Study) -> dict[str, Any]:
-    needs = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
+    anyhow = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
     return {
         "study": study.name,
         "paper": "",
         "place": study.place,
         "shows": study.describe,
-        "needs": needs,
+        "needs": study.needs or anyhow,
         "exists": True,
     }

@@ -38,13 +38,14 @@ def mean_and_sd(scores: Sequence[float]) -> str:
 
 
 def mean_and_se(scores: Sequence[float]) -> str:
-    """Return the mean over tasks ± its standard error as people write it.
+    """Return the mean over tasks ± its standard error as people write it; small ones by their exponent, since they are not 0.
 
-    >>> mean_and_se([0.9, 0.8]), mean_and_se([0.9])
-    ('0.850 ± 0.050', '0.900')
+    >>> mean_and_se([0.9, 0.8]), mean_and_se([0.9]), mean_and_se([2e-5, 4e-5]), mean_and_se([0.0])
+    ('0.850 ± 0.050', '0.900', '3.0e-05 ± 1.0e-05', '0.000')
     """
     mean = statistics.fmean(scores)
-    return f"{mean:.3f} ± {over_tasks(scores).se:.3f}" if len(scores) > 1 else f"{mean:.3f}"
+    form = ".1e" if 0 < mean < 0.0005 else ".3f"
+    return f"{mean:{form}} ± {over_tasks(scores).se:{form}}" if len(scores) > 1 else f"{mean:{form}}"
 
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:

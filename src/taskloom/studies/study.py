@@ -44,6 +44,7 @@ class Study:
         from_recipes: Whether it needs no runs: `analyse` then takes the scale.
         traits: Traits of examples that it looks at: files of scores keep them, with the answers to each example.
         follow: From the runs of `experiment` to further experiments that continue them; None where there are none.
+        needs: What full scale takes, for `taskloom reproduce`: `a pretrained model`; empty where any runs do.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Study:
     from_recipes: bool = False
     traits: tuple[str, ...] = ()
     follow: Follow | None = None
+    needs: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -109,6 +111,7 @@ def study(
     from_recipes: bool = False,
     traits: tuple[str, ...] = (),
     follow: Follow | None = None,
+    needs: str = "",
 ) -> Callable[[A], A]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.
 
@@ -119,7 +122,7 @@ def study(
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
     def record(analyse: A) -> A:
-        registered = Study(name, describe, analyse, place, experiment, from_recipes, traits, follow)
+        registered = Study(name, describe, analyse, place, experiment, from_recipes, traits, follow, needs)
         for setting, default in registered.settings.items():
             if default is inspect.Parameter.empty:
                 raise StudyError(f"the study '{name}' has the setting '{setting}' without a default; give it one")

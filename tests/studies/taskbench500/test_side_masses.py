@@ -45,6 +45,14 @@ def test_planted_masses_come_out(tmp_path: Path, easier: float, harder: float, o
     assert claims.table[0]["outcome"] == outcome
 
 
+def test_masses_of_a_model_that_has_learnt_little_are_not_shown_as_0(tmp_path: Path) -> None:
+    main = analyse("taskbench500/figure4", unions(tmp_path, 3e-5, 1e-5, 1e-6))[2][0]
+    assert main.table is not None
+    (row,) = main.table
+    assert row["easier side"].startswith("3.0e-05 ± ")
+    assert row["harder side"].startswith("1.0e-05 ± ")
+
+
 def test_the_papers_pair_is_judged(tmp_path: Path) -> None:
     main = analyse("taskbench500/figure4", unions(tmp_path, 0.13, 0.08, 0.0))[2][0]
     assert [round(j.difference, 3) for j in main.judgements] == [0.0, 0.0]
