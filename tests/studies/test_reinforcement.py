@@ -84,20 +84,31 @@ def test_the_reward_in_training_is_drawn_where_runs_kept_it(tmp_path: Path) -> N
     }
 
 
-def test_accuracy_by_composition_needs_the_tasks_of_items(tmp_path: Path) -> None:
+def runs_with_tasks(folder: Path, *answers: str) -> Runs:
+    """Return one arm whose items have kept their tasks: six of one that training has, four of one that it lacks."""
     kinds = [
         ["a", "false", "taskbench/filter(is_pos_noun[eng])"],
         ["a", "true", f"taskbench/filter({next(iter(UNSEEN))})"],
     ]
     items = {"traits": ["answer", "unseen_task", "task"], "kinds": kinds, "of": [0] * 6 + [1] * 4}
-    one = arm("fine-tune", 100, "1110000000", "1110001000")
-    runs = open_runs(write_scores([one], tmp_path / "scores.json", {"items": items}))
-    _, _, finding = find_study("reinforcement")(runs)
+    return open_runs(write_scores([arm("fine-tune", 100, *answers)], folder / "scores.json", {"items": items}))
+
+
+def test_accuracy_by_composition_needs_the_tasks_of_items(tmp_path: Path) -> None:
+    _, _, finding = find_study("reinforcement")(runs_with_tasks(tmp_path, "1110000000", "1110001000"))
     assert finding.table is not None
     rows = {row["kept"]: row["SFT 100"] for row in finding.table}
     assert rows["noun"] == pytest.approx(1 / 2)
     assert rows["not an adjective"] == pytest.approx(1 / 8)
     assert rows["verb"] is None
+
+
+def test_where_nothing_is_right_there_is_no_table_of_compositions(tmp_path: Path) -> None:
+    findings = find_study("reinforcement")(runs_with_tasks(tmp_path, "0" * 10, "0" * 10))
+    assert [finding.title for finding in findings] == [
+        "Accuracy of each arm",
+        "What further training adds to its start",
+    ]
 
 
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:

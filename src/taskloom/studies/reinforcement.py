@@ -255,7 +255,7 @@ def _gains(arms: Mapping[str, Mapping[str, Answers]], start: str, further: str) 
 
 
 def _compositions(runs: Runs) -> list[Finding]:
-    """Return the accuracy of each arm on each composition, where runs have kept the tasks of their items."""
+    """Return the accuracy of each arm on each composition, where runs have kept the tasks of their items and got some right."""
     answers: dict[str, dict[str, list[bool]]] = {}
     for run in _ordered(runs):
         scores = runs.store.scores(run)
@@ -264,9 +264,9 @@ def _compositions(runs: Runs) -> list[Finding]:
             if row["task"] in PHRASES and row["score"] is not None:
                 of_arm = answers.setdefault(arm_of(scores["learner"], scores["fields"]), {})
                 of_arm.setdefault(PHRASES[row["task"]], []).append(row["score"] == 1)
-    if not answers:
-        return []
     arms = [arm for arm, of_arm in answers.items() if any(map(any, of_arm.values()))]
+    if not arms:
+        return []
     rows = [
         {"kept": phrase, "split": "ood" if phrase in UNSEEN.values() else "iid",
          **{arm: sum(own) / len(own) if (own := answers[arm].get(phrase)) else None for arm in arms}}
