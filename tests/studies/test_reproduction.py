@@ -150,7 +150,7 @@ def test_the_catalogue_has_every_table_and_figure_and_every_study_once() -> None
 
 
 def test_the_catalogue_says_what_full_scale_needs() -> None:
-    needs = {row["study"]: row["needs"] for row in catalogue()}
+    needs = {row["study"]: row["needs"] for row in catalogue() if not row["study"].startswith("mine/")}
     assert needs["ctlpp/curves"] == needs["ctlpp/table1"] == "networks from scratch"
     assert needs["reinforcement"] == "a pretrained model, trl"
     assert needs["runs/divergence"] == "any runs"
