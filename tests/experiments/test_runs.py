@@ -385,7 +385,7 @@ def test_the_best_seeds_of_each(runs: Runs) -> None:
 def test_intervals_of_shares_stay_between_0_and_1(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for seed, right in enumerate((0, 1)):
-        write(store, {"iid": [right] * 5}, seed=seed, tasks=["a", "b"])
+        write(store, {"iid": [right] * 4 + [0]}, seed=seed, tasks=["a", "b"])
     for over in ("seeds", "tasks", "seeds+tasks", "items", "seeds+items"):
         [row] = Runs(store).accuracy(over=over)
         assert 0 <= row["low"] <= row["mean"] <= row["high"] <= 1

@@ -22,7 +22,9 @@ from taskloom.experiments.store import Store
 from taskloom.reports import charts, report_columns
 from taskloom.reports.charts import Curve, Mark
 from taskloom.reports.report_sentences import gap_sentence, mean_with_interval
+from taskloom.reports.run_numbers import RunNumbers
 from taskloom.reports.run_report import report
+from taskloom.studies.score_files import open_runs, score_groups, write_scores
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
 
@@ -442,3 +444,14 @@ def test_names_and_traits_with_signs_of_tex_are_text(tmp_path: Path) -> None:
     figures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     for text in (r"$\x$ $", "$^{", "a_$b$", "i$i$d", "$cost", "$5$", r"$\frac{$", "50 $"):
         assert text in figures
+
+
+def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(store: Store, tmp_path: Path) -> None:
+    groups, items = score_groups(frame.Runs(store), ("length",))
+    for name, own, new in (("with", items, "new seeds and new examples"), ("without", {}, "new seeds on the same")):
+        bare = [{k: v for k, v in g.items() if own or k not in ("answers", "items", "texts")} for g in groups]
+        runs = open_runs(write_scores(bare, tmp_path / name / "scores.json", own))
+        assert new in report(runs, tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        shown = [(row["mean"], row["low"], row["method"]) for row in RunNumbers(runs, 0.95).means]
+        ours = runs.accuracy(by=["recipe", "learner", "split"])
+        assert str(shown) == str([(row["mean"], row["low"], row["method"]) for row in ours])

@@ -56,6 +56,7 @@ class RunNumbers:
         self.level = level
         self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
         self.predicted = all(map(table.store.keeps_predictions, table.names))
+        self.scored = all(map(table.store.keeps_item_scores, table.names))
 
     def label(self, row: Row) -> Row:
         """Name recipe and learner as the page does: each with the fields that differ."""
@@ -87,7 +88,7 @@ class RunNumbers:
     @cached_property
     def means(self) -> list[Row]:
         """Return the mean of every recipe, learner and split with its interval and the score of guessing."""
-        rows = self.accuracy(GROUPED, "seeds+items" if self.predicted else "seeds")
+        rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
         return [{**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self.opens(row)} for row in rows]
 

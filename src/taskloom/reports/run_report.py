@@ -69,9 +69,10 @@ def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | 
     count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
     finished = parts.finished() if parts is not None else ""
     dated = f", the last finished on {finished}" if finished else ""
+    new = "new seeds and new examples" if parts is None or parts.numbers.scored else "new seeds on the same examples"
     lead = (
         f"{count} in {table.store.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
-        "where there are several seeds they hold for new seeds and new examples."
+        f"where there are several seeds they hold for {new}."
     )
     return f"{lead} Only runs with {' and '.join(where)}." if where else lead
 

@@ -91,8 +91,9 @@ class RunSections:
         ]
         paired: dict[tuple[str, str, str, str], str] = {}
         for row in self.numbers.comparisons.rows:
+            ends = "" if math.isnan(row["low"]) else f" ({row['low']:.3f} to {row['high']:.3f})"
             text = (
-                f"On the whole split: difference {row['difference']:+.3f} ({row['low']:.3f} to {row['high']:.3f}), "
+                f"On the whole split: difference {row['difference']:+.3f}{ends}, "
                 f"{row['test']}, p {probability(row['p'])}, corrected {probability(row['corrected_p'])}"
             )
             for first, second in ((row["first"], row["second"]), (row["second"], row["first"])):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_seed_differences, welch
+from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.studies.findings import Finding
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
@@ -89,6 +89,7 @@ def difference_claim(
     less: Sequence[float],
     paired: bool = False,
     within: float = 0.0,
+    parts: Sequence[Collection[str]] | None = None,
 ) -> PaperClaim:
     """Return the claim that the tasks of one group score more than those of another, or than the same ones otherwise.
 
@@ -100,12 +101,13 @@ def difference_claim(
         less: Scores that should be lower.
         paired: Whether the scores at one place are of the same task.
         within: Where this is not 0, the claim is that the two differ by no more.
+        parts: What each task is made of, where the scores are paired and tasks may share parts.
     """
     nan = math.nan
     if len(more) < 2 or len(less) < 2:
         return PaperClaim(text, place, measure, nan, nan, nan)
     if paired:
-        estimate = over_seed_differences([a - b for a, b in zip(more, less, strict=True)])  # t, here over tasks
+        estimate = over_task_differences([a - b for a, b in zip(more, less, strict=True)], parts)
         return PaperClaim(text, place, measure, estimate.mean, estimate.low, estimate.high, within=within)
     result = welch(less, more)
     return PaperClaim(text, place, measure, result.difference, result.low, result.high, within=within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -19,6 +20,7 @@ from taskloom.experiments.statistics import (
     over_items,
     over_seed_differences,
     over_seeds,
+    over_task_differences,
     over_tasks,
     two_way,
     wilson,
@@ -272,3 +274,54 @@ def test_a_planted_difference_of_kinds_is_found_with_its_sign() -> None:
     assert between_kinds(other, one).mean == pytest.approx(-found.mean)
     with pytest.raises(StatisticsError, match="the same seeds"):
         between_kinds(one, other[:2])
+
+
+@pytest.mark.parametrize("equal", [[0.0] * 4, [0.1] * 3, [1.0] * 25])
+def test_equal_scores_or_differences_have_no_interval_of_no_width(equal: list[float]) -> None:
+    for found in (over_tasks(equal), over_seed_differences(equal), over_task_differences(equal), over_seeds(equal)):
+        assert found.mean == pytest.approx(equal[0])
+        assert math.isnan(found.low)
+        assert math.isnan(found.high)
+        assert found.method in ("tasks alike", "seeds alike")
+    kinds = between_kinds([[1, 1, 1]] * 2, [[0, 0]] * 2)
+    assert (kinds.mean, kinds.method) == (1, "seeds alike")
+    assert math.isnan(kinds.low)
+    assert math.isnan(two_way([[3.0, 3.0]] * 2).low)
+
+
+def test_equal_partial_scores_of_items_have_the_interval_of_shares() -> None:
+    found = over_items([0.5] * 20)
+    assert (found.low, found.high) == wilson(10, 20)
+    assert found.method == "Wilson, items alike"
+    assert math.isnan(over_items([7.0] * 20).low)
+
+
+def test_an_estimate_without_an_interval_is_json_and_reads_well() -> None:
+    found = over_seeds([0.5, 0.5])
+    assert str(found) == "0.500"
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["low"] is None
+    assert over_seeds([0.25, 0.5]).to_dict()["low"] == 0
+
+
+def test_differences_of_tasks_that_share_parts_are_covered() -> None:
+    """Parts that one procedure finds easier; t over tasks takes 57 pairs of 28 parts for 57 independent tasks."""
+    rng, times = generator("shared parts"), 200
+    covered = {"tasks": 0, "parts": 0}
+    for _ in range(times):
+        effects = 0.05 * rng.normal(size=28)
+        pairs = [rng.choice(28, 2, replace=False) for _ in range(57)]
+        gaps = [effects[i] + effects[j] + 0.05 * rng.normal() for i, j in pairs]
+        shared = over_task_differences(gaps, [(str(i), str(j)) for i, j in pairs])
+        for name, found in (("tasks", over_task_differences(gaps)), ("parts", shared)):
+            covered[name] += found.low <= 0 <= found.high
+    assert covered["tasks"] / times < 0.8
+    assert covered["parts"] / times > 0.92
+
+
+def test_tasks_with_parts_of_their_own_have_the_interval_over_tasks() -> None:
+    gaps = [0.1, 0.3, -0.2, 0.4, 0.25]
+    plain, own = over_task_differences(gaps), over_task_differences(gaps, [[name] for name in "abcde"])
+    assert (own.low, own.high) == pytest.approx((plain.low, plain.high))
+    assert plain.low == pytest.approx(over_seed_differences(gaps).low)
+    for few in ([["a"], ["b"], ["a"], ["b"], ["c"]], [["a", name] for name in "bcdef"]):
+        assert math.isnan(over_task_differences(gaps, few).low)

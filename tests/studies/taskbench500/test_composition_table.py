@@ -12,7 +12,7 @@ import pytest
 from taskloom.experiments.runs import Runs
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding
-from taskloom.studies.paper_claims import PaperClaim
+from taskloom.studies.paper_claims import PaperClaim, difference_claim
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from taskloom.studies.taskbench500.task_regression import regress
@@ -214,3 +214,13 @@ def test_composed_tasks_without_their_parts_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4))
     with pytest.raises(StudyError, match="no composed task whose atomic parts have runs"):
         analyse("taskbench500/table3", runs)
+
+
+def test_a_claim_rests_on_parts_where_tasks_share_them() -> None:
+    """One part makes the difference: it is one observation, however many tasks have it."""
+    parts = [("a", name) for name in "bcdefgh"] + list(zip("bcdefgh", "cdefghb", strict=True))
+    more = [0.30, 0.32, 0.31, 0.33, 0.29, 0.30, 0.31, 0.01, 0.0, 0.01, 0.0, 0.01, 0.0, 0.01]
+    less = [0.0] * len(more)
+    outcomes = [difference_claim("", "", "", more, less, paired=True, parts=own).outcome for own in (None, parts)]
+    assert outcomes == ["holds", "cannot be told"]
+    assert difference_claim("", "", "", less, less, paired=True, within=0.05).outcome == "cannot be told"

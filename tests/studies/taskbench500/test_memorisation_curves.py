@@ -83,3 +83,11 @@ def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
 def test_runs_without_curves_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="has no learning curves of atomic tasks"):
         analyse("taskbench500/figure2", made_up(tmp_path, adapted("father", 0.4, split="memorise")))
+
+
+def test_tasks_that_are_all_at_zero_have_no_interval(tmp_path: Path) -> None:
+    zero = dict.fromkeys(range(100, 600, 100), 0.0)
+    groups = [adapted(task, 0.0, "lora", split="memorise", curve=zero) for task in FAMILIES["random"]]
+    main = analyse("taskbench500/figure2", made_up(tmp_path, *groups))[2][0]
+    assert {(row["mean"], row["low"], row["high"]) for row in main.figures[0].data} == {(0.0, None, None)}
+    assert main.figures[0].draw(main.figures[0].data) is not None

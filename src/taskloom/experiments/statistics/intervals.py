@@ -4,15 +4,16 @@ Which one is right depends on what a reader will generalize to:
 
 * new items for the model at hand: `wilson`, `clopper_pearson`, `over_items`;
 * new seeds (trainings) on the same items: `over_seeds`;
-* new tasks of the same kind: `over_tasks`;
+* new tasks of the same kind: `over_tasks`, `over_task_differences`;
 * new seeds *and* new items: `two_way`, which is what a claim about a learner and a task means;
 * new seeds and new items of two kinds, one beside the other: `between_kinds`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 from taskloom.experiments.statistics import distributions as dist
@@ -28,8 +29,14 @@ LEVEL = 0.95
 ROUNDING = 1e-12
 """A standard error that is no spread but the rounding of means: that of three times 0.1 is 1e-17."""
 
+FEWEST_PARTS = 4
+"""Parts of tasks below which the jackknife says little of how they vary."""
+
 SEEDS_ALIKE = "seeds alike"
 """What is said of seeds that all score the same: no interval over seeds can be made of them."""
+
+TASKS_ALIKE = "tasks alike"
+"""The same of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +66,11 @@ class Estimate:
     level: float = LEVEL
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.mean:.3f}" if isnan(self.low) else f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, where infinite degrees of freedom are null."""
-        return {**asdict(self), "df": self.df if isfinite(self.df) else None}
+        """Return the fields for JSON, where what is not finite is null."""
+        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(self).items()}
 
 
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
@@ -86,13 +93,19 @@ def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, fl
 
 
 def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t."""
+    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t.
+
+    Partial scores that are all equal show no spread; they get Wilson's interval as well, the widest that shares can have.
+    """
     values = vector(scores, "scores of items", 1)
     n = len(values)
     if is_binary(values):
         return over_binary_items(values[None], level)[0]
-    mean_and_ends = _t_interval(values, level)
-    return Estimate(*mean_and_ends, 1, n, n - 1, "t over items", level)
+    mean, low, high, se = _t_interval(values, level)
+    if se <= ROUNDING:
+        low, high = wilson(mean * n, n, level) if _are_shares(values) else (nan, nan)
+        return Estimate(mean, low, high, se, 1, n, inf, "Wilson, items alike", level)
+    return Estimate(mean, low, high, se, 1, n, n - 1, "t over items", level)
 
 
 def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
@@ -134,16 +147,58 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
 def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
     """Estimate the mean of differences between two scores of each seed; unlike a mean of shares it may be below 0.
 
+    Differences that are all equal show no spread, and have no interval: two seeds that both gain 0.01 do not prove a gain.
+
     Args:
         differences: One difference per seed, at least two.
         level: The confidence level.
     """
     values = vector(differences, "differences of seeds", 2)
-    return Estimate(*_t_interval(values, level, shares=False), len(values), 0, len(values) - 1, "t over seeds", level)
+    mean, low, high, se = _t_interval(values, level, shares=False)
+    if se <= ROUNDING:
+        return Estimate(mean, nan, nan, se, len(values), 0, len(values) - 1, SEEDS_ALIKE, level)
+    return Estimate(mean, low, high, se, len(values), 0, len(values) - 1, "t over seeds", level)
+
+
+def over_task_differences(
+    differences: ArrayLike, parts: Sequence[Collection[str]] | None = None, level: float = LEVEL
+) -> Estimate:
+    """Estimate the mean of differences between two scores of each task, as it would vary with new tasks: Student's t.
+
+    Composed tasks share their parts, and with them whatever makes a part easier under one procedure than under the other. Where
+    the parts are known the standard error is that of the jackknife that leaves out one part at a time, with all tasks that have
+    it, where its interval is wider. In simulations of 57 pairs of 28 parts that have effects of their own, t over tasks held the
+    true difference in 61 to 77 % of the cases, this in 97 %; where parts have none, in 97 % and 99 %. Equal differences have no
+    interval, nor have tasks of fewer than four parts.
+
+    Args:
+        differences: One difference per task, at least two.
+        parts: What each task is made of. None: every task is its own.
+        level: The confidence level.
+    """
+    values = vector(differences, "differences of tasks", 2)
+    n, (mean, low, high, se) = len(values), _t_interval(values, level, shares=False)
+    if se <= ROUNDING:
+        return Estimate(mean, nan, nan, se, 1, n, n - 1, TASKS_ALIKE, level)
+    if parts is None:
+        return Estimate(mean, low, high, se, 1, n, n - 1, "t over tasks", level)
+    names = sorted({part for own in parts for part in own})
+    without = [[value for value, own in zip(values, parts, strict=True) if name not in own] for name in names]
+    if len(names) < FEWEST_PARTS or not all(without):
+        return Estimate(mean, nan, nan, nan, 1, n, nan, "few parts", level)
+    centres = vector([sum(rest) / len(rest) for rest in without], "means without a part", FEWEST_PARTS)
+    df = len(names) - 1
+    wider = sqrt(df * float(centres.var()))
+    half = dist.t_quantile(0.5 + level / 2, df) * wider
+    if half <= mean - low:
+        return Estimate(mean, low, high, se, 1, n, n - 1, "t over tasks", level)
+    return Estimate(mean, mean - half, mean + half, wider, 1, n, df, "t over parts of tasks", level)
 
 
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
+
+    Tasks that all have the same score show no spread, and have no interval: four at 0 do not prove that a fifth is.
 
     Args:
         scores: One score per task, or seeds × tasks (then each task's mean over the seeds is taken).
@@ -151,8 +206,10 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     """
     values = matrix(scores)
     means = vector(values.mean(axis=0), "scores of tasks", 2)
-    mean_and_ends = _t_interval(means, level)
-    return Estimate(*mean_and_ends, len(values), len(means), len(means) - 1, "t over tasks", level)
+    mean, low, high, se = _t_interval(means, level)
+    if se <= ROUNDING:
+        return Estimate(mean, nan, nan, se, len(values), len(means), len(means) - 1, TASKS_ALIKE, level)
+    return Estimate(mean, low, high, se, len(values), len(means), len(means) - 1, "t over tasks", level)
 
 
 def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -195,7 +252,7 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
     estimates = []
     for (mean, variance, df), quantile, share in zip(moments, quantiles, shares, strict=True):
         if not share:
-            half = quantile * sqrt(variance) if variance else 0.0
+            half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
         else:
             # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
@@ -239,7 +296,8 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
 
     The seeds' differences vary by t, with one degree of freedom less than there are seeds; to that the variance of the items of
     both kinds is added, half-widths as squares. Satterthwaite's degrees of freedom would promise too much: in simulations with two
-    seeds whose differences vary they covered 90 % where they promised 95 %, this 96 %.
+    seeds whose differences vary they covered 90 % where they promised 95 %, this 96 %. The items have no t: of a kind with
+    eight of them alone, and many seeds, it covered 88 to 92 %.
 
     Args:
         one: seeds × items of one kind, at least two of each.
@@ -259,6 +317,8 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
     half = sqrt(dist.t_quantile(tail, len(gaps) - 1) ** 2 * by_seed + dist.normal_quantile(tail) ** 2 * by_item)
     mean, items = float(gaps.mean()), first.shape[1] + second.shape[1]
     se = sqrt(by_seed + by_item)
+    if se <= ROUNDING:  # every seed gave the same answers to all items of a kind
+        return Estimate(mean, nan, nan, se, len(gaps), items, len(gaps) - 1, SEEDS_ALIKE, level)
     return Estimate(mean, mean - half, mean + half, se, len(gaps), items, len(gaps) - 1, "t over seeds, items", level)
 
 

@@ -161,8 +161,9 @@ def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparis
     """Test two learners with several seeds each on the same items: a t test whose error holds for new seeds and new items.
 
     The differences per seed and item are a crossed table like the scores themselves (see `intervals.two_way`): variance of the
-    mean (A + B - E) / (seeds · items), Satterthwaite's degrees of freedom. Where the numbers of seeds differ, or seeds share
-    nothing but their number, the pairing of seeds costs degrees of freedom and no validity.
+    mean (A + B - E) / (seeds · items), Satterthwaite's degrees of freedom. Where seeds share nothing but their number, the
+    pairing costs degrees of freedom and, from three seeds on, no validity: learners alike were found to differ at 0.05 in 3 to 6 %
+    of simulated cases with 3 to 10 seeds each, in 8 to 13 % with two.
 
     Args:
         a: seeds × items.
@@ -184,7 +185,9 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     Seed 0 of one learner and seed 0 of another have nothing in common, so that pairing them is arbitrary: the interval would depend
     on the order of the seeds, and seeds that one side has more of would be left out. Here the variance of the difference is that of
     the mean of each side's seeds, plus that of the items' differences, less what both count, with Satterthwaite's degrees of
-    freedom. In simulations with two seeds each that vary it erred in 5 % of the cases, `paired_two_way` in 13 %.
+    freedom. In simulations with two seeds each that vary it erred in 5 % of the cases, `paired_two_way` in 13 %. Two seeds against
+    many are worse than two against two: where the two happen to score alike, their spread is hardly seen. It erred in 11 % of the
+    cases with 2 and 25 seeds at an accuracy of 0.8, in 18 % at 0.96, where seeds that fall behind are rare (5 and 25: 5 and 11 %).
 
     Args:
         a: seeds × items, at least two seeds.

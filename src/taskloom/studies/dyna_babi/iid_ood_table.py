@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
-from math import hypot, nan
+from math import hypot, isnan, nan
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
@@ -120,7 +120,8 @@ def sizes(group: StoryTrainings) -> tuple[int, int]:
 def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tuple[float, float, float]:
     """Return how much accuracy falls from one test to the other, with its 95 % interval.
 
-    Over seeds, whose two scores belong together, where there are several; of one seed over questions, by Newcombe's interval.
+    Over seeds, whose two scores belong together, where there are several; of one seed, or of seeds that all fall by the same,
+    over questions, by Newcombe's interval.
 
     Args:
         iid: A score a seed.
@@ -129,7 +130,8 @@ def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tupl
     """
     if len(iid) > 1 and len(iid) == len(ood):
         estimate = over_seed_differences([a - b for a, b in zip(iid, ood, strict=True)])
-        return estimate.mean, estimate.low, estimate.high
+        if not isnan(estimate.low):
+            return estimate.mean, estimate.low, estimate.high
     a, b = statistics.fmean(iid), statistics.fmean(ood)
     (a_low, a_high), (b_low, b_high) = (wilson(share * size, size) for share, size in ((a, n[0]), (b, n[1])))
     return a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -257,7 +258,7 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
         found = between_kinds(one, other) if several else over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
-        if found.se > 0:  # else all questions of a kind were answered alike, which proves no certainty
+        if not math.isnan(found.low):  # else all questions of a kind were answered alike, which proves no certainty
             return found.mean, found.low, found.high
     (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
     return a - b, a - b - float(np.hypot(a - a_low, b_high - b)), a - b + float(np.hypot(a_high - a, b - b_low))

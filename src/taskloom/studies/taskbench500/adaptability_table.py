@@ -185,7 +185,8 @@ ALIKE = 0.05
 
 CLAIM_RULE = (
     "A claim that one is better holds where the whole 95 % interval of the difference, over the same tasks, is above 0; that the "
-    f"two are comparable, where it is within ± {ALIKE:g}. It does not hold where the interval is on the other side, and cannot be "
+    f"two are comparable, where it is within ± {ALIKE:g}. Composed tasks share atomic parts: the interval is that over parts, by "
+    "the jackknife, where this is the wider. It does not hold where the interval is on the other side, and cannot be "
     "told otherwise."
 )
 
@@ -206,19 +207,21 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
     for shots, kind, text, place, within in CLAIMS:
         fine, prompt = by_place.get((f"{shots}FT", kind)), by_place.get((f"{shots}PT", kind))
         if fine and prompt:
-            more, less = paired_scores(fine.chosen, prompt.chosen)
+            more, less, parts = paired_scores(fine.chosen, prompt.chosen)
             measure = f"{fine.procedure} − {prompt.procedure}, mean over {len(more)} tasks"
             if within:
                 measure += f", within ± {within:g}"
-            yield difference_claim(text, place, measure, more, less, paired=True, within=within)
+            yield difference_claim(text, place, measure, more, less, paired=True, within=within, parts=parts)
 
 
-def paired_scores(some: Sequence[Adaptation], others: Sequence[Adaptation]) -> tuple[list[float], list[float]]:
-    """Return the scores of the tasks that two groups have in common, task by task."""
+def paired_scores(
+    some: Sequence[Adaptation], others: Sequence[Adaptation]
+) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
+    """Return the scores of the tasks that two groups have in common, task by task, and the parts of each."""
     known = {one.task: one.adaptability for one in others}
-    pairs = [(one.adaptability, known.get(one.task)) for one in some]
-    both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    return [a for a, _ in both], [b for _, b in both]
+    pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
+    both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]
+    return [a for a, _, _ in both], [b for _, b, _ in both], [parts for _, _, parts in both]
 
 
 def _notes(chosen: Sequence[Adaptation]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from taskloom.experiments.statistics import over_tasks
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
+from taskloom.studies.seed_scores import interval_columns
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
 from taskloom.studies.taskbench500.small_tasks import memorisation_experiments, permutation_experiments
@@ -146,15 +147,13 @@ def curve_points(groups: Mapping[tuple[str, str], list[LearntTask]], panel: str)
     for (place, family), tasks in groups.items():
         for step in shared_steps(tasks):
             scores = [task.curve[step] for task in tasks]
-            estimate = over_tasks(scores) if len(scores) > 1 else None
             points.append(
                 {
                     panel: place,
                     "family": family,
                     "step": step,
                     "mean": statistics.fmean(scores),
-                    "low": max(0.0, estimate.low) if estimate else None,
-                    "high": min(1.0, estimate.high) if estimate else None,
+                    **interval_columns(over_tasks(scores) if len(scores) > 1 else None),
                     "tasks": len(scores),
                 }
             )

@@ -22,9 +22,9 @@ from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement, judge_mean
-from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference_claim
+from taskloom.studies.paper_claims import RULE, PaperClaim, claim_findings, difference_claim
 from taskloom.studies.published_numbers import published
-from taskloom.studies.seed_scores import mean_and_se
+from taskloom.studies.seed_scores import interval_columns, mean_and_se
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.taskbench500.adaptability_table import method_difference
 from taskloom.studies.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
@@ -158,7 +158,8 @@ def figure4(runs: Runs) -> list[Finding]:
         tuple(_judgements(pairs)),
         (*model_notes(pair.one for pair in pairs), *notes),
     )
-    return [main, *(claim_findings("TaskBench500 Figure 4", _claims(groups)) if sides[0] == EASIER else [])]
+    rule = f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this is wider than t over pairs."
+    return [main, *(claim_findings("TaskBench500 Figure 4", _claims(groups), rule) if sides[0] == EASIER else [])]
 
 
 def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str]) -> ResultTable:
@@ -182,13 +183,11 @@ def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str])
 
 def _points(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[dict[str, Any]]:
     for side, masses in zip(sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True):
-        estimate = over_tasks(masses) if len(masses) > 1 else None
         yield {
             "procedure": name,
             "side": side,
             "mean": statistics.fmean(masses),
-            "low": max(0.0, estimate.low) if estimate else None,
-            "high": estimate.high if estimate else None,
+            **interval_columns(over_tasks(masses) if len(masses) > 1 else None),
             "pairs": len(masses),
         }
 
@@ -212,4 +211,5 @@ def _claims(groups: Mapping[str, Sequence[TaskPair]]) -> Iterator[PaperClaim]:
     for name, pairs in groups.items():
         measure = f"easier − harder, mean over {len(pairs)} pairs"
         more, less = [p.easier_mass for p in pairs], [p.harder_mass for p in pairs]
-        yield difference_claim(f"{name}: more mass on the easier side", "section 7", measure, more, less, paired=True)
+        text, parts = f"{name}: more mass on the easier side", [p.one.parts for p in pairs]
+        yield difference_claim(text, "section 7", measure, more, less, paired=True, parts=parts)

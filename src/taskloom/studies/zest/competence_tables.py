@@ -10,7 +10,7 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seed_differences, welch
+from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.scoring import ROUNDING
 from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
@@ -309,7 +309,7 @@ def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirec
             continue
         ours, bases = ([fmean(pair[side] for pair in scores.values()) for scores in by_seed] for side in (0, 1))
         gaps = [fmean(scores[task][1] - scores[task][0] for scores in by_seed) for task in by_seed[0]]
-        over = over_seed_differences(gaps) if len(gaps) > 1 else None  # t, whatever the differences are of
+        over = over_task_differences(gaps) if len(gaps) > 1 else None
         claim = f"{split}: base tasks above their {PLURALS[kind]}, mean of their own F1"
         tasks = (over.low, over.high) if over is not None else None
         yield ClaimedDirection(claim, group.model, None, bases, ours, tasks=tasks)
