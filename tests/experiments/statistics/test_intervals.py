@@ -293,7 +293,9 @@ def test_equal_partial_scores_of_items_have_the_interval_of_shares() -> None:
     found = over_items([0.5] * 20)
     assert (found.low, found.high) == wilson(10, 20)
     assert found.method == "Wilson, items alike"
-    assert math.isnan(over_items([7.0] * 20).low)
+    beyond = over_items([7.0] * 20)
+    assert math.isnan(beyond.low)
+    assert beyond.method == "items alike"
 
 
 def test_an_estimate_without_an_interval_is_json_and_reads_well() -> None:

@@ -281,3 +281,12 @@ def test_pooling_seeds_into_mcnemar_is_not_offered() -> None:
 def test_bad_numbers_get_a_sentence(call: Any, word: str) -> None:
     with pytest.raises(StatisticsError, match=word):
         call()
+
+
+@pytest.mark.parametrize("items", [1, 2, 12])
+def test_the_bootstrap_of_equal_differences_is_not_certain(items: int) -> None:
+    """Every resample of them is alike, which is no evidence that the next item is."""
+    found = paired_bootstrap([[0.0] * items] * 3, [[0.5] * items] * 2)
+    assert found.p == pytest.approx(2.0 ** (1 - items))
+    assert found.low < found.difference == 0.5 < found.high
+    assert paired_bootstrap([0.1] * items, [0.1] * items).p == 1

@@ -103,8 +103,9 @@ def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
         return over_binary_items(values[None], level)[0]
     mean, low, high, se = _t_interval(values, level)
     if se <= ROUNDING:
-        low, high = wilson(mean * n, n, level) if _are_shares(values) else (nan, nan)
-        return Estimate(mean, low, high, se, 1, n, inf, "Wilson, items alike", level)
+        if not _are_shares(values):
+            return Estimate(mean, nan, nan, se, 1, n, n - 1, "items alike", level)
+        return Estimate(mean, *wilson(mean * n, n, level), se, 1, n, inf, "Wilson, items alike", level)
     return Estimate(mean, low, high, se, 1, n, n - 1, "t over items", level)
 
 

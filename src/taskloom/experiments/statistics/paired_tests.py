@@ -114,6 +114,7 @@ def paired_bootstrap(
 
     Items are drawn with replacement, both models' scores together. The interval is between percentiles; p is how often the
     resampled difference strays from the observed one by at least the observed difference itself, (1 + times) / (1 + resamples).
+    Where all items differ by the same, all resamples are alike: then sign flips of the items answer, and Wilson's interval.
 
     Args:
         a: A score for each item, or seeds × items.
@@ -130,6 +131,9 @@ def paired_bootstrap(
     gaps = second.mean(axis=0) - first.mean(axis=0)
     if resamples < 100:
         raise StatisticsError(f"{resamples} resamples are too few for a percentile; take at least 100")
+    if float(np.ptp(gaps)) <= 1e-12:  # every resample has the same mean, from one item on
+        ends = (float(first.mean()), float(second.mean()), float(gaps.mean()), len(first), len(second))
+        return _without_spread(*ends, len(gaps), "paired bootstrap", dist.check_level(level))
     means = _resampled_means(gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples)
     gap = float(gaps.mean())
     # A hair of slack: a resample that gives the same difference must count whatever the order of its sum.
