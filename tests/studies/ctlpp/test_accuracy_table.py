@@ -43,7 +43,10 @@ def test_the_first_25_that_converge_of_50_are_counted(tmp_path: Path) -> None:
     (row,) = finding.table
     assert (row["seeds"], row["converged"], row["ood"]) == (60, 30, "0.700 ± 0.000")
     assert row["over 95 % ood"] == "0 of 25"
-    assert "30 of 60 seeds did not pass 0.5" in finding.notes[0]
+    assert "30 of 60 seeds did not pass 0.5 on iid and are left out" in finding.notes[0]
+    fewer = made_up(tmp_path, group("ctl/A", "transformer", {"iid": [1.0, 0.2], "ood": [0.7, 0.1]}))
+    _, _, (of_two,) = analyse("ctlpp/table1", fewer)
+    assert "1 of 2 seeds did not pass 0.5 on iid and is left out" in of_two.notes[0]
 
 
 def test_a_seed_succeeds_above_95_percent_not_at_it(tmp_path: Path) -> None:

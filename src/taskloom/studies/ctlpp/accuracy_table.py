@@ -213,7 +213,8 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
     for g in groups:
         left_out = len(g.group.seeds) - len(g.converged)
         if left_out:
+            are = "is" if left_out == 1 else "are"
             yield (
-                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and are left out by this "
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and {are} left out by this "
                 f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
             )

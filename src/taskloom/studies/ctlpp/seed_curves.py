@@ -51,7 +51,7 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     ]
     data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
     seeds = count_of((row["seeds"] for row in rows), "seed")
-    caption = f"Accuracy by training step, a line for each seed ({seeds})."
+    caption = f"Accuracy by training step, a line for each seed ({seeds}), so no interval."
     columns = ("trainings", "seeds", "learned", "first", "median", "last")
     return Finding(
         "CTL++ learning curves",
