@@ -24,6 +24,7 @@ DRAWS: dict[str, dict[str, Any]] = {
     "published": {},
     "chains": {"recipe.draw": "chains", "recipe.include_singles": False, "recipe.include_pairs": True},
     "independent": {"recipe.draw": "independent", "recipe.include_singles": False, "recipe.include_pairs": True},
+    "processes8": {"recipe.processes": 8},
 }
 """The settings of the recipes ctl/A and ctl/R with which the data were exported, by the end of the export's name."""
 

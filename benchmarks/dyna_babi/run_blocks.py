@@ -4,8 +4,9 @@
 
 A lane is a process that runs its blocks one after the other, each an experiment as `taskloom run` takes it, all in one store. Every
 half minute OUT/scores.json is written again, with the answers to single examples; it holds what was finished when time is up.
-`--lane NAME` runs one lane here and then writes the scores; a block `{doses, after, learner}` continues the models that runs on
-some training data kept with doses of the mix. `--steps N`, `--examples N` and `--batch N` shrink everything, to try it on a CPU.
+`--lane NAME` runs one lane here and then writes the scores; a block `{doses, after, part, learner}` continues the models that runs
+on some training data kept with doses of the part's mix. `--steps N`, `--examples N` and `--batch N` shrink everything, to try it on
+a CPU.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
     blocks = []
     runs = open_store(store)
     for group in story_trainings(runs, (block["after"],)):
-        for seed, run in group.by_seed.items():
+        for seed, run in group.by_seed.items() if group.part == block["part"] else ():
             folder = runs.store.folder(run) / MODEL
             if folder.is_dir():
                 blocks += [

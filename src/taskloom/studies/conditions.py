@@ -39,9 +39,19 @@ SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "item
 
 
 def model_name(ours: Conditions) -> str:
-    """Return what a run's pretrained model is called; empty where it has none."""
+    """Return what a run's pretrained model is called; empty where it has none.
+
+    >>> model_name({"learner.model": "smollm2", "learner.pretrained": False})
+    'SmolLM2-135M, random weights'
+    """
     model = str(ours.get("learner.model") or "")
-    return MODEL_NAMES.get(model, model)
+    name = MODEL_NAMES.get(model, model)
+    return f"{name}, random weights" if name and random_twin(ours) else name
+
+
+def random_twin(ours: Conditions) -> bool:
+    """Return whether a run's model has the architecture of a pretrained one, and random weights."""
+    return ours.get("learner.pretrained") is False
 
 
 def conditions_of(runs: Runs, run: str) -> Conditions:

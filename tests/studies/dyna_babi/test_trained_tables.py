@@ -22,6 +22,7 @@ from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import markdown
 from taskloom.studies.study import StudyError
 from tests.studies.dyna_babi.made_up_stories import (
+    SMOLLM2,
     Item,
     Reply,
     concat_test,
@@ -119,6 +120,30 @@ def test_a_pretrained_model_that_is_better_on_mix_is_found(tmp_path: Path) -> No
     claims = table3(runs)[1].table
     assert claims is not None
     assert [row["outcome"] for row in claims] == ["holds in one training"]
+
+
+def test_the_random_twin_of_a_pretrained_model_has_its_own_row_and_shows_what_pretraining_brings(
+    tmp_path: Path,
+) -> None:
+    tests = {"test": concat_test(), "mix": mixed()}
+    runs = story_file(
+        tmp_path,
+        trained("babi/concat-T7-trimmed", "fine-tune", tests, right_if(lambda item: 0.9)),
+        trained(
+            "babi/concat-T7-trimmed",
+            "fine-tune",
+            tests,
+            right_if(lambda item: 0.3),
+            fields={**SMOLLM2, "learner.pretrained": False},
+        ),
+    )
+    main, claims = table3(runs)
+    assert [row["model"] for row in main.table or ()] == ["SmolLM2-135M", "SmolLM2-135M, random weights"]
+    assert all("random weights" not in judgement.claim for judgement in main.judgements)
+    assert claims.table is not None
+    (row,) = claims.table
+    assert row["measure"] == "mix(T7): SmolLM2-135M - SmolLM2-135M, random weights"
+    assert row["outcome"] == "holds"
 
 
 def test_trainings_are_compared_with_all_their_seeds(tmp_path: Path) -> None:
@@ -408,6 +433,31 @@ def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
     dose = trained("babi/mix-T7", "entnet", {"mix": mixed()}, right_if(lambda item: 0.6), seeds=1, fields=elsewhere)
     rows = {row["dose"]: row["mean"] for row in dose_rows(story_file(tmp_path, base, dose))}
     assert rows == pytest.approx({0: 0.3, 50: 0.6})
+
+
+def test_doses_stand_beside_the_seeds_that_they_continue(tmp_path: Path) -> None:
+    """Of two seeds on concat the worse one was continued: that seed's score is the dose of 0, as is no random twin's."""
+
+    def reply(item: Item, place: int, seed: int) -> str:
+        return item["answer"] if seed == 1 or place % 3 == 0 else "elsewhere"
+
+    base = trained("babi/concat-T7-trimmed", "fine-tune", T7, reply)
+    twin = trained(
+        "babi/concat-T7-trimmed",
+        "fine-tune",
+        T7,
+        right_if(lambda item: 0.1),
+        fields={**SMOLLM2, "learner.pretrained": False},
+    )
+    elsewhere = {**SMOLLM2, "learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 150}
+    dose = trained("babi/mix-T7", "fine-tune", {"mix": mixed()}, right_if(lambda item: 0.6), seeds=1, fields=elsewhere)
+    finding = figure7(story_file(tmp_path, base, twin, dose))[0]
+    assert finding.table is not None
+    rows = [(row["trained"], row["dose"], row["seeds"], row["mean"]) for row in finding.table]
+    assert rows == [
+        ("SmolLM2-135M, concat(T7)", 0, 1, pytest.approx(1 / 3)),
+        ("SmolLM2-135M, concat(T7)", 50, 1, pytest.approx(0.6)),
+    ]
 
 
 def test_without_doses_there_is_nothing_to_draw(tmp_path: Path) -> None:

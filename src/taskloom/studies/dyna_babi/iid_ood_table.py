@@ -12,6 +12,7 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seed_differences, over_seeds, wilson
 from taskloom.studies import figures
+from taskloom.studies.conditions import random_twin
 from taskloom.studies.dyna_babi.small_stories import table3_experiments
 from taskloom.studies.dyna_babi.story_runs import (
     GUESSING,
@@ -86,7 +87,8 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
     """Yield the paper's claim that pretrained models are better on mix, for every such pair of models."""
     for a in groups:
         for b in groups:
-            pair = a.paper_model in FROM_SCRATCH and b.paper_model in ("t5", "roberta") and a.part == b.part
+            from_scratch = a.paper_model in FROM_SCRATCH or random_twin(a.conditions)
+            pair = from_scratch and b.paper_model in ("t5", "roberta") and a.part == b.part
             result = contrast(a, b) if pair else None
             if result is not None:
                 text, measure = "pretrained models are better on mix", f"mix({a.part}): {b.model} - {a.model}"

@@ -14,6 +14,7 @@ from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds, wilson
 from taskloom.studies import figures
+from taskloom.studies.conditions import random_twin
 from taskloom.studies.dyna_babi.small_stories import (
     continued,
     dose_blocks,
@@ -57,8 +58,6 @@ def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
 def figure7(runs: Runs) -> list[Finding]:
     """Draw the accuracy on mix over the dose."""
     rows = sorted(dose_rows(runs), key=lambda r: (r["trained"], r["dose"]))
-    dosed = {row["trained"] for row in rows if row["dose"]}
-    rows = [row for row in rows if row["trained"] in dosed]
     if not rows:
         raise StudyError(
             f"{runs.store.path} has no runs that continue from a run on concat (start_from: …/RUN/model) with babi/mix-T7"
@@ -78,8 +77,8 @@ def figure7(runs: Runs) -> list[Finding]:
             data,
             (StudyFigure("figure7", caption, data, plot),),
             notes=(
-                "Dose 0 is the model that was trained on concat alone. Doses have stories of the test's structure, and no story of "
-                "the test (babi/mix-… with a training split).",
+                "Dose 0 is the models that were continued, as concat alone had left them. Doses have stories of the test's "
+                "structure, and no story of the test (babi/mix-… with a training split).",
                 "The paper shows its curve without numbers; its text says that accuracy is over 90 % with 500 of each kind.",
             ),
         ),
@@ -88,14 +87,13 @@ def figure7(runs: Runs) -> list[Finding]:
 
 
 def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
-    """Yield the accuracy on mix for each training on concat and each dose after it."""
+    """Yield the accuracy on mix for each training on concat that was continued, and for each dose after it.
+
+    A dose of 0 has the seeds that were continued, and no others.
+    """
     groups = {run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()}
-    scores: dict[tuple[str, float], list[tuple[float, int]]] = {}
-    for group in dict.fromkeys(map(_key, groups.values())):
-        own = next(g for g in groups.values() if _key(g) == group)
-        n = _size(own)
-        for score in own.scores(MIX):
-            scores.setdefault((own.name, 0), []).append((score, n))
+    scores: dict[tuple[str, float], dict[int, float]] = {}
+    sizes: dict[str, int] = {}
     for run in runs.names:
         entry = runs.store.scores(run)
         match = RECIPE.fullmatch(str(entry["recipe"]))
@@ -103,12 +101,13 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         split = next((e for name, e in entry["splits"].items() if name == MIX or name.endswith(f":{MIX}")), None)
         if base is None or match is None or split is None or split["score"] is None:
             continue
-        each = int(entry["fields"].get("recipe.splits.train.n", 0)) / KINDS[match["part"]]
-        scores.setdefault((base.name, int(each) if each.is_integer() else each), []).append(
-            (split["score"], split["n"])
-        )
-    for (name, dose), pairs in scores.items():
-        yield {"trained": name, "dose": round(dose), **_interval([s for s, _ in pairs], pairs[0][1])}
+        each, seed = int(entry["fields"].get("recipe.splits.train.n", 0)) / KINDS[match["part"]], int(entry["seed"])
+        scores.setdefault((base.name, 0), {}).update({s: v for s, v in base.scores_by_seed(MIX).items() if s == seed})
+        scores.setdefault((base.name, int(each) if each.is_integer() else each), {})[seed] = split["score"]
+        sizes[base.name] = split["n"]
+    for (name, dose), by_seed in scores.items():
+        if by_seed:
+            yield {"trained": name, "dose": round(dose), **_interval(list(by_seed.values()), sizes[name])}
 
 
 def _base(groups: Mapping[str, StoryTrainings], entry: Mapping[str, Any], part: str) -> StoryTrainings | None:
@@ -122,18 +121,15 @@ def _base(groups: Mapping[str, StoryTrainings], entry: Mapping[str, Any], part: 
     alike = {
         _key(group): group
         for run, group in groups.items()
-        if group.part == part and group.runs.store.scores(run)["learner"] == entry["learner"]
+        if group.part == part
+        and group.runs.store.scores(run)["learner"] == entry["learner"]
+        and random_twin(group.conditions) == random_twin(entry["fields"])
     }
     return next(iter(alike.values())) if len(alike) == 1 else None
 
 
 def _key(group: StoryTrainings) -> str:
     return group.name
-
-
-def _size(group: StoryTrainings) -> int:
-    entries: Mapping[str, Any] = group.runs.store.scores(group.by_seed[group.seeds[0]])["splits"]
-    return int(entries.get(group.split(MIX), {"n": 0})["n"])
 
 
 def base_run(fields: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from taskloom.studies.conditions import (
     conditions_of,
     differences,
     model_name,
+    random_twin,
 )
 from taskloom.studies.judgements import Judgement, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber
@@ -99,9 +100,13 @@ class StoryTrainings:
 
     def scores(self, ending: str) -> list[float]:
         """Return the score of each seed on a split; none where it was not answered."""
+        return list(self.scores_by_seed(ending).values())
+
+    def scores_by_seed(self, ending: str) -> dict[int, float]:
+        """Return the score of each seed that answered a split, by its number."""
         split = self.split(ending)
-        entries = [self.runs.store.scores(self.by_seed[seed])["splits"].get(split, {}) for seed in self.seeds]
-        return [entry["score"] for entry in entries if entry.get("score") is not None]
+        entries = {seed: self.runs.store.scores(self.by_seed[seed])["splits"].get(split, {}) for seed in self.seeds}
+        return {seed: entry["score"] for seed, entry in entries.items() if entry.get("score") is not None}
 
     def answers(self, ending: str) -> StoryAnswers:
         """Return the answers on a split, which are read once."""
@@ -203,7 +208,8 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
     learner = str(first["learner"]).rpartition("/")[2]
     label = LABELS.get(learner) or model_name(conditions) or learner
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
-    yield StoryTrainings(label, PAPER_MODELS.get(learner, ""), match["data"], match["part"], conditions, by_seed, runs)
+    paper_model = "" if random_twin(conditions) else PAPER_MODELS.get(learner, "")
+    yield StoryTrainings(label, paper_model, match["data"], match["part"], conditions, by_seed, runs)
 
 
 def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
