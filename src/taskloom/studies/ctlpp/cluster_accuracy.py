@@ -69,7 +69,7 @@ def figure6(
     Args:
         runs: Runs that kept their models.
         seed: The seed whose model is looked at; by default the one that fits the figure best.
-        symbol: The symbol between the two functions; by default the one whose groups differ most.
+        symbol: The symbol between the two functions; by default the one whose clusters differ most.
         where: A layer of the model, or `readout`.
         learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
         states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
