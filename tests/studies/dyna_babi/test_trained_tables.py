@@ -423,8 +423,39 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     assert "0.300 (0), 0.600 (50), 1.000 (500)" in finding.text
     assert "| 50 |" in markdown(finding)
     assert claim.table is not None
-    assert [row["outcome"] for row in claim.table] == ["holds"]
+    assert [row["outcome"] for row in claim.table] == ["holds in one training"]
     draws(finding)
+
+
+@pytest.mark.parametrize(
+    ("shares", "measured", "outcome"),
+    [
+        ({100: 0.6, 500: 0.7, 1000: 1.0}, "dose 500", "does not hold in one training"),
+        ({100: 1.0}, "dose 100", "holds in one training"),
+        ({100: 0.6}, "dose 100", "cannot be told"),
+        ({1000: 1.0}, "dose 1000", "cannot be told"),
+        ({1000: 0.6}, "dose 1000", "does not hold in one training"),
+    ],
+)
+def test_the_claim_of_a_dose_is_judged_by_that_dose(
+    tmp_path: Path, shares: dict[int, float], measured: str, outcome: str
+) -> None:
+    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
+    later = [
+        trained(
+            "babi/mix-T7",
+            "entnet",
+            {"mix": mixed()},
+            right_if(lambda item, share=share: share),  # type: ignore[misc]
+            seeds=1,
+            fields={"learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 3 * dose},
+        )
+        for dose, share in shares.items()
+    ]
+    claim = figure7(story_file(tmp_path, base, *later))[1]
+    assert claim.table is not None
+    (row,) = claim.table
+    assert (row["measure"], row["outcome"]) == (f"EntNet, concat(T7), {measured}", outcome)
 
 
 def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:

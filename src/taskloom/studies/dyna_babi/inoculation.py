@@ -157,12 +157,13 @@ def _sentences(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[PaperClaim]:
-    for name in dict.fromkeys(row["trained"] for row in rows):
-        own = [row for row in rows if row["trained"] == name]
-        largest = own[-1]
+    for name in dict.fromkeys(row["trained"] for row in rows if row["dose"]):
+        given = [row for row in rows if row["trained"] == name and row["dose"]]
+        nearest = max((row for row in given if row["dose"] <= DOSE), key=lambda r: r["dose"], default=given[0])
         text = f"over 90 % on mix with {DOSE} examples of each kind"
-        measure = f"{name}, dose {largest['dose']:g}"
-        # A smaller dose than the paper's that does not suffice says nothing about the paper's.
-        known = largest["dose"] >= DOSE or largest["low"] > LIMIT
-        low, high = (largest["low"], largest["high"]) if known else (math.nan, math.nan)
-        yield PaperClaim(text, "Figure 7, A.3", measure, largest["mean"], low, high, LIMIT)
+        measure = f"{name}, dose {nearest['dose']:g}"
+        low, high = nearest["low"], nearest["high"]
+        # A smaller dose than the paper's that does not suffice says nothing about the paper's, nor does a larger one that does.
+        silent = (nearest["dose"] < DOSE and low <= LIMIT) or (nearest["dose"] > DOSE and high >= LIMIT)
+        low, high = (math.nan, math.nan) if silent else (low, high)
+        yield PaperClaim(text, "Figure 7, A.3", measure, nearest["mean"], low, high, LIMIT, trainings=nearest["seeds"])
