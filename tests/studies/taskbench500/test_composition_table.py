@@ -199,6 +199,20 @@ def test_separators_and_ways_of_scoring_stand_side_by_side(tmp_path: Path) -> No
     assert outcomes["map with separators: composed follows from atomic (r² > 0.5)"] == "holds"
 
 
+def test_full_fine_tuning_with_separators_is_the_papers_exception(tmp_path: Path) -> None:
+    """The paper says of it that composed tasks do not follow; here they do."""
+    atoms = {
+        f"{name}[eng]": 0.1 + 0.2 * i for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
+    }
+    apart = {"recipe.sequences.separators": True}
+    groups = [adapted(atom, score, "lora") for atom, score in atoms.items()]
+    groups += [adapted(f"map({atom})", score, "lora", fields=apart) for atom, score in atoms.items()]
+    claims = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2][2]
+    (claim,) = claims.table or ()
+    assert claim["claim"] == "map with separators: composed does not follow from atomic (r² < 0.5)"
+    assert (claim["measure"], claim["outcome"]) == ("r², FFT, 4 tasks", "does not hold")
+
+
 def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path) -> None:
     (finding,) = analyse("taskbench500/figure5", maps(tmp_path))[2]
     (figure,) = finding.figures

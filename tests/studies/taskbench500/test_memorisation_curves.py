@@ -80,6 +80,16 @@ def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
     assert outcomes["pre-training helps to memorise permuted labels (B > A)"] == "cannot be told"
 
 
+def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figure_6(tmp_path: Path) -> None:
+    """Of a pre-trained model that is fine-tuned, with permuted labels alone."""
+    permuted = {"recipe__labels": "permuted"}
+    groups = [*learnt(), *learnt(**permuted), *learnt("prompt-tune", **permuted)]
+    claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2][1]
+    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ()) if "random" in r["claim"]}
+    text = "fine-tuning: random relations are memorised faster than permuted"
+    assert outcomes == {f"{text} {family} tasks": "does not hold" for family in ("lexical", "factual")}
+
+
 def test_runs_without_curves_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="has no learning curves of atomic tasks"):
         analyse("taskbench500/figure2", made_up(tmp_path, adapted("father", 0.4, split="memorise")))

@@ -229,6 +229,21 @@ def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
         for more, less, text in pairs:
             if own[more] and own[less]:
                 yield _paired(f"{method}: {text}", "appendix E", own[more], own[less])
+        if method == "fine-tuning":  # of prompt tuning the paper does not say it
+            yield from _reversal_claims(own[PERMUTED])
+
+
+def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
+    """Yield that with permuted labels the order of the families is reversed: what is random is easier than what is false."""
+    random = [task for task in permuted if task.one.family == "random"]
+    for family in FAMILIES[:2]:
+        others = [task for task in permuted if task.one.family == family]
+        if random and others:
+            steps = shared_steps([*random, *others])
+            text = f"fine-tuning: random relations are memorised faster than permuted {family} tasks"
+            measure = f"difference of means over steps, {len(random)} and {len(others)} tasks"
+            more, less = ([task.mean(steps) for task in some] for some in (random, others))
+            yield difference_claim(text, "appendix E", measure, more, less)
 
 
 def _paired(
