@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from statistics import fmean
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_task_differences, welch
+from taskloom.experiments.statistics import over_seeds, over_task_differences, welch, wilson
 from taskloom.scoring import ROUNDING
 from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.judgements import Judgement, judge_mean
+from taskloom.studies.judgements import Judgement, judge_estimate, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
@@ -71,19 +72,38 @@ def beside(ours: str, numbers: Sequence[PublishedNumber]) -> str:
 
 
 def judged(
-    group: DescriptionRuns, split: str, measure: Measure, numbers: Sequence[PublishedNumber], claim: str
+    group: DescriptionRuns,
+    split: str,
+    measure: Measure,
+    numbers: Sequence[PublishedNumber],
+    claim: str,
+    share_of: int = 0,
 ) -> Iterator[Judgement]:
-    """Yield the judgement on each published number of a measure."""
+    """Yield the judgement on each published number of a measure.
+
+    Args:
+        group: Our runs.
+        split: The split that they answered.
+        measure: What is measured.
+        numbers: What the paper has of it.
+        claim: What it is of.
+        share_of: Of how many things the published number is a share; 0: it is the mean of a training.
+    """
     values = group.values(split, measure)
     tasks = _other_tasks(group, split)
     for number in numbers if values else ():
-        yield judge_mean(
-            values,
-            number,
-            claim=claim,
-            conditions=(*differences(number, group.conditions), *tasks),
-            comparable=comparable(number, group.conditions) and not tasks,
-        )
+        terms: dict[str, Any] = {
+            "claim": claim,
+            "conditions": (*differences(number, group.conditions), *tasks),
+            "comparable": comparable(number, group.conditions) and not tasks,
+        }
+        if share_of:
+            own = over_seeds(values) if len(values) > 1 else None
+            ends = (own.low, own.high) if own is not None else (nan, nan)
+            theirs = wilson(number.value * share_of, share_of)
+            yield judge_estimate(fmean(values), ends, len(values), number, theirs, **terms)
+        else:
+            yield judge_mean(values, number, **terms)
 
 
 def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:

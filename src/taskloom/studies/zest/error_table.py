@@ -38,6 +38,9 @@ CATEGORIES = {
 }
 """The categories of the table, by ours: the paper counts unreadable JSON among the others."""
 
+LOOKED_AT = 100
+"""Errors that the paper's authors put into categories."""
+
 
 def share(category: str) -> Measure:
     """Return the measure of a category: its share of all errors."""
@@ -89,7 +92,8 @@ def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
             rows.append({"model": group.model, **_row(group, shown, category)})
             number = numbers[0].value if numbers else None
             points.append({"name": category, "model": group.model, **summary(values), "published": number})
-            judgements += judged(group, shown, share(category), numbers, f"{group.model}, {shown}: {category}")
+            claim = f"{group.model}, {shown}: {category}"
+            judgements += judged(group, shown, share(category), numbers, claim, share_of=LOOKED_AT)
     return Finding(
         "ZEST Table 6",
         f"Errors on {shown} by category, in percent of all errors, mean ± standard deviation over seeds; in brackets the paper's.",
@@ -116,7 +120,7 @@ def _figure(points: list[dict[str, Any]], where: str) -> StudyFigure:
     columns = ("name", "model", "mean", "low", "high", "seeds", "published")
     caption = (
         f"Categories of errors, as shares of all errors on {where}. {seeds_caption(point['seeds'] for point in points)}; diamonds "
-        "are the paper's shares of 100 errors that its authors looked at."
+        f"are the paper's shares of {LOOKED_AT} errors that its authors looked at."
     )
     plot = partial(figures.intervals, place="name", series="model", xlabel="share of errors")
     return StudyFigure("table6", caption, ResultTable(columns, points), plot)
