@@ -82,8 +82,11 @@ def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
 
 def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figure_6(tmp_path: Path) -> None:
     """Of a pre-trained model that is fine-tuned, with permuted labels alone."""
-    permuted = {"recipe__labels": "permuted"}
-    groups = [*learnt(), *learnt(**permuted), *learnt("prompt-tune", **permuted)]
+    groups = [
+        *learnt(),
+        *learnt(recipe__labels="permuted"),
+        *learnt("prompt-tune", recipe__labels="permuted"),
+    ]
     claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2][1]
     outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ()) if "random" in r["claim"]}
     text = "fine-tuning: random relations are memorised faster than permuted"
