@@ -208,7 +208,8 @@ def test_full_fine_tuning_with_separators_is_the_papers_exception(tmp_path: Path
     groups = [adapted(atom, score, "lora") for atom, score in atoms.items()]
     groups += [adapted(f"map({atom})", score, "lora", fields=apart) for atom, score in atoms.items()]
     claims = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2][2]
-    (claim,) = claims.table or ()
+    assert claims.table is not None
+    (claim,) = list(claims.table)
     assert claim["claim"] == "map with separators: composed does not follow from atomic (r² < 0.5)"
     assert (claim["measure"], claim["outcome"]) == ("r², FFT, 4 tasks", "does not hold")
 
