@@ -3,7 +3,9 @@
     python benchmarks/ctlpp_scores.py OUT... --page docs/results/ctlpp --commit COMMIT [--states ndr-A:3,7 ndr-R:0,4]
 
 Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
-steps at which it was measured last; seeds that were trained further take the place of what they were. `--states` names all seeds
+steps at which it was measured last; seeds that were trained further take the place of what they were. A training of more steps than
+the paper's counts twice, with what it had after these and at its end; seeds that were trained for these steps before stay. Draws of
+other numbers of processes go to processes-scores.json. `--states` names all seeds
 whose states the page's file is to have (those that figures show), from the folders or from the file itself. `--draws-at 78000`
 writes draws-scores.json as well: the scores at that step of the learners of which some runs were stopped before their end, and the
 final scores of the others.
@@ -14,29 +16,33 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+PROCESSES = "recipe.processes"
+
 DRAWS: dict[str, dict[str, Any]] = {
     "published": {},
     "chains": {"recipe.draw": "chains", "recipe.include_singles": False, "recipe.include_pairs": True},
     "independent": {"recipe.draw": "independent", "recipe.include_singles": False, "recipe.include_pairs": True},
-    "processes8": {"recipe.processes": 8},
+    "processes8": {PROCESSES: 8},
 }
 """The settings of the recipes ctl/A and ctl/R with which the data were exported, by the end of the export's name."""
 
 SPLITS = ("iid", "ood", "all")
 
+PAPER_STEPS = {"bilstm": 80_000, "transformer": 300_000, "ndr": 80_000}
+"""Steps of a training (Table 2 of the paper), which the preset has as well."""
+
 
 def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
     """Return the scores of a training as a group of a file of scores."""
     variant, _, draw = result["data"].partition("-")
-    steps, step = result["settings"]["steps"], max(point[0] for curve in result["curves"].values() for point in curve)
+    step = max(point[0] for curve in result["curves"].values() for point in curve)
     fields = {**DRAWS[draw or "published"], "learner.preset": "ctlpp"}
-    fields |= {"learner.steps": step} if step < steps else {}
+    fields |= {"learner.steps": step} if step != PAPER_STEPS[result["model"]] else {}
     fields |= {"learner.precision": result["settings"]["precision"]}
     return {
         "recipe": f"ctl/{variant}",
@@ -97,12 +103,16 @@ def both_commands(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
+def steps_of(group: dict[str, Any]) -> int:
+    """Return the steps of a group's trainings."""
+    return int(group["fields"].get(STEPS, PAPER_STEPS[group["learner"]]))
+
+
 def replace_earlier(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
-    """Take out the seeds of a group that were trained less far; the commands that brought them there are kept in the group's."""
+    """Take out the seeds of a group that were stopped before; the commands that brought them there are kept in the group's."""
     for known in list(groups):
-        steps = known["fields"].get(STEPS, math.inf)
         same = alike(without_steps(known), without_steps(group))
-        if not same or steps >= group["fields"].get(STEPS, math.inf):
+        if not same or steps_of(known) >= min(steps_of(group), PAPER_STEPS[group["learner"]]):
             continue
         further = known["seeds"].keys() & group["seeds"].keys()
         if further:
@@ -162,9 +172,17 @@ def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
 
 def before_the_end(scores: list[dict[str, Any]], curves: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
     """Return the learners of which some runs were stopped as they were at a step, and the others' final scores."""
-    stopped = {group["learner"] for group in scores if STEPS in group["fields"]}
+    stopped = {group["learner"] for group in scores if steps_of(group) < PAPER_STEPS[group["learner"]]}
     final = [group for group in scores if group["learner"] not in stopped]
-    return final + [at_step(group, step) for group in curves if group["learner"] in stopped]
+    compared = [group for group in curves if group["learner"] in stopped and PROCESSES not in group["fields"]]
+    return final + [at_step(group, step) for group in compared]
+
+
+def at_paper_steps(group: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a training of more steps as it was after the paper's, without the seeds of which that is known."""
+    early = without_steps(at_step(group, PAPER_STEPS[group["learner"]]))
+    there = {seed for one in known if alike(one, early) for seed in one["seeds"]}
+    return {**early, "seeds": {seed: scores for seed, scores in early["seeds"].items() if seed not in there}}
 
 
 def layers_of(result: dict[str, Any]) -> dict[str, Any]:
@@ -248,16 +266,24 @@ def main() -> None:
     args = parser.parse_args()
     results = [json.loads(path.read_text()) for folder in args.results for path in sorted(folder.glob("*.json"))]
     scores, curves = (json.loads((args.page / name).read_text()) for name in ("scores.json", "curves.json"))
-    layers = json.loads((args.page / "layers.json").read_text())
+    layers, processes = (
+        json.loads((args.page / name).read_text()) for name in ("layers.json", "processes-scores.json")
+    )
     for result in results:
         group = group_of(result, args.commit)
         add_curves(curves["groups"], copy.deepcopy(group))
-        add(scores["groups"], {key: value for key, value in group.items() if key != "curves"})
-        if result.get("layers"):
+        file = processes if PROCESSES in group["fields"] else scores
+        if steps_of(group) > PAPER_STEPS[group["learner"]]:
+            early = at_paper_steps(group, file["groups"])
+            if early["seeds"]:
+                add(file["groups"], early)
+        add(file["groups"], {key: value for key, value in group.items() if key != "curves"})
+        if result.get("layers") and PROCESSES not in group["fields"]:
             add_layers(layers["trainings"], layers_of(result))
         ends = {seed: last_scores(curve) for seed, curve in result["curves"].items()}
         print(result["data"], result["step"], {seed: (end["iid"], end["ood"]) for seed, end in ends.items()})
     (args.page / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
+    (args.page / "processes-scores.json").write_text(json.dumps(processes, indent=1) + "\n")
     (args.page / "curves.json").write_text(json.dumps(curves) + "\n")
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
     if args.draws_at:

@@ -12,6 +12,9 @@ import pytest
 @pytest.fixture(autouse=True)
 def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+    import ctlpp_scores
+
+    monkeypatch.setattr(ctlpp_scores, "PAPER_STEPS", {"ndr": 80, "transformer": 80})
 
 
 def result(seeds: dict[int, float], step: int, members: str = "A:0-1", data: str = "A") -> dict[str, Any]:
@@ -155,3 +158,24 @@ def test_states_of_seeds_are_gathered_from_the_last_file_that_has_them(tmp_path:
     with np.load(tmp_path / "out.npz") as file:
         assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == ([7, 1], [[[64, -127]], [[127, 11]]])
         assert (file["pairs.seeds"].tolist(), file["pairs.answers"].tolist()) == ([1], [[11]])
+
+
+def test_trainings_of_more_steps_than_the_papers_count_after_these_and_at_their_end() -> None:
+    from ctlpp_scores import SPLITS, add, at_paper_steps, group_of
+
+    groups: list[dict[str, Any]] = []
+    add(groups, group_of(result({0: 0.5}, 80), "before"))
+    longer = result({0: 0.0, 1: 0.0}, 200)
+    longer["settings"]["steps"] = 200
+    curve = [[step, split, score, 0.0] for step, score in ((80, 0.2), (200, 1.0)) for split in SPLITS]
+    longer["curves"] = {"0": curve, "1": curve}
+    group = group_of(longer, "longer")
+    for _ in range(2):  # the second time changes nothing
+        early = at_paper_steps(group, groups)
+        if early["seeds"]:
+            add(groups, early)
+        add(groups, {key: value for key, value in group.items() if key != "curves"})
+    usual, end = groups
+    assert {seed: scores["ood"] for seed, scores in usual["seeds"].items()} == {"0": 0.5, "1": 0.2}
+    assert end["fields"]["learner.steps"] == 200
+    assert {seed: scores["ood"] for seed, scores in end["seeds"].items()} == {"0": 1.0, "1": 1.0}

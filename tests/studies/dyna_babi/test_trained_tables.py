@@ -199,6 +199,7 @@ def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> 
         trained("babi/concat-T7", "fine-tune", T7, right_if(lambda item: 0.3)),
         trained("babi/diverse-T7", "fine-tune", T7, right_if(lambda item: 0.9)),
         trained("babi/diverse-T7", "majority", T7, right_if(lambda item: 0.1)),
+        trained("babi/concat-T2", "fine-tune", T7, right_if(lambda item: 0.3)),
     )
     finding = table4(runs)[0]
     assert finding.table is not None

@@ -121,14 +121,19 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
 
 
 def short_names(groups: list[Trainings]) -> list[str]:
-    """Return model and variant of trainings, with whatever tells apart those that have both in common."""
+    """Return model and variant of trainings, with whatever tells apart those that have both in common.
+
+    The draw is named wherever trainings are of several.
+    """
     details = [_details(group) for group in groups]
+    draws = len({group.draw for group in groups}) > 1
     names = []
     for group, own in zip(groups, details, strict=True):
         others = [
             d for g, d in zip(groups, details, strict=True) if (g.model, g.variant) == (group.model, group.variant)
         ]
-        telling = [part for place, part in enumerate(own) if len({other[place] for other in others}) > 1]
+        several = [len({other[place] for other in others} - {""}) > 1 for place in range(len(own))]
+        telling = [part for part, vary in zip((group.draw, *own), (draws, *several), strict=True) if part and vary]
         names.append(f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else ""))
     return names
 
@@ -144,7 +149,13 @@ def model_of_label(name: str) -> str:
 
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
-    return (group.draw, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    return (_processes(group), group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+
+
+def _processes(group: Trainings) -> str:
+    """Return how many processes drew the training data, where the draw is one of processes."""
+    number = group.conditions.get("recipe.processes")
+    return "" if group.draw != "published" or not number else "1 process" if number == 1 else f"{number} processes"
 
 
 def _precision(group: Trainings) -> str:

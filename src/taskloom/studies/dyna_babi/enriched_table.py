@@ -88,10 +88,10 @@ def table4(runs: Runs) -> list[Finding]:
 
 
 def _enriched(groups: Sequence[StoryTrainings]) -> list[StoryTrainings]:
-    """Return the trainings of models that learned inject or diverse; where there are none, all."""
-    models = {group.paper_model for group in groups if group.data != "concat" and group.model != GUESSING}
-    chosen = [group for group in groups if group.paper_model in models and group.model != GUESSING]
-    return chosen or list(groups)
+    """Return the trainings of models and parts that have inject or diverse as well; where there are none, all."""
+    learned = [group for group in groups if group.model != GUESSING]
+    enriched = {(group.model, group.part) for group in learned if group.data != "concat"}
+    return [group for group in learned if (group.model, group.part) in enriched] or list(groups)
 
 
 CLAIM_RULE = (
