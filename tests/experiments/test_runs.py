@@ -315,6 +315,7 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
         (lambda r: r.accuracy(by="score"), "group by another column or trait"),
         (lambda r: r.where("idd > 0.5"), "did you mean 'iid'"),
         (lambda r: r.where("iid > 1"), "no run has iid > 1; it is from"),
+        (lambda r: r.where("seed=77"), "no run has seed 77; values of seed: 0"),
         (lambda r: r.where("learner > 1"), "learner is not a number"),
         (lambda r: r.best(0, "iid"), "at least 1 seed"),
         (lambda r: r.best(1, "idd"), "did you mean 'iid'"),

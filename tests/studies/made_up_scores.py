@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.experiments.runs import Runs
+from taskloom.learners.presets import presets_of
 from taskloom.studies.score_files import open_runs, write_scores
 
 
@@ -15,10 +16,11 @@ def group(
 ) -> dict[str, Any]:
     """Return a group with the same settings as the paper, unless `fields` says otherwise."""
     seeds = range(len(next(iter(scores.values()))))
+    preset = {"learner.preset": "ctlpp"} if "ctlpp" in presets_of(learner) else {}
     return {
         "recipe": recipe,
         "learner": learner,
-        "fields": {"learner.preset": "ctlpp", **(fields or {})},
+        "fields": {**preset, **(fields or {})},
         "n": dict.fromkeys(scores, 1000),
         "seeds": {str(seed): {split: values[seed] for split, values in scores.items()} for seed in seeds},
     }

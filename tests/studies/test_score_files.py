@@ -195,9 +195,23 @@ def test_a_seed_twice_is_refused(tmp_path: Path) -> None:
         made_up(tmp_path, same, same)
 
 
-def test_a_split_without_a_size_is_refused(tmp_path: Path) -> None:
-    bad = {**group("ctl/A", "bilstm", {"ood": [0.9]}), "n": {}}
-    with pytest.raises(DataError, match="size of each"):
+@pytest.mark.parametrize("seed", ["²", "٣", "-1", "1e3", "", "9" * 5000])
+def test_a_seed_that_is_no_whole_number_is_refused(seed: str, tmp_path: Path) -> None:
+    bad = {**group("ctl/A", "bilstm", {"ood": [0.9]}), "seeds": {seed: {"ood": 0.9}}}
+    with pytest.raises(DataError, match="of ctl/A, bilstm: a seed is a whole number from 0"):
+        made_up(tmp_path, bad)
+
+
+def test_a_point_of_a_curve_that_is_no_share_is_refused(tmp_path: Path) -> None:
+    bad = {**group("ctl/A", "bilstm", {"ood": [0.9]}), "curves": {"0": [[1, "ood", float("nan")]]}}
+    with pytest.raises(DataError, match=r"curves.0.0.2: should be a finite number"):
+        made_up(tmp_path, bad)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"ood": 0}])
+def test_a_split_without_a_size_is_refused(sizes: dict[str, int], tmp_path: Path) -> None:
+    bad = {**group("ctl/A", "bilstm", {"ood": [0.9]}), "n": sizes}
+    with pytest.raises(DataError, match="a score on 'ood'; 'n' must give the number of examples"):
         made_up(tmp_path, bad)
 
 

@@ -60,6 +60,20 @@ def test_settings_and_further_numbers_have_columns(tmp_path: Path) -> None:
         ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,1,iid,8,1"], "row 2 has n 8 for 'iid'.* has 9"),
         ([HEAD, "ctl/A,m,,iid,9,1"], "row 1 has no 'seed'"),
         ([HEAD, "ctl/A,m,x,iid,9,1"], "a seed is a whole number"),
+        ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,-1,iid,9,1"], "row 2 has the seed -1; a seed is a whole number from 0"),
+        ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,1.5,iid,9,1"], "row 2 has the seed 1.5"),
+        ([HEAD, "ctl/A,m,0,iid,9,1", f"ctl/A,m,{10**25},iid,9,1"], "row 2 has the seed"),
+        ([HEAD, "ctl/A,m,0,iid,-5,1"], "row 1 has n -5; it is the number of examples"),
+        ([HEAD, "ctl/A,m,0,iid,0,1"], "row 1 has n 0"),
+        ([HEAD, "ctl/A,m,0,iid,9,true"], "row 1 has the score True"),
+        ([HEAD, "ctl/A,m,0,iid,9,1.0", "ctl/A,m,1,iid,9,good"], "row 2 has the score 'good'"),
+        ([HEAD, "ctl/A,m,0,iid,9,1.0", HEAD], "row 2 has the seed 'seed'"),
+        ([f"{HEAD},learner.stepz", "ctl/A,bilstm,0,iid,9,1,5"], "bilstm has no setting 'stepz'.*did you mean 'steps'"),
+        (
+            [f"{HEAD},learner.preset", "ctl/A,bilstm,0,iid,9,1,ctlp"],
+            "bilstm has no preset 'ctlp'; did you mean 'ctlpp'",
+        ),
+        ([f"{HEAD},recipe.drow", "ctl/A,m,0,iid,9,1,x"], "ctl/A has no setting 'drow'.*did you mean 'draw'"),
         ([HEAD, "ctl/A,m,0,iid,9"], "cannot be read as CSV"),
         ([""], "cannot be read as CSV"),
     ],
@@ -67,6 +81,11 @@ def test_settings_and_further_numbers_have_columns(tmp_path: Path) -> None:
 def test_a_bad_table_is_refused_with_one_sentence(lines: list[str], problem: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=problem):
         open_runs(written(tmp_path, *lines))
+
+
+def test_recipes_and_learners_from_elsewhere_may_have_any_settings(tmp_path: Path) -> None:
+    file = written(tmp_path, f"{HEAD},learner.stepz,recipe.drow", "mine/task,mine,0,iid,9,1,5,x")
+    assert len(open_runs(file)) == 1
 
 
 def test_a_score_that_is_no_share_is_refused_in_json_too(tmp_path: Path) -> None:

@@ -173,9 +173,8 @@ class Runs:
                 )
             matching = table.filter(mask)["run"].to_pylist()
             if not matching:
-                raise RunsError(
-                    f"no run has {', '.join(f'{k} {v!r}' for k, v in selection.items())}; {self._known(selection)}"
-                )
+                wanted_values = ", ".join(f"{name} {_either(wanted)}" for name, wanted in selection.items())
+                raise RunsError(f"no run has {wanted_values}; {self._known(selection)}")
             return list(dict.fromkeys(matching))
         for column in ("learner", "recipe"):
             if selection in set(table[column].to_pylist()):
@@ -287,6 +286,16 @@ def _columns(selection: str) -> dict[str, list[Any]]:
             value = text
         columns[name] = [text, *([value] if isinstance(value, int | float) else [])]
     return columns
+
+
+def _either(wanted: Any) -> str:
+    """Return the values that a column may have; a number that is tried as text as well stands once.
+
+    >>> _either(["7", 7]), _either([1, 2]), _either("bilstm")
+    ('7', '1 or 2', 'bilstm')
+    """
+    many = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
+    return " or ".join(dict.fromkeys(map(str, many)))
 
 
 def _listed(value: str | Iterable[str] | None) -> list[str]:

@@ -33,6 +33,7 @@ from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated
 from taskloom.recipe.yaml_files import load
 from taskloom.studies.loaded_runs import LoadedRuns
+from taskloom.studies.score_tables import LAST_SEED
 
 
 class PredictionFields(Fields):
@@ -41,7 +42,7 @@ class PredictionFields(Fields):
     model: str
     split: str
     file: str
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=LAST_SEED)
 
 
 class PredictedFields(Fields):
@@ -76,7 +77,9 @@ class PredictedRuns(LoadedRuns):
         run = json_digest([kind, one.seed])
         entry = self._scores.setdefault(run, self._empty(run, kind, one))
         if one.split in entry["splits"]:
-            raise DataError(f"{self.path} has predictions of {one.model}, seed {one.seed}, for '{one.split}' twice")
+            raise DataError(
+                f"{self.path} has predictions of {one.model}, seed {one.seed}, for '{one.split}' twice; give each its own seed"
+            )
         examples = self._split(one.split)
         texts = self._read(self.path.parent / one.file, examples)
         scorer = self._data.plan.scorer

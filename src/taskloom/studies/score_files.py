@@ -27,7 +27,7 @@ import yaml
 from pydantic import Field
 
 from taskloom.arguments import path_of
-from taskloom.errors import DataError
+from taskloom.errors import DataError, echo
 from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.experiments.run_files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
 from taskloom.experiments.runs import Runs
@@ -35,9 +35,10 @@ from taskloom.experiments.runs import runs as read_store
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated
+from taskloom.studies.conditions import check_names
 from taskloom.studies.loaded_runs import LoadedRuns
 from taskloom.studies.predicted_runs import PredictedRuns
-from taskloom.studies.score_tables import ENDINGS, read_groups
+from taskloom.studies.score_tables import ENDINGS, LAST_SEED, SEED, is_seed, read_groups
 from taskloom.studies.scored_items import AnswerFields, ItemTableFields, items_key, pack_answers, pack_items, unpack
 
 FORMAT = "taskloom scores"
@@ -68,7 +69,7 @@ class ScoreGroupFields(Fields):
     texts: list[str] = Field(default_factory=list)
     answers: dict[str, dict[str, AnswerFields]] = Field(default_factory=dict)
     further: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
-    curves: dict[str, list[tuple[int, str, float]]] = Field(default_factory=dict)
+    curves: dict[str, list[tuple[int, str, Score]]] = Field(default_factory=dict)
 
 
 class ScoreFileFields(Fields):
@@ -92,15 +93,26 @@ class ScoreFile(LoadedRuns):
         self._groups: dict[str, ScoreGroupFields] = {}
         contents = _read(self.path)
         self._items = contents.items
+        self._check_names(contents.groups)
         for group in contents.groups:
             _check_answers(self.path, group, contents.items)
             for seed, splits in group.seeds.items():
                 self._add(group, seed, splits)
 
+    def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
+        """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
+        preset = "learner.preset"
+        different = {(g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups}
+        for group in different.values():
+            check_names(group.recipe, group.learner, group.fields, str(self.path))
+
     def _add(self, group: ScoreGroupFields, seed: str, splits: Mapping[str, float]) -> None:
-        if not seed.isdigit() or set(splits) - set(group.n):
-            raise DataError(f"{self.path}: seed '{seed}' of {group.recipe}, {group.learner}: a seed is a whole number, and "
-                            f"'n' gives the size of each of its splits: {', '.join(splits)}")  # fmt: skip
+        where = f"{self.path}: seed {echo(seed)} of {group.recipe}, {group.learner}"
+        if not (seed.isascii() and seed.isdigit() and len(seed) <= len(str(LAST_SEED)) and is_seed(int(seed))):
+            raise DataError(f"{where}: {SEED}")
+        for split in splits:
+            if not group.n.get(split):
+                raise DataError(f"{where} has a score on '{split}'; 'n' must give the number of examples of that split")
         kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
         run = json_digest([kind, int(seed)])
         if run in self._scores:

@@ -33,6 +33,12 @@ SETTINGS = ("recipe.", "learner.")
 IGNORED = ("run",)
 """A column of tables of runs that says nothing: names of runs follow from the rest."""
 
+LAST_SEED = 2**63 - 1
+"""The greatest number that a column of seeds holds."""
+
+SEED = f"a seed is a whole number from 0 to {LAST_SEED}"
+"""What errors say of seeds."""
+
 
 def read_groups(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a table of scores as the groups of a file of scores.
@@ -60,19 +66,25 @@ def read_groups(path: Path) -> list[dict[str, Any]]:
 
 def _add(group: dict[str, Any], row: Mapping[str, Any], where: str) -> None:
     """Add the score of a row to its group."""
-    seed, split, n = str(_whole(row["seed"])), str(row["split"]), _whole(row["n"])
+    split = str(row["split"])
+    number, n, score = (_number(row[name]) for name in ("seed", "n", "score"))
+    if not is_seed(number):
+        raise DataError(f"{where} has the seed {echo(row['seed'])}; {SEED}")
+    if not isinstance(n, int) or n < 1:
+        raise DataError(f"{where} has n {echo(row['n'])}; it is the number of examples of the split, at least 1")
+    if not isinstance(score, int | float) or not 0 <= score <= 1:
+        raise DataError(f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per cent")
     if group["n"].setdefault(split, n) != n:
         raise DataError(
             f"{where} has n {echo(n)} for '{split}', where a row of the same learner has {group['n'][split]}"
         )
+    seed = str(number)
     scores = group["seeds"].setdefault(seed, {})
     if split in scores:
         raise DataError(
             f"{where} has a second score of seed {seed} on '{split}'; tell the rows apart by their settings"
         )
-    if not isinstance(row["score"], int | float) or not 0 <= row["score"] <= 1:
-        raise DataError(f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per cent")
-    scores[split] = row["score"]
+    scores[split] = score
     further = {name.removeprefix(SUITE_SCORE): row[name] for name in row if name.startswith(SUITE_SCORE)}
     known = {name: value for name, value in further.items() if value is not None}
     if known:
@@ -104,6 +116,25 @@ def _check_columns(path: Path, columns: list[str]) -> None:
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{path} has the column '{twice}' twice; remove one")
+
+
+def is_seed(value: Any) -> bool:
+    """Return whether a value may be the seed of a run.
+
+    >>> is_seed(0), is_seed(-1), is_seed(1.5), is_seed(10**30)
+    (True, False, False, False)
+    """
+    return isinstance(value, int) and 0 <= value <= LAST_SEED
+
+
+def _number(value: Any) -> Any:
+    """Return the number of a cell; cells of a column with a word in it are all text. What is no number stays as it is."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return _whole(float(value)) if isinstance(value, str) else _whole(value)
+    except ValueError:
+        return value
 
 
 def _whole(value: Any) -> Any:

@@ -256,6 +256,7 @@ def test_another_model_on_some_of_the_tasks_is_not_called_the_papers(tmp_path: P
         ({"predictions": []}, "predictions"),
         ({"predictions": [{"model": "m", "split": "dve", "file": "f.txt"}]}, "'dev'"),
         ({"predictions": [{"model": "m", "split": "dev", "file": "f.txt"}]}, "f.txt"),
+        ({"predictions": [{"model": "m", "split": "dev", "file": "f.txt", "seed": 10**30}]}, "predictions.0.seed"),
         ({"predictons": 1}, "predictons"),
     ],
 )
