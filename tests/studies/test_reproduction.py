@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from taskloom.studies.findings_folder import markdown
 from taskloom.studies.judgements import OTHER, Judgement, judge_number
 from taskloom.studies.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
 from taskloom.studies.reproduction import analyse, catalogue, write_study
+from taskloom.studies.study import Study
 from tests.studies.made_up_scores import group, made_up
 
 OWN = """
@@ -87,6 +89,14 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
             ["reproduce", "dyna-babi/table4", "--model", "entnte"],
             "a hub id or a folder of weights, not 'entnte'; did you mean",
         ),
+        (["reproduce", "ctlp"], "no study is called 'ctlp'; did you mean 'ctlpp'"),
+        (["reproduce", "zest", "--dry-run"], "--dry-run is for one study"),
+        (["reproduce", "zest", "--scale", "full"], "--scale is for one study"),
+        (["reproduce", "-o", "out"], "--out is for one study"),
+        (["study", "zest"], "'zest' is a paper; name one of its tables or figures"),
+        (["reproduce", "dyna-babi/figure3", "--dry-run", "--store", __file__], "is a file and not a run store"),
+        (["reproduce", "dyna-babi/figure3", "-o", __file__], "is a file; choose another folder"),
+        (["study", "ctlpp/figure1", "-o", f"{__file__}/page"], "is a file; choose another folder"),
         (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
         (["study", "ctlpp/figure1", "--set", "color=red"], "no setting 'color'"),
         (["study", "ctlpp/figure1", "runs"], "'ctlpp/figure1' is of recipes and needs no runs"),
@@ -136,9 +146,49 @@ def test_a_study_without_experiment_says_how_to_use_it() -> None:
     def without(runs: object) -> tl.Finding:
         return tl.Finding("Nothing")
 
-    with pytest.raises(TaskloomError, match="taskloom study mine/without"):
+    with pytest.raises(TaskloomError, match=r"has no experiment of its own; .* 'taskloom study'"):
         tl.reproduce("mine/without")
     STUDIES.forget(__name__)
+
+
+@pytest.mark.parametrize(("returned", "shown"), [(3, "3"), (None, "None"), ([3], "3"), ("text", "'t'")])
+def test_a_study_that_returns_no_findings_is_told_so(returned: Any, shown: str, tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.4]}))
+    with pytest.raises(TaskloomError, match=f"'mine/odd' must return a tl.Finding or a list of them, not {shown}"):
+        Study("mine/odd", "Odd", lambda runs: returned)(runs)
+
+
+def test_a_study_without_a_parameter_for_runs_is_refused() -> None:
+    with pytest.raises(
+        TaskloomError, match="the study 'mine/none' takes no runs; give its function a first parameter 'runs'"
+    ):
+
+        @tl.study("mine/none", describe="None")
+        def none(*, split: str = "ood") -> tl.Finding:
+            return tl.Finding("Nothing")
+
+
+def test_a_page_is_not_mixed_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "notes" / "page.html"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert run(["study", "ctlpp/figure1", "-o", str(mine.parent)]) == 2
+    assert "is not empty (page.html) and has no page of a study; choose another folder" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    out = tmp_path / "out"
+    assert run(["study", "ctlpp/figure1", "-o", str(out)]) == 0
+    assert run(["study", "ctlpp/figure1", "-o", str(out)]) == 0
+    assert run(["study", "ctlpp/figure2", "-o", str(out)]) == 2
+    assert "has the page 'ctlpp/figure1', not 'ctlpp/figure2'; choose another folder" in capsys.readouterr().err
+
+
+def test_a_page_of_some_runs_does_not_lose_the_scores_of_the_others(tmp_path: Path) -> None:
+    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0, 1.0], "ood": [0.4, 0.6]}))
+    study, used, findings = analyse("ctlpp/table1", runs)
+    page = write_study(study, findings, tmp_path / "out", used)
+    before = (tmp_path / "out" / "scores.json").read_bytes()
+    assert run(["study", "ctlpp/table1", str(page.parent), "--where", "seed=0", "-o", str(page.parent)]) == 0
+    assert (tmp_path / "out" / "scores.json").read_bytes() == before
 
 
 def test_the_catalogue_has_every_table_and_figure_and_every_study_once() -> None:

@@ -47,12 +47,15 @@ def study(
     from taskloom.errors import ParameterError
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
+    from taskloom.studies.findings_folder import check_folder
     from taskloom.studies.score_files import open_runs
 
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)
     if named.from_recipes and where:
         raise ParameterError("where", f"is not for '{named.name}', which is of recipes and needs no runs")
+    if out is not None:
+        check_folder(out, named.name)
     source = runs if runs is None or named.from_recipes else open_runs(runs).where(*(where or ()))
     chosen, used, findings = reproduction.analyse(name, source, **settings)
     page = None if out is None else reproduction.write_study(chosen, findings, out, used)
@@ -92,12 +95,20 @@ def reproduce(
       $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
     """
     from taskloom.cli import study_output
+    from taskloom.errors import ParameterError
     from taskloom.experiments import api, progress
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
     from taskloom.studies.published_numbers import paper_names
 
+    name = name.removesuffix("/")  # as shells complete folders
     if not name or name in paper_names():
+        options = {"scale": scale != "quick", "model": model, "out": out, "dry-run": dry_run, "set": set}
+        for option, given in options.items():
+            if given:
+                raise ParameterError(
+                    option, "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are listed"
+                )
         rows = [row for row in reproduction.catalogue() if not name or row["study"].startswith(f"{name}/")]
         study_output.catalogue(rows, as_json)
         return

@@ -56,7 +56,7 @@ def dry_run(experiment: Experiment | Sequence[Experiment], store: str | Path | N
     together = _together(experiment)
     table = _cells(together)
     path = path_of(store or together[0].store)
-    opened = Store(path) if path.exists() and any(path.iterdir()) else None
+    opened = Store(path) if path.is_file() or (path.is_dir() and any(path.iterdir())) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
     failed = failures(opened) if opened is not None else {}

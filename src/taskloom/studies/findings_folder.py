@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,9 +21,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from taskloom.errors import DataError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.files import atomic
+from taskloom.files import atomic, read_utf8
 from taskloom.reports import page
 from taskloom.reports.page import Column, Section
 from taskloom.studies import figures
@@ -49,13 +51,17 @@ def write_findings(
     """Write findings to a folder, each file whole or not at all; return the HTML page.
 
     Args:
-        folder: Where to; it is created.
+        folder: Where to; see `check_folder`.
         title: Of the page.
         lead: The paragraph below the title.
         findings: What was found.
         runs: The runs that went in.
         traits: Traits of examples that scores.json keeps, with the answers to them; none: neither.
     """
+    check_folder(folder, title)
+    body = "\n\n".join(markdown(finding) for finding in findings)
+    # First of all: after an interruption it says whose the other files are.
+    _write(folder / MARKDOWN, f"{_heading(title)}\n\n{lead}\n\n{body}\n")
     drawn = {}
     for number, finding in enumerate(findings, 1):
         for figure in finding.figures:
@@ -65,12 +71,44 @@ def write_findings(
         if finding.judgements:
             _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
     _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
-    if runs is not None:
+    scores = folder / "scores.json"
+    if (
+        runs is not None and runs.store.path.resolve() != scores.resolve()
+    ):  # of the file itself some runs may be left out
         groups, items = score_groups(runs, traits, curves=True)
-        write_scores(groups, folder / "scores.json", items)
-    body = "\n\n".join(markdown(finding) for finding in findings)
-    _write(folder / "page.md", f"# {title}\n\n{lead}\n\n{body}\n")
+        write_scores(groups, scores, items)
     return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])
+
+
+MARKDOWN = "page.md"
+
+
+def check_folder(folder: Path, title: str) -> None:
+    """Raise an error where a page cannot be written to a folder, before anything is computed for it.
+
+    A page of the same title is replaced. Other pages, and files of somebody's own, are not mixed with it.
+
+    Args:
+        folder: Where findings are to be written; it need not exist.
+        title: Of their page.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise DataError(f"cannot make the folder {folder}: {existing} is a file; choose another folder")
+    if not os.access(existing, os.W_OK):
+        raise DataError(f"cannot write to {existing}; make it writable or choose another folder")
+    names = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if existing == folder else []
+    if not names:
+        return
+    if MARKDOWN not in names:
+        raise DataError(f"{folder} is not empty ({names[0]}) and has no page of a study; choose another folder")
+    heading = read_utf8(folder / MARKDOWN).partition("\n")[0]
+    if heading != _heading(title):
+        raise DataError(f"{folder} has the page '{heading.lstrip('# ')}', not '{title}'; choose another folder")
+
+
+def _heading(title: str) -> str:
+    return f"# {title}"
 
 
 def _write(path: Path, text: str | bytes) -> None:

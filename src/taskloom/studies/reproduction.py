@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.arguments import path_of
-from taskloom.errors import ParameterError, TaskloomError, echo
+from taskloom.errors import ParameterError, TaskloomError, echo, nearest
 from taskloom.experiments import api, progress, spec
 from taskloom.experiments.driver import Watch
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.notebook_html import paragraph
+from taskloom.registry import is_python
 from taskloom.studies.findings import Finding
-from taskloom.studies.findings_folder import write_findings
+from taskloom.studies.findings_folder import check_folder, write_findings
 from taskloom.studies.published_numbers import paper, paper_names
 from taskloom.studies.quick_costs import quick_costs
 from taskloom.studies.score_files import open_runs
@@ -81,8 +82,8 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
         return []
     if study.experiment is None:
         raise StudyError(
-            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run' and apply it with "
-            f"'taskloom study {study.name} runs/'"
+            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run' and apply it to them with "
+            "'taskloom study'"
         )
     given = study.experiment(scale, model)
     blocks = [given] if isinstance(given, Mapping) else given
@@ -96,6 +97,12 @@ def find_existing(name: str) -> Study:
         raise StudyError(
             f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list studies' lists those that exist"
         )
+    if name in paper_names():
+        raise StudyError(
+            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce {name}' lists"
+        )
+    if not is_python(name) and STUDIES.find(name) is None:
+        raise StudyError(f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}")
     return find_study(name)
 
 
@@ -127,7 +134,10 @@ def reproduce(
     if not isinstance(name, str):
         raise ParameterError("name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}")
     study = find_existing(name)
-    study.checked(settings)  # before hours of runs, not after them
+    # Before hours of runs, not after them.
+    study.checked(settings)
+    if out is not None:
+        check_folder(path_of(out), study.name)
     how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}
     experiments = experiments_of(study, scale, model)
     runs = _run(study, experiments, watch, how)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from taskloom.errors import echo
 from taskloom.registry import Registry, is_python, name_in_file
 from taskloom.studies.study_settings import StudyError as StudyError
 from taskloom.studies.study_settings import annotation_of, checked_setting, kind_of_value
@@ -84,8 +85,15 @@ class Study:
         if self.from_recipes != isinstance(runs, str):
             needed = "no runs, only a scale" if self.from_recipes else "runs, not a scale"
             raise StudyError(f"the study '{self.name}' needs {needed}")
-        findings = self.analyse(runs, **checked)
-        return [findings] if isinstance(findings, Finding) else list(findings)
+        findings: Any = self.analyse(runs, **checked)
+        alone = isinstance(findings, Finding) or not isinstance(findings, Iterable)
+        several = [findings] if alone else list(findings)
+        wrong = [one for one in several if not isinstance(one, Finding)]
+        if wrong:
+            raise StudyError(
+                f"the study '{self.name}' must return a tl.Finding or a list of them, not {echo(wrong[0])}"
+            )
+        return several
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings as the types that the function annotates them with; refuse those that it does not have."""
@@ -123,6 +131,9 @@ def study(
 
     def record(analyse: A) -> A:
         registered = Study(name, describe, analyse, place, experiment, from_recipes, traits, follow, needs)
+        if all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in inspect.signature(analyse).parameters.values()):
+            takes = "scale" if from_recipes else "runs"
+            raise StudyError(f"the study '{name}' takes no {takes}; give its function a first parameter '{takes}'")
         for setting, default in registered.settings.items():
             if default is inspect.Parameter.empty:
                 raise StudyError(f"the study '{name}' has the setting '{setting}' without a default; give it one")
