@@ -178,6 +178,24 @@ def test_the_settings_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'prompt-tune'?" in capsys.readouterr().err
 
 
+def test_a_study_of_a_file_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "shown_study.py"
+    path.write_text(
+        "import taskloom as tl\n\n\n"
+        '@tl.study("mine/shown", describe="What is shown")\n'
+        'def shown(runs, *, split="ood"):\n    return tl.Finding("Shown")\n'
+    )
+    for name in (str(path), f"{path}::mine/shown"):
+        assert run(["list", name]) == 0
+        text = capsys.readouterr().out
+        assert "What is shown" in text
+        assert f"taskloom study {name} RUNS --set split=VALUE" in text
+        assert "any value" in text
+        assert "reproduce" not in text
+    assert run(["list", f"{path}::mine/shwon"]) == 2
+    assert "has no study 'mine/shwon'; did you mean 'mine/shown'?" in capsys.readouterr().err
+
+
 def test_a_text_of_megabytes_is_shown_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "test.jsonl").write_text(json.dumps({"input": "word " * 2_000_000, "target": "y" * 10**7}) + "\n")
     assert run(["show", str(tmp_path)]) == 0

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         (Annotated[float, Field(lt=1)], "a number below 1"),
         (Annotated[float, Field(le=1)], "a number of at most 1"),
         (list[int], "list[int]"),
+        (Any, "any value"),
     ],
 )
 def test_an_error_says_what_a_setting_may_be(kind: object, words: str) -> None:

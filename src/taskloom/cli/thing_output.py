@@ -85,7 +85,7 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
     elif changes is None and (scorer := _scorer(name)) is not None:
         _scorer_card(name, scorer, as_json)
     elif changes is None and (study := _study(name)) is not None:
-        _study_card(study, as_json)
+        _study_card(study, name, as_json)
     elif "/" in name or "." in name:
         recipe_card(read(name, changes or ()), as_json)
     else:
@@ -124,8 +124,10 @@ def _study(name: str) -> Study | None:
     from taskloom.registry import SUITES, TASKS, is_python
     from taskloom.studies import STUDIES
 
-    study = None if is_python(name) else STUDIES.find(name)
-    if study is not None or is_python(name):
+    if is_python(name):
+        return _study_in_file(name)
+    study = STUDIES.find(name)
+    if study is not None:
         return study
     family = name.partition("/")[0]
     if "/" in name and SUITES.find(family) is None and TASKS.find(name) is None:
@@ -133,6 +135,18 @@ def _study(name: str) -> Study | None:
         if known:
             raise TaskloomError(f"no study is called '{name}'; {nearest(name, known)}")
     return None
+
+
+def _study_in_file(name: str) -> Study | None:
+    """Return the study of `mine.py` or `mine.py::NAME`; a file with a task counts as the task's."""
+    from taskloom.registry import TASKS, load_module
+    from taskloom.studies import STUDIES
+    from taskloom.studies.study import find_study
+
+    path, _, wanted = name.partition("::")
+    home = load_module(Path(path))
+    tasks, studies = TASKS.of(home), STUDIES.of(home)
+    return find_study(name) if (studies and not tasks) or wanted in studies else None
 
 
 def describe_scorer(scorer: Any) -> str:
@@ -217,7 +231,14 @@ def _scorer_card(name: str, scorer: Any, as_json: bool) -> None:
         console().print(f"[bold]{cell(name)}[/bold], a scorer: {cell(describe_scorer(scorer))}")
 
 
-def _study_card(study: Study, as_json: bool) -> None:
+def _study_card(study: Study, name: str, as_json: bool) -> None:
+    """Print a study.
+
+    Args:
+        study: The study.
+        name: How it was named: a study of a file by its file.
+        as_json: Print JSON.
+    """
     settings = study.setting_rows()
     needs = "no runs" if study.from_recipes else "runs"
     if as_json:
@@ -235,9 +256,8 @@ def _study_card(study: Study, as_json: bool) -> None:
         out.print("It has no settings.\n")
     runs = "" if study.from_recipes else " RUNS"
     example = f" --set {settings[0][0]}=VALUE" if settings else ""
-    out.print(
-        f"taskloom study {cell(study.name)}{runs}{example}; taskloom reproduce {cell(study.name)}", soft_wrap=True
-    )
+    reproduce = f"; taskloom reproduce {cell(name)}" if study.from_recipes or study.experiment else ""
+    out.print(f"taskloom study {cell(name)}{runs}{example}{reproduce}", soft_wrap=True)
 
 
 def _method(name: str) -> str:

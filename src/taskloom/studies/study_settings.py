@@ -70,7 +70,14 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
         return TypeAdapter(kind)
 
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    type(None): "nothing",
+    Any: "any value",
+}
 """What an error calls the types of settings."""
 
 BOUNDS = {"ge": "of at least {:g}", "gt": "above {:g}", "le": "of at most {:g}", "lt": "below {:g}"}

@@ -56,6 +56,13 @@ def test_a_seed_succeeds_above_95_percent_not_at_it(tmp_path: Path) -> None:
     assert finding.table[0]["over 95 % ood"] == "2 of 3"
 
 
+def test_seeds_without_an_ood_score_neither_succeed_nor_fail(tmp_path: Path) -> None:
+    _, _, (finding,) = analyse("ctlpp/table1", made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0] * 3})))
+    assert finding.table is not None
+    assert finding.table[0]["over 95 % ood"] == "–"
+    assert not any("share" in judgement.claim for judgement in finding.judgements)
+
+
 def test_another_world_is_not_compared_with_the_papers_numbers(tmp_path: Path) -> None:
     small = {"recipe.functions": 8, "recipe.symbols": 4}
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.95] * 3}, small))
@@ -99,7 +106,7 @@ def test_a_heat_map_of_another_model_is_another_figure() -> None:
 
 def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"}))
-    with pytest.raises(StudyError, match="has no runs on ctl/A or ctl/R"):
+    with pytest.raises(StudyError, match="has no runs of trained learners on ctl/A or ctl/R"):
         analyse("ctlpp/table1", runs)
 
 

@@ -176,7 +176,7 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "converged": len(g.converged),
         "iid": mean_and_sd(g.scores("iid")),
         "ood": mean_and_sd(g.scores("ood")),
-        "over 95 % ood": f"{g.successes} of {len(g.counted)}" if g.counted else "–",
+        "over 95 % ood": f"{g.successes} of {len(g.scores('ood'))}" if g.scores("ood") else "–",
     }
 
 
@@ -211,11 +211,11 @@ def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
                 comparable=comparable(number, g.group.conditions),
             )
     number = _number(g, "success")
-    if number is not None and g.counted:
+    if number is not None and g.scores("ood"):
         claim = f"{g.name}: share over 95 % ood"
         where = g.group.conditions
         yield judge_share(
-            g.successes, len(g.counted), number, claim=claim, conditions=differences(number, where),
+            g.successes, len(g.scores("ood")), number, claim=claim, conditions=differences(number, where),
             comparable=comparable(number, where),
         )  # fmt: skip
 

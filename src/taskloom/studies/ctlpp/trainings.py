@@ -82,8 +82,8 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs on {' or '.join(f'ctl/{variant}' for variant in variants)}; this study needs some, "
-            f"e.g. of 'taskloom {maker}'"
+            f"{runs.store.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
+            f"study needs some, e.g. of 'taskloom {maker}'"
         )
     order = list(MODELS)
     return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
