@@ -57,6 +57,42 @@ def test_lines_differ_in_dashes_and_their_intervals_do_not_hide_each_other() -> 
     assert {place for line in axis.lines for place in line.get_xdata()} == {10, 20}
 
 
+def test_intervals_of_long_lines_are_bands() -> None:
+    steps = range(figures.MOST_BARS + 1)
+    ends: dict[str, float | None] = {"low": 0.4, "high": 0.6}
+    rows = [{"step": s, "split": n, "mean": 0.5, **ends} for n in ("iid", "ood") for s in steps]
+    rows[3] |= {"low": None, "high": None}
+    table = ResultTable(("step", "split", "mean", "low", "high"), rows)
+    (axis,) = figures.lines(table, x="step", series="split").axes
+    assert len(axis.lines) == len(axis.collections) == 2
+    (axis,) = figures.lines(table, x="step", series="split", joined=False).axes
+    assert len(axis.lines) == 2 + 2 * len(steps) - 1
+    assert len(axis.collections) == 0
+
+
+@pytest.mark.parametrize("last", [80_000, 300_000, 1_000_000])
+def test_numbers_of_steps_do_not_run_into_each_other(last: int) -> None:
+    rows = [{"step": s, "of": f"learner {n}", "split": "ood", "mean": 0.5} for n in range(3) for s in (0, last)]
+    table = ResultTable(("step", "of", "split", "mean"), rows)
+    figure = figures.lines(table, x="step", series="split", panel="of")
+    figure.draw_without_rendering()
+    labels = [text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()]
+    inside = [box for box in labels if figure.axes[0].bbox.x0 - 20 < box.x0 < figure.axes[0].bbox.x1]
+    assert len(inside) > 2
+    assert all(one.x1 + 2 < other.x0 for one, other in pairwise(inside))
+
+
+def test_titles_of_a_map_do_not_run_into_its_bar_of_shades() -> None:
+    titles = [
+        f"{learner}, ctl/A, split {split}" for split in ("iid", "ood") for learner in ("majority", "nearest-neighbour")
+    ]
+    rows = [{"x": "yes", "y": f"{i} b a b a b", "of": title, "mean": 0.1} for title in titles for i in range(8)]
+    figure = heat_map(ResultTable(("x", "y", "of", "mean"), rows), x="x", y="y", value="mean", panel="of")
+    figure.draw_without_rendering()
+    *panels, bar = figure.axes
+    assert max(axis.title.get_window_extent().x1 for axis in panels) < bar.get_window_extent().x0
+
+
 def test_neighbouring_series_differ_in_grey() -> None:
     from matplotlib.colors import to_rgb
 

@@ -307,7 +307,7 @@ def lines(
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
-    Lines of several series are moved aside a little, so that their bars do not hide each other.
+    Lines of several series are moved aside a little, so that their bars do not hide each other. Long lines have a band instead.
 
     Args:
         data: A row for each point.
@@ -338,6 +338,8 @@ def lines(
             if threshold is not None:
                 axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
+            if max(abs(row[x]) for row in share) >= LONG_NUMBER:
+                axis.locator_params(axis="x", nbins=4)
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in first_of_rows(axes):
@@ -345,6 +347,12 @@ def lines(
         _legend(figure, names, dashes=dashes)
         return figure
 
+
+LONG_NUMBER = 100_000
+"""From here on the numbers below an axis are so long that as many as matplotlib chooses would run into each other."""
+
+MOST_BARS = 20
+"""Points of a line whose intervals are bars of their own; more would be a hatching that hides the lines."""
 
 SPREAD = 0.08
 """How far lines are moved aside, as a share of the gap between two places: else their intervals would hide each other."""
@@ -365,10 +373,21 @@ def _line(
     axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int, dashes: Any, aside: float = 0.0
 ) -> None:
     look = _look(number)
-    across = [row[x] + aside for row in rows]
-    axis.plot(across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5)
-    for place, row in zip(across, rows, strict=True):
-        if is_known(row.get("low")) and is_known(row.get("high")):
+    long = dashes != "none" and len(rows) > MOST_BARS
+    across = [row[x] + (0.0 if long else aside) for row in rows]
+    every = -(-len(rows) // MOST_BARS) if long else 1
+    axis.plot(
+        across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5, markevery=every
+    )
+    known = [is_known(row.get("low")) and is_known(row.get("high")) for row in rows]
+    if long:
+        low, high = (
+            [row[end] if k else math.nan for row, k in zip(rows, known, strict=True)] for end in ("low", "high")
+        )
+        axis.fill_between(across, low, high, color=look["color"], alpha=0.18, linewidth=0)
+        return
+    for place, row, has_interval in zip(across, rows, known, strict=True):
+        if has_interval:
             # Projecting caps would reach beyond 1.
             axis.plot(
                 [place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2, solid_capstyle="butt"

@@ -58,7 +58,8 @@ def heat_map(
         inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
         longest = max(len(str(row[y])) for row in data)
         width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
-        letters = min(34, int(width / 0.09))  # that fit above a panel in the size of titles
+        # Letters that fit above a panel in the size of titles; above its cells alone where it has long labels beside them.
+        letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
         lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
         figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner)
         tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
