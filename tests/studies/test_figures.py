@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -201,6 +202,14 @@ def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:
     assert "<ul" in page
     assert "<li>One &amp; two.</li><li>Three.</li>" in page
     assert "<pre" not in page.partition("<main>")[2]
+
+
+def test_names_in_any_script_are_drawn_without_a_warning() -> None:
+    table = ResultTable(["x", "y", "v"], [{"x": "文", "y": "b", "v": 0.5}])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "文" in figures.svg(heat_map(table, x="x", y="y", value="v"))
+        figures.pdf(heat_map(table, x="x", y="y", value="v"))
 
 
 def test_names_with_control_characters_leave_a_drawing_that_can_be_read() -> None:

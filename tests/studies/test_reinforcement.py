@@ -113,7 +113,7 @@ def test_where_nothing_is_right_there_is_no_table_of_compositions(tmp_path: Path
 
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:
     runs = made_up(tmp_path, group("zest/synthetic", "majority", {"test": [0.5]}))
-    with pytest.raises(StudyError, match="tested on seen and unseen compositions"):
+    with pytest.raises(StudyError, match="tested on seen and unseen compositions; make some"):
         find_study("reinforcement")(runs)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -52,6 +53,14 @@ def style() -> Iterator[None]:
     except ImportError as error:
         raise MissingExtra("a figure", "matplotlib", "report") from error
     with mpl.rc_context(RC):
+        yield
+
+
+@contextmanager
+def _any_letters() -> Iterator[None]:
+    """Ignore letters that the font lacks: they are text in an SVG file, whose reader has fonts of its own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
 
 
@@ -123,7 +132,7 @@ CUT: Any = {"bbox_inches": "tight", "pad_inches": 0.05}
 def svg(figure: Any) -> str:
     """Return a figure as SVG text that can stand inside a page."""
     out = io.StringIO()
-    with style():
+    with style(), _any_letters():
         figure.savefig(out, format="svg", metadata={"Date": None}, **CUT)
     text = shorten(out.getvalue().translate(NOT_XML))
     return text[text.index("<svg") :]
@@ -132,7 +141,7 @@ def svg(figure: Any) -> str:
 def pdf(figure: Any) -> bytes:
     """Return a figure as a PDF file."""
     out = io.BytesIO()
-    with style():
+    with style(), _any_letters():
         figure.savefig(out, format="pdf", metadata={"CreationDate": None}, **CUT)
     return out.getvalue()
 

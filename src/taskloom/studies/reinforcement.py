@@ -147,7 +147,10 @@ def reinforcement(runs: Runs) -> list[Finding]:
     """Compare the arms by condition, and further training with the start that it began with."""
     arms = _arms(runs)
     if not any(arms.values()):
-        raise StudyError(f"{runs.store.path} has no runs that were tested on seen and unseen compositions")
+        raise StudyError(
+            f"{runs.store.path} has no runs that were tested on seen and unseen compositions; make some, e.g. with 'taskloom "
+            "reproduce reinforcement'"
+        )
     means = [_mean(arm, split, seeds) for arm, splits in arms.items() for split, seeds in splits.items()]
     table = ResultTable(("arm", "split", "mean", "low", "high", "seeds", "items"), means)
     plot = partial(figures.intervals, place="arm", series="split")

@@ -62,7 +62,10 @@ def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path:
         group("ctl/A", "bilstm", {"ood": [0.9, 0.91]}),
         group("ctl/A", "bilstm", {"ood": [0.2, 0.21]}, independent),
     )
-    with pytest.raises(StudyError, match="differ in nothing but their draw"):
+    with pytest.raises(
+        StudyError,
+        match=r"differ in nothing but what 'draw' says; make some, e.g. with 'taskloom reproduce ctlpp/draws'",
+    ):
         analyse("ctlpp/draws", runs)
 
 

@@ -51,7 +51,10 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     """
     groups = [g for g in trainings(runs) if "learner.layers" in g.conditions]
     if not groups:
-        raise StudyError(f"{runs.store.path} has no runs of a model whose layer can be applied more or less often")
+        raise StudyError(
+            f"{runs.store.path} has no runs of a model whose layer can be applied more or less often; make some, e.g. with "
+            "'taskloom reproduce ctlpp/layers'"
+        )
     answered = list(_answered(runs, groups, by_layers))
     answered = [one for one in answered if _learned(one[0])] or answered
     answered.sort(key=lambda one: groups.index(one[0]))

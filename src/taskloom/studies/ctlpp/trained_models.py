@@ -211,7 +211,9 @@ def learned_seeds(
         if g.scores.get("iid", {}).get(s, 1.0) >= converged
     ]
     if not pairs:
-        raise StudyError(f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}")
+        raise StudyError(
+            f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
+        )
     return pairs
 
 
