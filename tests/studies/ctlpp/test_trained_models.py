@@ -108,6 +108,12 @@ def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> Non
         analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"))
     with pytest.raises(StudyError, match="has no states"):
         analyse("ctlpp/figure10", runs, states=str(tmp_path / "scores.json"))
+    whole = (tmp_path / "states.npz").read_bytes()
+    (tmp_path / "part.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StudyError, match=r"is not a whole .npz file; .* writes such files"):
+        analyse("ctlpp/figure10", runs, states=str(tmp_path / "part.npz"))
+    with pytest.raises(StudyError, match=r"there is no file of states .*nowhere.npz"):
+        analyse("ctlpp/figure10", runs, states=str(tmp_path / "nowhere.npz"))
 
 
 def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) -> None:

@@ -88,7 +88,10 @@ def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[t
         seeds: list[int] = entry["seeds"]
         own = [g for g in groups if (g.model, g.variant, g.draw) == what and set(seeds) <= set(g.seeds)]
         if not own:
-            raise StudyError(f"{by_layers} has accuracies of {', '.join(what)}, and {runs.store.path} no such runs")
+            raise StudyError(
+                f"{by_layers} has accuracies of {', '.join(what)}, and {runs.store.path} no such runs; name runs that have them, "
+                "such as curves.json beside docs/results/ctlpp/layers.json"
+            )
         yield (
             own[0],
             {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +84,21 @@ class TrainedModel:
         return np.array(right).reshape(symbols, functions, functions)
 
 
+@contextmanager
+def _open_states(path: Path) -> Iterator[Any]:
+    """Open a file of states; raise one sentence where it is none."""
+    remedy = "'benchmarks/ctlpp_gpu.py train' writes such files, and docs/results/ctlpp has some"
+    if not path.is_file():
+        raise StudyError(f"there is no file of states {path}; {remedy}")
+    if not zipfile.is_zipfile(path):
+        raise StudyError(f"{path} has no states, since it is not a whole .npz file; {remedy}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            yield file
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StudyError(f"{path} has no states of single functions ({error}); {remedy}") from error
+
+
 class StoredStates:
     """Read-out states of every `function symbol`, and answers to every two functions, in place of a model.
 
@@ -93,13 +110,10 @@ class StoredStates:
     """
 
     def __init__(self, path: Path, place: int) -> None:
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                texts, states = file["singles"], file["singles.readout"]
-                pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
-                row = _row_of_answers(file, place)
-        except (OSError, ValueError, KeyError) as error:
-            raise StudyError(f"{path} has no states of single functions ({error})") from error
+        with _open_states(path) as file:
+            texts, states = file["singles"], file["singles.readout"]
+            pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
+            row = _row_of_answers(file, place)
         if not 0 <= place < len(states):
             raise StudyError(f"{path} has the states of {len(states)} models; there is none with the number {place}")
         self._path = path
@@ -142,17 +156,14 @@ def _row_of_answers(file: Any, place: int) -> int | None:
 
 def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
     """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does not say."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            key = ANSWERED if answers and ANSWERED in file else "seeds"
-            return [int(seed) for seed in file[key]] if key in file else None
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{path} has no states of single functions ({error})") from error
+    with _open_states(path) as file:
+        key = ANSWERED if answers and ANSWERED in file else "seeds"
+        return [int(seed) for seed in file[key]] if key in file else None
 
 
 def stored_kind(path: Path) -> tuple[str, str, str] | None:
     """Return the learner, the variant and the draw of the models whose states a file has; None where it does not say."""
-    with np.load(path, allow_pickle=False) as file:
+    with _open_states(path) as file:
         if "learner" not in file:
             return None
         variant, _, draw = str(file["data"]).partition("-")
