@@ -233,7 +233,7 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
     for row in rows:
         assert row["mean"] == pytest.approx(0.9 - 0.5 * row["divergence"])
         assert row["low"] < row["mean"] - 0.05 < row["mean"] + 0.05 < row["high"]
-    assert "12 points, means over 2 seeds with 95 % intervals" in finding.figures[0].caption
+    assert "12 points. Means over 2 seeds with 95 % intervals" in finding.figures[0].caption
     assert finding.figures[0].draw(finding.figures[0].data) is not None
 
 

@@ -44,6 +44,11 @@ def test_one_seed_cannot_tell_even_if_it_is_equal() -> None:
     assert math.isnan(result.difference_low)
 
 
+def test_the_difference_of_two_shares_is_one_from_minus_1_to_1() -> None:
+    judged = judge_mean([0.0, 0.98], number(0.95, 0.03))
+    assert (judged.difference_low, judged.difference_high, judged.verdict) == (-1.0, 1.0, OPEN)
+
+
 def test_no_seed_is_not_measured() -> None:
     result = judge_mean([], number(0.75, 0.27))
     assert (result.verdict, result.cells()[2]) == (OPEN, "not measured")

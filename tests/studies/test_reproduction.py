@@ -168,6 +168,11 @@ def test_a_study_without_a_parameter_for_runs_is_refused() -> None:
             return tl.Finding("Nothing")
 
 
+def test_a_store_without_runs_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(TaskloomError, match="has no runs; make some with 'taskloom run'"):
+        analyse("ctlpp/table1", made_up(tmp_path))
+
+
 def test_a_page_is_not_mixed_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "notes" / "page.html"
     mine.parent.mkdir()

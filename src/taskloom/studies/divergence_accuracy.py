@@ -24,7 +24,7 @@ from taskloom.recipe.yaml_files import parse
 from taskloom.studies import figures
 from taskloom.studies.conditions import short_value
 from taskloom.studies.findings import Finding, StudyFigure
-from taskloom.studies.seed_scores import count_of, repeated_runs, seed_point
+from taskloom.studies.seed_scores import repeated_runs, seed_point, seeds_caption
 from taskloom.studies.small_recipes import any_recipe_experiments
 from taskloom.studies.study import StudyError, study
 
@@ -60,8 +60,7 @@ def divergence_accuracy(runs: Runs) -> Finding:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy of each recipe and split against the compound divergence of the split from training: "
-        f"{len(rows)} points, means over {count_of((row['seeds'] for row in rows), 'seed')} with 95 % intervals (t over seeds) "
-        "where there are several."
+        f"{len(rows)} points. {seeds_caption(row['seeds'] for row in rows)}."
     )
     plot = partial(
         figures.lines, x="divergence", series="learner", joined=False, xlabel="compound divergence from training"

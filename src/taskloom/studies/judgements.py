@@ -125,7 +125,7 @@ def judge_mean(
     df = (a + b) ** 2 / (a**2 / (n - 1) + (b**2 / (number.n - 1) if number.n > 1 else b**2 / (n - 1)))
     half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
     gap = mean - number.value
-    interval = (gap - half, gap + half)
+    interval = (max(gap - half, -1.0), min(gap + half, 1.0))  # both are shares
     return _judgement(number, claim, mean, (estimate.low, estimate.high), n, interval, conditions, comparable, unit)
 
 

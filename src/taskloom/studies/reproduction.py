@@ -187,7 +187,9 @@ def analyse(
         raise StudyError(f"the study '{study.name}' needs runs: name a run store or a file of scores")
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     if not len(opened):
-        raise StudyError(f"{opened.store.path} has no runs")
+        raise StudyError(
+            f"{opened.store.path} has no runs; make some with 'taskloom run', or name another store or file of scores"
+        )
     return study, opened, study(opened, **settings)
 
 
