@@ -173,6 +173,13 @@ def test_a_store_without_runs_is_refused_with_a_remedy(tmp_path: Path) -> None:
         analyse("ctlpp/table1", made_up(tmp_path))
 
 
+def test_rules_that_exclude_each_other_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up(tmp_path, *(group("ctl/A", learner, {"ood": [0.4]}) for learner in ("bilstm", "ndr")))
+    command = ["study", "ctlpp/table1", str(tmp_path / "scores.json"), "--where", "bilstm", "--where", "ndr"]
+    assert run(command) == 2
+    assert "--where leaves no run of" in capsys.readouterr().err
+
+
 def test_a_page_is_not_mixed_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "notes" / "page.html"
     mine.parent.mkdir()

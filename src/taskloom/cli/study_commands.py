@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from taskloom.cli.options import Json
+
+if TYPE_CHECKING:
+    from taskloom.experiments.runs import Runs
 
 Out = Annotated[
     Path | None,
@@ -48,7 +51,6 @@ def study(
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
     from taskloom.studies.findings_folder import check_folder
-    from taskloom.studies.score_files import open_runs
 
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)
@@ -56,10 +58,21 @@ def study(
         raise ParameterError("where", f"is not for '{named.name}', which is of recipes and needs no runs")
     if out is not None:
         check_folder(out, named.name)
-    source = runs if runs is None or named.from_recipes else open_runs(runs).where(*(where or ()))
+    source = runs if runs is None or named.from_recipes else _selected(runs, where or [])
     chosen, used, findings = reproduction.analyse(name, source, **settings)
     page = None if out is None else reproduction.write_study(chosen, findings, out, used)
     study_output.findings(findings, page, as_json)
+
+
+def _selected(path: Path, rules: list[str]) -> Runs:
+    """Return the runs that fit all rules; raise where rules that fit some runs each exclude each other."""
+    from taskloom.errors import ParameterError
+    from taskloom.studies.score_files import open_runs
+
+    selected = open_runs(path).where(*rules)
+    if len(rules) > 1 and not len(selected):
+        raise ParameterError("where", f"leaves no run of {path}: each rule fits some, and none fits all; leave one out")
+    return selected
 
 
 def reproduce(
