@@ -35,7 +35,6 @@ from taskloom.experiments.runs import runs as read_store
 from taskloom.files import atomic, json_digest, read_utf8
 from taskloom.recipe import Fields
 from taskloom.recipe.validation_errors import validated
-from taskloom.studies.conditions import check_names
 from taskloom.studies.loaded_runs import LoadedRuns
 from taskloom.studies.predicted_runs import PredictedRuns
 from taskloom.studies.score_tables import ENDINGS, LAST_SEED, SEED, is_seed, read_groups
@@ -101,6 +100,8 @@ class ScoreFile(LoadedRuns):
 
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
         """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
+        from taskloom.studies.conditions import check_names  # imports all learners, which a run store does not need
+
         preset = "learner.preset"
         different = {(g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups}
         for group in different.values():
