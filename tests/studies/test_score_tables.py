@@ -88,6 +88,11 @@ def test_recipes_and_learners_from_elsewhere_may_have_any_settings(tmp_path: Pat
     assert len(open_runs(file)) == 1
 
 
+def test_what_any_recipe_may_have_is_no_unknown_setting(tmp_path: Path) -> None:
+    for name in ("described", "curriculum.trait", "limit", "task", "splits.train.n"):
+        assert len(open_runs(written(tmp_path, f"{HEAD},recipe.{name}", "ctl/A,m,0,iid,9,1,5"))) == 1
+
+
 def test_a_score_that_is_no_share_is_refused_in_json_too(tmp_path: Path) -> None:
     one = {"recipe": "ctl/A", "learner": "m", "n": {"iid": 9}, "seeds": {"0": {"iid": 1.7}, "1": {"iid": float("nan")}}}
     text = json.dumps({"format": "taskloom scores", "schema": 1, "groups": [one]})

@@ -13,12 +13,13 @@ from taskloom.experiments.accuracy import varying
 from taskloom.experiments.cell_data import read_data
 from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.config import settings
+from taskloom.learners.config import settings as settings_of
 from taskloom.learners.interface import LEARNERS
 from taskloom.learners.presets import presets_of
 from taskloom.recipe import Recipe
 from taskloom.recipe import read as read_recipe
 from taskloom.recipe.finder import names as recipe_names
+from taskloom.recipe.recipe import RESERVED
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -98,15 +99,16 @@ def check_names(recipe: str, learner: str, fields: Conditions, where: str) -> No
     """
     known: dict[str, set[str]] = {}
     if LEARNERS.find(learner) is not None:
-        known["learner"] = {name for name, _, _ in settings(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
+        known["learner"] = {name for name, _, _ in settings_of(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
         preset = fields.get("learner.preset")
         if preset is not None and preset not in presets_of(learner):
             raise DataError(
                 f"{where}: {learner} has no preset {echo(preset)}; {nearest(str(preset), presets_of(learner))}"
             )
     if recipe in recipe_names():
-        used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)} | {"described"}
-        known["recipe"] = set(type(read_recipe(recipe).fields).model_fields) | used
+        used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)}.union(RESERVED)
+        fields_of_suite = type(read_recipe(recipe).fields).model_fields
+        known["recipe"] = {one.alias or name for name, one in fields_of_suite.items()} | used
     for field in fields:
         head, _, name = field.partition(".")
         own = name.partition(".")[0]
