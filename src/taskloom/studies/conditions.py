@@ -49,11 +49,11 @@ def model_name(ours: Conditions) -> str:
     """Return what a run's pretrained model is called; empty where it has none.
 
     >>> model_name({"learner.model": "smollm2", "learner.pretrained": False})
-    'SmolLM2-135M, random weights'
+    'SmolLM2-135M (random weights)'
     """
     model = str(ours.get("learner.model") or "")
     name = MODEL_NAMES.get(model, model)
-    return f"{name}, random weights" if name and random_twin(ours) else name
+    return f"{name} (random weights)" if name and random_twin(ours) else name
 
 
 def random_twin(ours: Conditions) -> bool:

@@ -138,11 +138,11 @@ def test_the_random_twin_of_a_pretrained_model_has_its_own_row_and_shows_what_pr
         ),
     )
     main, claims = table3(runs)
-    assert [row["model"] for row in main.table or ()] == ["SmolLM2-135M", "SmolLM2-135M, random weights"]
+    assert [row["model"] for row in main.table or ()] == ["SmolLM2-135M", "SmolLM2-135M (random weights)"]
     assert all("random weights" not in judgement.claim for judgement in main.judgements)
     assert claims.table is not None
     (row,) = claims.table
-    assert row["measure"] == "mix(T7): SmolLM2-135M - SmolLM2-135M, random weights"
+    assert row["measure"] == "mix(T7): SmolLM2-135M - SmolLM2-135M (random weights)"
     assert row["outcome"] == "holds"
 
 
