@@ -11,6 +11,8 @@ import pytest
 from taskloom.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.studies import STUDIES, figures
+from taskloom.studies.ctlpp.accuracy_table import short_names, table1
+from taskloom.studies.ctlpp.trainings import trainings
 from taskloom.studies.heat_maps import heat_map
 from taskloom.studies.reproduction import analyse, experiments_of, write_study
 from taskloom.studies.study import StudyError
@@ -116,6 +118,23 @@ def test_runs_of_which_no_seed_is_left_have_a_page(tmp_path: Path) -> None:
     )
     page = write_study(study, findings, tmp_path / "t1", runs)
     assert "No runs are left to draw." in page.read_text(encoding="utf-8")
+
+
+def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_them_apart(tmp_path: Path) -> None:
+    scores = {"iid": [1.0, 1.0, 1.0], "ood": [0.7, 0.5, 0.9]}
+    runs = made_up(
+        tmp_path,
+        group("ctl/R", "ndr", scores),
+        group("ctl/R", "ndr", scores, {"recipe.processes": 8}),
+        group("ctl/A", "ndr", scores),
+    )
+    finding = table1(runs)
+    assert finding.table is not None
+    assert [(row["data"], row["processes"]) for row in finding.table] == [("A", 32), ("R", 8), ("R", 32)]
+    names = {judgement.claim.partition(":")[0] for judgement in finding.judgements}
+    assert names == {"NDR, A", "NDR, R (8 processes)", "NDR, R (32 processes)"}
+    other = made_up(tmp_path, group("ctl/R", "ndr", scores), group("ctl/A", "ndr", scores, {"recipe.draw": "chains"}))
+    assert short_names(trainings(other)) == ["NDR, A (chains)", "NDR, R (published)"]
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,14 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
     for other in [*others, {"variant": "R", "draw": "chains", "learner": "ndr"}]:
         with pytest.raises(StudyError, match="has states of transformer on R, draw chains, which are not those of"):
             analyse("ctlpp/codes", runs, states=str(path), **other)
+    np.savez(path, **{**arrays, "data": "R-processes8"})
+    several = made_up(
+        tmp_path,
+        group("ctl/R", "transformer", {"iid": [1.0], "ood": [0.2]}),
+        group("ctl/R", "transformer", {"iid": [1.0], "ood": [0.7]}, {"recipe.processes": 8}),
+    )
+    _, _, (finding,) = analyse("ctlpp/codes", several, states=str(path), variant="R")
+    assert [row["ood"] for row in finding.table or ()] == [0.7], "the runs are those of the file's number of processes"
 
 
 def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:

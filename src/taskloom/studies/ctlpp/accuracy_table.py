@@ -103,7 +103,13 @@ def table1(
     )
 
 
-TELLING = {"draw": "draw {}", "always has": "{} in training", "steps": "{:,} steps", "precision": "{}"}
+TELLING = {
+    "draw": "draw {}",
+    "processes": "{} processes",
+    "always has": "{} in training",
+    "steps": "{:,} steps",
+    "precision": "{}",
+}
 """Columns that are shown where they differ, and how the text says what is the same in all rows."""
 
 
@@ -149,13 +155,9 @@ def model_of_label(name: str) -> str:
 
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
-    return (_processes(group), group.contents, f"{steps:,} steps" if steps else "", _precision(group))
-
-
-def _processes(group: Trainings) -> str:
-    """Return how many processes drew the training data, where the draw is one of processes."""
-    number = group.conditions.get("recipe.processes")
-    return "" if group.draw != "published" or not number else "1 process" if number == 1 else f"{number} processes"
+    number = group.processes
+    named = "" if not number else "1 process" if number == 1 else f"{number} processes"
+    return (named, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
 
 
 def _precision(group: Trainings) -> str:
@@ -169,6 +171,7 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "model": g.group.label,
         "data": g.group.variant,
         "draw": g.group.draw,
+        "processes": g.group.processes,
         "always has": g.group.contents,
         "steps": g.group.conditions.get("learner.steps"),
         "precision": _precision(g.group),

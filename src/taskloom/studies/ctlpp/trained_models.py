@@ -208,13 +208,13 @@ def learned_seeds(
     usual = kind[0] if kind else USUAL
     own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == usual] or groups
     own = [g for g in own if g.draw == draw] or own
-    if kind and all((g.model, variant, g.draw) != kind for g in own):
+    of_file = [g for g in own if kind in (None, (g.model, variant, g.export))]
+    if kind and not of_file:
         raise StudyError(
             f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
             f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
         )
-    if stored is not None:
-        own = [g for g in own if set(stored) <= set(g.seeds)]
+    own = [g for g in of_file if stored is None or set(stored) <= set(g.seeds)]
     pairs = [
         (g, s)
         for g in own

@@ -11,6 +11,7 @@ from taskloom.studies.conditions import Conditions, conditions_of
 from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError
 from taskloom.studies.study_settings import check_choice
+from taskloom.suites.ctl.fields import CtlFields
 
 MODELS = {"bilstm": "bi-LSTM", "transformer": "Transformer", "ndr": "NDR"}
 """The paper's models, by the names of their learners, in the paper's order."""
@@ -21,6 +22,9 @@ ModelSetting = Literal["", "bilstm", "transformer", "ndr"]
 VariantSetting = Literal["A", "R"]
 
 DrawSetting = Literal["published", "chains", "independent"]
+
+PROCESSES = CtlFields.model_fields["processes"].default
+"""Processes of the published draw as the recipes have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,16 @@ class Trainings:
     def draw(self) -> str:
         """Return how the training data were drawn."""
         return str(self.conditions.get("recipe.draw", ""))
+
+    @property
+    def processes(self) -> int | None:
+        """Return how many processes of the public code drew the training data; None where the draw is not one of processes."""
+        return self.conditions.get("recipe.processes") if self.draw == "published" else None
+
+    @property
+    def export(self) -> str:
+        """Return what the export of the training data is called: the draw, or `processes8` for that of 8 processes."""
+        return self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
 
     @property
     def contents(self) -> str:
