@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from taskloom.experiments.runs import Runs
-from taskloom.studies.dyna_babi.composition_map import composition_finding, facts_gap, seen_gap
+from taskloom.studies.dyna_babi.composition_map import (
+    composition_finding,
+    facts_gap,
+    seen_gap,
+    seen_gap_at_equal_facts,
+)
 from taskloom.studies.dyna_babi.concurrence import concurrence, figure2, kendall, table8
 from taskloom.studies.dyna_babi.disjunction_table import figure8
 from taskloom.studies.dyna_babi.enriched_table import GIFTS, gift_accuracy, table4
@@ -270,6 +275,27 @@ def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_pat
     gap = seen_gap(only(story_file(tmp_path, alike), "diverse").answers(MIX), SEEN)
     assert gap is not None
     assert gap[1] < 0 < gap[2]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_difference_that_the_number_of_facts_makes_is_none_at_equal_numbers_of_facts(
+    tmp_path: Path, seeds: int
+) -> None:
+    """Accuracy falls with the facts and does not depend on training; seen compositions have mostly few facts, unseen ones many."""
+    few = [question("where-P", 1, "MOVE")] * 90 + [question("where-P", 2, "GRAB+MOVE")] * 30
+    many = [question("where-was-O", 4, "COREF+GRAB+MOVE")] * 30 + [question("where-O", 4, "GIVE+MOVE")] * 90
+    planted = right_if(lambda item: 0.9 if int(item["support"]) <= 2 else 0.3)
+    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": [*few, *many]}, planted, seeds=seeds))
+    group = only(runs, "diverse")
+    gap, equal = seen_gap(group.answers(MIX), SEEN), seen_gap_at_equal_facts(group.answers(MIX), SEEN)
+    assert gap is not None
+    assert gap[1] > 0.1
+    assert equal is not None
+    assert equal[0] == pytest.approx(0, abs=0.02)
+    assert equal[1] < 0 < equal[2]
+    text = composition_finding(group, group.answers(MIX), SEEN).text
+    assert "accuracy is higher, +0.3" in text
+    assert "At equal numbers of facts it is not surely different" in text
 
 
 def test_a_planted_fall_with_the_number_of_facts_is_told_apart_by_what_training_has(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_rat
 from taskloom.experiments.statistics.intervals import (
     Estimate,
     between_kinds,
+    between_kinds_by_stratum,
     clopper_pearson,
     over_binary_items,
     over_items,
@@ -35,6 +36,7 @@ __all__ = [
     "StatisticsError",
     "benjamini_hochberg",
     "between_kinds",
+    "between_kinds_by_stratum",
     "bonferroni",
     "clopper_pearson",
     "cohens_h",

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
 from taskloom.recipe import read
@@ -27,6 +30,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     point,
     spread,
     story_trainings,
+    strata_gap,
     support_size,
 )
 from taskloom.studies.findings import Finding, StudyFigure
@@ -52,6 +56,8 @@ missed (by chance e^-4)."""
 
 Seen = frozenset[tuple[str, str]]
 """Pairs of question and composition that training has."""
+
+Scores = NDArray[np.float64]
 
 
 @study(
@@ -124,6 +130,8 @@ def composition_finding(
             "is high where training has the composition, and falls with the number of facts.",
             "A composition counts as seen with the question that it is asked with; the paper's frames do not say whether the "
             "question matters.",
+            "At equal numbers of facts: the differences of the sub-plots, weighted by their questions. Supports that training has "
+            "are shorter as well, so that the plain difference may be that of the facts.",
         ),
     )
 
@@ -183,6 +191,12 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
         }
 
 
+def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple[Scores, Scores]:
+    """Return the scores [seeds, questions] on seen and on unseen compositions."""
+    one, other = (answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
+    return one, other
+
+
 def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
     """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where one side is empty.
 
@@ -191,8 +205,18 @@ def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap 
         seen: What training has.
         kept: Which questions count.
     """
-    one, other = (answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
+    one, other = by_seen(answers, seen, kept)
     return kinds_gap(one, other) if one.size and other.size else None
+
+
+def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
+    """Return the gap within the panels, weighted by their questions: supports that training has are shorter ones as well.
+
+    None where no panel, or only one, has both kinds.
+    """
+    panels = [by_seen(answers, seen, kept) for kept in PANELS.values()]
+    strata = [(one, other) for one, other in panels if one.size and other.size]
+    return strata_gap(strata) if len(strata) > 1 else None
 
 
 def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
@@ -214,8 +238,10 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
             "compared."
         )
         return
-    verdict = "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"
-    yield f"{name}: on compositions that training has with the same question accuracy is {verdict}, {gap_text(gap)}."
+    yield f"{name}: on compositions that training has with the same question accuracy is {_verdict(gap)}, {gap_text(gap)}."
+    equal = seen_gap_at_equal_facts(answers, seen)
+    if equal is not None:
+        yield f"At equal numbers of facts it is {_verdict(equal)}, {gap_text(equal)}."
     panels = {panel: seen_gap(answers, seen, kept) for panel, kept in PANELS.items()}
     parts = [f"{gap_text(own)} with {panel} facts" for panel, own in panels.items() if own is not None]
     if len(parts) > 1:
@@ -224,3 +250,7 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
     falls = [f"{gap_text(own)} where training {what} the composition" for what, own in facts.items() if own is not None]
     if falls:
         yield f"With at most two facts accuracy is higher than with more by {', by '.join(falls)}."
+
+
+def _verdict(gap: Gap) -> str:
+    return "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"

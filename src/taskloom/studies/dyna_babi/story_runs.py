@@ -16,6 +16,7 @@ from taskloom.experiments.statistics import (
     Comparison,
     Estimate,
     between_kinds,
+    between_kinds_by_stratum,
     independent_seeds,
     mcnemar,
     over_seed_differences,
@@ -268,6 +269,24 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
             return found.mean, found.low, found.high
     (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
     return a - b, a - b - float(np.hypot(a - a_low, b_high - b)), a - b + float(np.hypot(a_high - a, b - b_low))
+
+
+def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
+    """Return `kinds_gap` within strata of questions that have both kinds, each weighted by its questions.
+
+    Of one seed the half-widths of the strata are added as squares.
+    """
+    sizes = [one.shape[1] + other.shape[1] for one, other in strata]
+    if len(strata[0][0]) > 1 and all(min(one.shape[1], other.shape[1]) > 1 for one, other in strata):
+        found = between_kinds_by_stratum(strata)
+        if not math.isnan(found.low):
+            return found.mean, found.low, found.high
+    weights = [size / sum(sizes) for size in sizes]
+    gaps = [kinds_gap(one, other) for one, other in strata]
+    mean = sum(w * gap for w, (gap, _, _) in zip(weights, gaps, strict=True))
+    below = math.hypot(*(w * (gap - low) for w, (gap, low, _) in zip(weights, gaps, strict=True)))
+    above = math.hypot(*(w * (high - gap) for w, (gap, _, high) in zip(weights, gaps, strict=True)))
+    return mean, mean - below, mean + above
 
 
 def _share(scores: NDArray[np.float64]) -> Gap:
