@@ -5,8 +5,6 @@ from taskloom.experiments.statistics.distributions import StatisticsError
 from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_ratio
 from taskloom.experiments.statistics.intervals import (
     Estimate,
-    between_kinds,
-    between_kinds_by_stratum,
     clopper_pearson,
     over_binary_items,
     over_items,
@@ -18,6 +16,7 @@ from taskloom.experiments.statistics.intervals import (
     two_way_tables,
     wilson,
 )
+from taskloom.experiments.statistics.item_kinds import between_kinds, between_kinds_by_stratum
 from taskloom.experiments.statistics.paired_tests import (
     Comparison,
     independent_seeds,
