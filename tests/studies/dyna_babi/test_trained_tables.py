@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -424,26 +425,32 @@ def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
 
 # Figure 7
 
+CONCAT = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
 
-def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
-    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
-    run = story_file(tmp_path, base).names[0]
-    later = [
+
+def dosed(model: str, shares: dict[int, float]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return trainings that continue a model with doses of the mix, each right on a share of its questions."""
+    return [
         trained(
             "babi/mix-T7",
             "entnet",
             {"mix": mixed()},
             right_if(lambda item, share=share: share),  # type: ignore[misc]
             seeds=1,
-            fields={"learner.start_from": f"runs/{run[:2]}/{run}/model", "recipe.splits.train.n": 3 * dose},
+            fields={"learner.start_from": model, "recipe.splits.train.n": 3 * dose},
         )
-        for dose, share in ((50, 0.6), (500, 1.0))
+        for dose, share in shares.items()
     ]
-    runs = story_file(tmp_path, base, *later)
+
+
+def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
+    run = story_file(tmp_path, CONCAT).names[0]
+    later = dosed(f"runs/{run[:2]}/{run}/model", {50: 0.6, 500: 1.0})
+    runs = story_file(tmp_path, CONCAT, *later)
     rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
     assert rows == pytest.approx({0: 0.3, 50: 0.6, 500: 1.0})
     finding, claim = figure7(
-        story_file(tmp_path, base, *later, trained("babi/concat-T7", "stm", T7, right_if(lambda _: 0.3)))
+        story_file(tmp_path, CONCAT, *later, trained("babi/concat-T7", "stm", T7, right_if(lambda _: 0.3)))
     )
     assert finding.table is not None
     assert {row["trained"] for row in finding.table} == {"EntNet, concat(T7)"}
@@ -467,29 +474,15 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
 def test_the_claim_of_a_dose_is_judged_by_that_dose(
     tmp_path: Path, shares: dict[int, float], measured: str, outcome: str
 ) -> None:
-    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
-    later = [
-        trained(
-            "babi/mix-T7",
-            "entnet",
-            {"mix": mixed()},
-            right_if(lambda item, share=share: share),  # type: ignore[misc]
-            seeds=1,
-            fields={"learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 3 * dose},
-        )
-        for dose, share in shares.items()
-    ]
-    claim = figure7(story_file(tmp_path, base, *later))[1]
+    claim = figure7(story_file(tmp_path, CONCAT, *dosed("runs/ab/abcdef/model", shares)))[1]
     assert claim.table is not None
     (row,) = claim.table
     assert (row["measure"], row["outcome"]) == (f"EntNet, concat(T7), {measured}", outcome)
 
 
 def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
-    base = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), seeds=1)
-    elsewhere = {"learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 150}
-    dose = trained("babi/mix-T7", "entnet", {"mix": mixed()}, right_if(lambda item: 0.6), seeds=1, fields=elsewhere)
-    rows = {row["dose"]: row["mean"] for row in dose_rows(story_file(tmp_path, base, dose))}
+    runs = story_file(tmp_path, CONCAT, *dosed("runs/ab/abcdef/model", {50: 0.6}))
+    rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
     assert rows == pytest.approx({0: 0.3, 50: 0.6})
 
 
