@@ -49,6 +49,13 @@ def test_the_difference_of_two_shares_is_one_from_minus_1_to_1() -> None:
     assert (judged.difference_low, judged.difference_high, judged.verdict) == (-1.0, 1.0, OPEN)
 
 
+def test_means_have_three_decimals_however_many_the_paper_has() -> None:
+    cells = judge_mean([0.9112, 0.9241], number(0.9998, None, decimals=4)).cells()
+    assert cells[2].startswith("0.918 [")
+    assert cells[4] == "0.9998"
+    assert cells[5].startswith("-0.082 [")
+
+
 def test_no_seed_is_not_measured() -> None:
     result = judge_mean([], number(0.75, 0.27))
     assert (result.verdict, result.cells()[2]) == (OPEN, "not measured")

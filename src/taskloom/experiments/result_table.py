@@ -114,10 +114,24 @@ def probability(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def p_text(p: float) -> str:
+    """Return a p-value with its name, as a sentence has it.
+
+    >>> p_text(0.0312), p_text(0.00002)
+    ('p = 0.031', 'p < 0.001')
+    """
+    return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
+
+
 def _number(value: float) -> str:
+    """Format a number; what rounds to zero has no minus.
+
+    >>> _number(-0.0004), _number(-0.02)
+    ('0.000', '-0.020')
+    """
     if not math.isfinite(value):
         return "" if math.isnan(value) else ("∞" if value > 0 else "-∞")
-    return f"{value:.3f}"
+    return f"{round(value, 3) + 0.0:.3f}"
 
 
 def to_pandas(table: pa.Table) -> Any:

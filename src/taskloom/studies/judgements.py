@@ -36,6 +36,9 @@ from taskloom.studies.published_numbers import PublishedNumber
 
 AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "cannot be told", "not comparable"
 
+DECIMALS = 3
+"""Of means and shares over trainings, also where the paper has more: no interval of ours is known as closely."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -261,7 +264,7 @@ def _judgement(
         *interval,
         outcome,
         tuple(conditions),
-        max(3, number.decimals),
+        DECIMALS,
         unit,
     )
 

@@ -63,8 +63,10 @@ def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
     columns = ("claim", "place", "measure", "ours", "outcome")
     rows = []
     for claim in claims:
-        interval = "" if math.isnan(claim.low) else f" [{claim.low:+.3f}, {claim.high:+.3f}]"
-        ours = "not measured" if math.isnan(claim.value) else f"{claim.value:+.3f}{interval}"
+        form = ".3f" if claim.limit else "+.3f"  # what is held against 0 is a difference
+        value, low, high = (f"{round(number, 3) + 0.0:{form}}" for number in (claim.value, claim.low, claim.high))
+        interval = "" if math.isnan(claim.low) else f" [{low}, {high}]"
+        ours = "not measured" if math.isnan(claim.value) else f"{value}{interval}"
         rows.append(dict(zip(columns, (claim.text, claim.place, claim.measure, ours, claim.outcome), strict=True)))
     return ResultTable(columns, rows)
 

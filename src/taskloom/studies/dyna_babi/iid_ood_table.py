@@ -21,6 +21,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     TRAITS,
     StoryTrainings,
     contrast,
+    gap_text,
     judged,
     story_trainings,
 )
@@ -107,7 +108,7 @@ def _row(group: StoryTrainings) -> dict[str, Any]:
         "seeds": len(group.seeds),
         "iid": mean_and_sd(iid),
         "ood": mean_and_sd(ood),
-        "drop": f"{gap:+.3f} [{low:+.3f}, {high:+.3f}]" if gap == gap else "–",
+        "drop": gap_text((gap, low, high)) if gap == gap else "–",
         "falls": "–" if gap != gap else "yes" if low > 0 else "no" if high <= 0 else "cannot be told",
     }
 

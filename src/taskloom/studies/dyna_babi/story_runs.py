@@ -296,8 +296,13 @@ def _share(scores: NDArray[np.float64]) -> Gap:
 
 
 def gap_text(gap: Gap) -> str:
-    """Return a difference with its interval as people write it."""
-    return f"{gap[0]:+.3f} [{gap[1]:+.3f}, {gap[2]:+.3f}]"
+    """Return a difference with its interval as people write it; what rounds to zero has no minus.
+
+    >>> gap_text((0.012, -0.0003, 0.024))
+    '+0.012 [+0.000, +0.024]'
+    """
+    mean, low, high = (f"{round(number, 3) + 0.0:+.3f}" for number in gap)
+    return f"{mean} [{low}, {high}]"
 
 
 def judged(
