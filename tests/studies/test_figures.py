@@ -26,6 +26,32 @@ def test_the_bar_of_shades_of_a_narrow_map_is_no_stub(compositions: int) -> None
     assert bar > 1.4  # inches: 0.9 with a twentieth of the width
 
 
+def test_a_value_of_zero_is_told_from_a_cell_without_items() -> None:
+    rows = [{"x": "where", "y": "a", "mean": 0.0}, {"x": "who", "y": "b", "mean": 1.0}]
+    figure = heat_map(ResultTable(("x", "y", "mean"), rows), x="x", y="y", value="mean")
+    shades = figure.axes[0].collections[0]
+    lightest = shades.to_rgba(0.0)[0]
+    assert 0.85 < lightest < 0.97
+
+
+def test_the_one_series_beside_published_numbers_is_named() -> None:
+    rows = [{"place": "1", "series": "SmolLM2", "mean": 0.5, "published": shown} for shown in (0.6, None)]
+    for number, labels in ((0, ["SmolLM2", "published"]), (1, [])):
+        table = ResultTable(("place", "series", "mean", "published"), rows[number : number + 1])
+        figure = figures.intervals(table, place="place", series="series")
+        assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == labels
+
+
+def test_figures_that_are_compared_have_the_same_axis_across() -> None:
+    limits = []
+    for most in (0.3, 0.6):
+        rows = [{"gap": gap, "of": "one", "mean": 0.5} for gap in (0.0, most)]
+        table = ResultTable(("gap", "of", "mean"), rows)
+        limits.append(figures.lines(table, x="gap", series="of", joined=False, across=(0.0, 0.7)).axes[0].get_xlim())
+    assert limits[0] == limits[1]
+    assert limits[0][1] > 0.7
+
+
 def test_a_threshold_is_a_dashed_line_across() -> None:
     rows = [{"step": step, "split": "iid", "mean": 0.5} for step in (1, 2)]
     table = ResultTable(("step", "split", "mean"), rows)

@@ -228,7 +228,7 @@ def intervals(
         for axis in axes[: len(panels) : columns]:
             axis.set_ylabel(ylabel)
         has_published = any(row.get(published) is not None for row in data)
-        _legend(figure, names if shared and len(names) > 1 else [], has_published)
+        _legend(figure, names if shared and (len(names) > 1 or has_published) else [], has_published)
         return figure
 
 
@@ -313,6 +313,7 @@ def lines(
     joined: bool = True,
     threshold: float | None = None,
     row: Callable[[Any], Any] | None = None,
+    across: tuple[float, float] | None = None,
 ) -> Any:
     """Draw one line a series over a numeric column, with bars for the intervals where rows have `low` and `high`.
 
@@ -330,6 +331,7 @@ def lines(
         joined: Whether points are joined by lines.
         threshold: Where a dashed line goes across; None: nowhere.
         row: From the title of a panel to what its row is about, so that panels of another begin a new row.
+        across: What the axis across has at least, so that figures can be compared; None: as the data are.
     """
     with style():
         if not data:
@@ -347,6 +349,9 @@ def lines(
             if threshold is not None:
                 axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
+            if across:
+                places = [*across, *(row[x] for row in share)]
+                axis.set_xlim(*_wider((min(places), max(places))))
             if max(abs(row[x]) for row in share) >= LONG_NUMBER:
                 axis.locator_params(axis="x", nbins=4)
             axis.grid(color="#dddddd", linewidth=0.6)

@@ -18,6 +18,9 @@ NARROW = 4.2
 WIDEST_LABEL = 7
 """Letters that fit below a column of a heat map; longer labels are tilted."""
 
+LIGHTEST, DARKEST = 0.1, 0.85
+"""Shades of the lowest and the highest value, from white (0) to black (1)."""
+
 
 def heat_map(
     data: ResultTable,
@@ -100,11 +103,11 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
 
 
 def _greys() -> Any:
-    """Return shades from white to a grey that is dark, but not so dark that a frame or a number is lost in it."""
+    """Return greys: the lightest is not white, which is a cell without items, the darkest hides neither a frame nor a number."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap([colormaps["Greys"](i / 255 * 0.85) for i in range(256)])
+    return ListedColormap([colormaps["Greys"](LIGHTEST + i / 255 * (DARKEST - LIGHTEST)) for i in range(256)])
 
 
 def _label(value: Any, formula: bool) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.studies import figures
@@ -77,7 +77,7 @@ def codes(
     codes_of_best = matrix_figure(f"{stem}-best", best, matrices, range(len(matrices)), where)
     plot = partial(
         figures.lines, x="gap of groups", y="unseen pairs", series="among its seed's", xlabel="gap of groups",
-        ylabel="accuracy on unseen pairs", joined=False,
+        ylabel="accuracy on unseen pairs", joined=False, across=GAPS,
     )  # fmt: skip
     return Finding(
         "CTL++: codes of symbols and unseen pairs",
@@ -88,6 +88,10 @@ def codes(
             *([codes_of_best] if best.succeeds else []),
         ),
     )
+
+
+GAPS = (0.0, 0.7)
+"""Of the figure's axis: as far as the gaps of trained models reach, so that figures of different trainings can be compared."""
 
 
 def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
@@ -151,7 +155,7 @@ def _text(table: list[dict[str, Any]], symbols: int) -> str:
     return (
         f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
         f"fail on most; by chance it would be in one of {symbols} (so often or more: "
-        f"p = {at_least(hits, len(failing), 1 / symbols):.3g}). Spearman's correlation of gap and accuracy over the symbols "
+        f"{p_text(at_least(hits, len(failing), 1 / symbols))}). Spearman's correlation of gap and accuracy over the symbols "
         f"of a seed is {mean:.2f}{interval} on average (t over seeds).{codes_and_outcomes(table)}"
     )
 
@@ -171,7 +175,7 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
         counts = [float(row[kind]) for row in table]
         if len(table) >= FEWEST and len(set(counts)) > 1 and len(set(ood)) > 1:
             rho, p = rank_correlation(counts, ood), order_chance(counts, ood)
-            parts.append(f"with the number of symbols that {words} is {rho:.2f} (p = {p:.2g})")
+            parts.append(f"with the number of symbols that {words} is {rho:.2f} ({p_text(p)})")
     return f" Over seeds, that of ood accuracy {', '.join(parts)}, by permutation." if parts else ""
 
 
