@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
@@ -51,19 +50,19 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     ]
     data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
     seeds = count_of((row["seeds"] for row in rows), "seed")
-    caption = f"Accuracy by training step, a line for each seed ({seeds}), so no interval."
-    columns = ("trainings", "seeds", "learned", "first", "median", "last")
+    caption = (
+        f"Accuracy by training step, a line for each seed ({seeds}), so no interval. Models were trained for different numbers of "
+        "steps: the axes of one model are alike, those of two are not."
+    )
+    columns = ("trainings", "seeds", "learned", "first", "median", "last", "correlation", "p")
     return Finding(
         "CTL++ learning curves",
         f"Learned: seeds whose iid accuracy reaches {threshold:g}; then the first measured step at which it does, for the earliest "
-        "seed, the median and the last.",
+        "seed, the median and the last. Correlation: Spearman's, over the seeds that learned, of that step with the ood accuracy "
+        f"at that step, where they are {FEWEST} or more; negative where seeds that learn sooner do better. p is two-sided, by "
+        "permutation.",
         ResultTable(columns, rows),
         (StudyFigure("curves", caption, data, draw_curves),),
-        notes=tuple(
-            note
-            for name, group in zip(names, groups, strict=True)
-            for note in _sooner_is_better(name, _when_learned(group, by_run, threshold))
-        ),
     )
 
 
@@ -82,16 +81,12 @@ FEWEST = 4
 """Seeds of which a correlation is given: of three no order is surer than one in three."""
 
 
-def _sooner_is_better(name: str, pairs: list[tuple[int, float]]) -> Iterator[str]:
-    """Yield a note on whether seeds that learn sooner do better on unseen compositions as soon as they have learned."""
+def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]:
+    """Return whether seeds that learn sooner do better on unseen compositions as soon as they have learned, as columns of a row."""
     steps, scores = [float(step) for step, _ in pairs], [score for _, score in pairs]
     if len(pairs) < FEWEST or len(set(steps)) == 1 or len(set(scores)) == 1:
-        return
-    rho = rank_correlation(steps, scores)
-    yield (
-        f"{name}: over the {len(pairs)} seeds that learned, Spearman's correlation of the step at which they have with their ood "
-        f"accuracy at that step is {rho:.2f} (p = {order_chance(steps, scores):.3f}, two-sided, by permutation)."
-    )
+        return {"correlation": None, "p": None}
+    return {"correlation": rank_correlation(steps, scores), "p": order_chance(steps, scores)}
 
 
 def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> dict[str, Any]:
@@ -102,6 +97,7 @@ def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], thre
         "seeds": len(own),
         "learned": len(firsts),
         **step_columns(firsts),
+        **_sooner_is_better(_when_learned(group, curves, threshold)),
     }
 
 
@@ -117,6 +113,9 @@ def draw_curves(data: ResultTable) -> Any:
         panels = figures.values_of(data, "trainings")
         about = [model_of_label(title) for title in panels]
         figure, axes = figures.canvas(len(panels), (3.6, 2.5), about=about, sharey=True)
+        longest = {
+            model: max(row["step"] for row in data if model_of_label(row["trainings"]) == model) for model in about
+        }
         for axis, title in zip(axes, panels, strict=False):
             lines: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
             for row in data:
@@ -127,7 +126,8 @@ def draw_curves(data: ResultTable) -> Any:
             for (_, split), (steps, scores) in lines.items():
                 colour, dashes = LINES[split]
                 axis.plot([step / 1000 for step in steps], scores, color=colour, linestyle=dashes, linewidth=0.9)
-            axis.set(title=title, xlabel="thousand training steps", ylim=(-0.03, 1.03))
+            end = longest[model_of_label(title)] / 1000
+            axis.set(title=title, xlabel="thousand training steps", xlim=(-0.03 * end, 1.03 * end), ylim=(-0.03, 1.03))
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in figures.first_of_rows(axes):

@@ -132,9 +132,9 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     for test, p in zip(tests, corrected, strict=True):
         test["corrected_p"] = float(p)
         test["trainings"] = names[test["trainings"]]
-    columns = ("trainings", "split", "a", "b", "mean a", "mean b", "difference", "low", "high", "corrected_p", "seeds")
+    columns = ("trainings", "split", "a", "b", "mean a", "mean b", "b - a", "low", "high", "corrected_p", "seeds")
     different = [t for t in tests if t["corrected_p"] < 0.05]
-    largest = max(tests, key=lambda t: abs(t["difference"]))
+    largest = max(tests, key=lambda t: abs(t["b - a"]))
     seeds = count_of((point["seeds"] for point in points), "seed")
     caption = f"Mean accuracy by {IN_WORDS.get(column, column)}, with 95 % intervals (t over seeds; {seeds})."
     shared = f"All trainings: {common}. " if common else ""
@@ -213,7 +213,7 @@ def _tests(groups: Sequence[Trainings], column: str, condition: Condition) -> It
                 "b": condition(b),
                 "mean a": result.a,
                 "mean b": result.b,
-                "difference": result.difference,
+                "b - a": result.difference,
                 "low": result.low,
                 "high": result.high,
                 "p": result.p,
