@@ -222,12 +222,15 @@ def test_the_own_test_of_diverse_does_not_pass_for_that_of_concat(tmp_path: Path
 
 def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
     weak = right_if(lambda item: 0.0 if "GIVE" in item["composition"] else 1.0)
-    finding = gift_accuracy(story_file(tmp_path, trained("babi/concat-T7", "bidaf", T7, weak, seeds=3)))
+    finding, differences = gift_accuracy(story_file(tmp_path, trained("babi/concat-T7", "bidaf", T7, weak, seeds=3)))
     assert finding.table is not None
     means = {row["support"]: row["mean"] for row in finding.table}
     assert (means["3 facts, without GIVE"], means["3 facts, with GIVE"]) == (1.0, 0.0)
-    assert "BiDAF, 3 facts: 1.000 without GIVE, 0.000 with it, +1.000 [" in finding.text
-    assert "[+1.000, +1.000]" not in finding.text  # equal answers are no certainty
+    assert differences.table is not None
+    (row,) = (row for row in differences.table if row["facts"] == 3)
+    assert (row["model"], row["without GIVE"], row["with GIVE"]) == ("BiDAF", 1.0, 0.0)
+    assert row["difference"].startswith("+1.000 [")
+    assert "[+1.000, +1.000]" not in row["difference"]  # equal answers are no certainty
     assert len(finding.judgements) == 5
     draws(finding)
 
@@ -326,11 +329,12 @@ def test_a_planted_sensitivity_to_phrasing_is_found(tmp_path: Path) -> None:
         return item["answer"] if item["question"] == "where-P" or place % 2 else "maybe"
 
     runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), reply))
-    finding = table10(runs)
+    finding, differences = table10(runs)
     assert finding.table is not None
+    assert differences.table is not None
     counts = [(row["where-P right"], row["where-P wrong"]) for row in finding.table]
     assert counts == [("40", "0"), ("40", "0")]
-    assert "difference +0.500" in finding.text
+    assert differences.table[0]["difference"].startswith("+0.500 [")
     assert [j.verdict for j in finding.judgements] == ["not comparable"] * 4
     assert len(sensitive_pairs(only(runs, "diverse"))) == 40
     draws(finding)
@@ -342,7 +346,7 @@ def test_a_planted_sensitivity_to_phrasing_is_found(tmp_path: Path) -> None:
 
 def test_the_papers_shares_stand_beside_models_that_it_does_not_have(tmp_path: Path) -> None:
     runs = story_file(tmp_path, trained("babi/diverse-T12", "entnet", pairs(), right_if(lambda item: 0.5)))
-    finding = table10(runs)
+    finding = table10(runs)[0]
     assert finding.judgements == ()
     assert "both right 0.469, only yes-no right 0.009" in finding.notes[-1]
 
@@ -454,7 +458,7 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     )
     assert finding.table is not None
     assert {row["trained"] for row in finding.table} == {"EntNet, concat(T7)"}
-    assert "0.300 (0), 0.600 (50), 1.000 (500)" in finding.text
+    assert [(row["dose"], round(row["mean"], 3)) for row in finding.table] == [(0, 0.3), (50, 0.6), (500, 1.0)]
     assert "| 50 |" in markdown(finding)
     assert claim.table is not None
     assert [row["outcome"] for row in claim.table] == ["holds in one training"]

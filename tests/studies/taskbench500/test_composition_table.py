@@ -221,6 +221,7 @@ def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path
     assert "n = 4 for each line" in figure.caption
     drawing = figures.svg(figure.draw(figure.data))
     assert "map (+separators): r² 1.00" in drawing
+    assert sum("score more as sequences than as words" in note for note in finding.notes) == 2  # a line each
     (all_of_them,) = analyse("taskbench500/figure3", maps(tmp_path))[2]
     assert len(all_of_them.figures[0].data) == 8
 

@@ -38,7 +38,7 @@ def test_a_rule_combines_the_answers_of_the_parts(
 def test_every_rule_is_followed_and_has_answers() -> None:
     (finding,) = find_study("taskbench500/table2")("quick")
     assert finding.table is not None
-    assert all(row["the same"] and row["answers"] for row in finding.table)
+    assert all(row["the same"] == "yes" and row["answers"] for row in finding.table)
     assert [judgement.verdict for judgement in finding.judgements] == ["agrees"]
 
 

@@ -54,7 +54,7 @@ def figure8(runs: Runs) -> Finding:
     plot = partial(figures.intervals, place="question", series="answered", panel="trained", xlabel="share of answers")
     return Finding(
         "Dyna-bAbI Figure 8",
-        " ".join(_sentences(groups)),
+        "",
         data,
         (StudyFigure("figure8", caption, drawn, plot),),
         tuple(j for g in groups for j in _judgements(g)),
@@ -100,17 +100,6 @@ def _shares(group: StoryTrainings, kind: str) -> dict[str, list[float]]:
         answer: [sum(_kind_of(seed[p]) == answer for p in places) / len(places) for seed in answers.predictions]
         for answer in ANSWERS
     }
-
-
-def _sentences(groups: list[StoryTrainings]) -> Iterator[str]:
-    for group in groups:
-        double, single = (_shares(group, kind) for kind in KINDS)
-        if double:
-            yes, maybe = (sum(double[a]) / len(double[a]) for a in ("yes", "maybe"))
-            control = (
-                f"; one indefinite sentence: maybe {sum(single['maybe']) / len(single['maybe']):.3f}" if single else ""
-            )
-            yield f"{group.name}, double disjunctions: yes {yes:.3f}, maybe {maybe:.3f}{control}."
 
 
 def _judgements(group: StoryTrainings) -> Iterator[Judgement]:

@@ -185,13 +185,14 @@ def figure5(runs: Runs) -> Finding:
     maps = [g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")]
     if not maps:
         raise StudyError(f"{runs.store.path} has no runs on map(f) and on f itself; this study needs both")
-    above = [_above(group) for group in maps]
+    above = [_above([g for g in maps if g.composition == name]) for name in dict.fromkeys(g.composition for g in maps)]
     return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
 
 
-def _above(group: CompositionTasks) -> str:
-    above = sum(t.score > t.parts for t in group.tasks)
-    return f"{group.composition}, {group.procedure}: {above} of {len(group.tasks)} tasks score more as sequences than as words."
+def _above(groups: Sequence[CompositionTasks]) -> str:
+    """Return how many tasks of one composition score more than their parts, by procedure."""
+    counts = (f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})" for g in groups)
+    return f"{groups[0].composition}: tasks that score more as sequences than as words: {', '.join(counts)}."
 
 
 def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Sequence[str]) -> Finding:
@@ -253,7 +254,7 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
                 "mean": mean_and_se(scores),
                 "parts": f"{sum(t.parts for t in group.tasks) / len(scores):.3f}",
                 "slope": interval(line.slope, line.slope_low, line.slope_high),
-                "intercept": "–" if math.isnan(line.intercept) else f"{line.intercept:+.3f}",
+                "intercept": "–" if math.isnan(line.intercept) else f"{round(line.intercept, 3) + 0.0:+.3f}",
                 "r²": interval(line.r2, line.r2_low, line.r2_high),
                 "published r²": "–" if number is None else str(number),
             }

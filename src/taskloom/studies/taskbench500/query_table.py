@@ -145,11 +145,11 @@ def table2(scale: str) -> Finding:
                     "task": rule.task,
                     "answers": len(ours),
                     "by the rule": len(theirs),
-                    "the same": ours == theirs,
+                    "the same": "yes" if ours == theirs else "no",
                 }
             )
     (number,) = published("taskbench500", "Table 2", what="rules")
-    followed = sum(bool(row["the same"]) and bool(row["answers"]) for row in rows)
+    followed = sum(row["the same"] == "yes" and bool(row["answers"]) for row in rows)
     return Finding(
         "TaskBench500 Table 2",
         f"The query of a task of each rule, run over an invented world of {PEOPLE} people: how many answers it has, and how many "
