@@ -61,7 +61,7 @@ def block(page: Path, study: str, scores: str, settings: str, parts: list[str]) 
     folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem)
     chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, settings)]
     drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
-    level = 3 if study == "profile" else 0  # a profile has several parts that a reader looks for
+    level = 2 if study == "profile" else 0  # a profile has several parts that a reader looks for
     return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen), drawn
 
 

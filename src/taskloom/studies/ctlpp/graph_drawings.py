@@ -179,8 +179,9 @@ def finding(number: int, recipe: str) -> Finding:
 
 
 def _notes(data: ResultTable) -> Iterator[str]:
-    if any(row["after"] == "allowed symbols" for row in data):
-        yield "After allowed symbols: only where the first function gives a symbol that the second is allowed to follow."
+    allowed = [f"G_{row['from']} to G_{row['to']}" for row in data if row["after"] == "allowed symbols"]
+    if allowed:
+        yield f"{' and '.join(allowed)}: only after the symbols that the second function is allowed to follow."
 
 
 @study("ctlpp/figure1", describe="Sampling graph of CTL++ A", place="CTL++, Figure 1", from_recipes=True)
