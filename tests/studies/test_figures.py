@@ -42,6 +42,18 @@ def test_the_one_series_beside_published_numbers_is_named() -> None:
         assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == labels
 
 
+def test_long_labels_leave_the_panels_their_room() -> None:
+    widths = []
+    for label in ("one indefinite sentence", "one indefinite sentence (answer: maybe)"):
+        table = ResultTable(("place", "series", "mean"), [{"place": label, "series": "iid", "mean": 0.5}])
+        figure = figures.intervals(table, place="place", series="series")
+        figures.svg(figure)
+        widths.append(figure.get_figwidth())
+    assert widths[0] == widths[1]
+    (tick,) = figure.axes[0].get_yticklabels()
+    assert tick.get_text() == "one indefinite sentence\n(answer: maybe)"
+
+
 def test_figures_that_are_compared_have_the_same_axis_across() -> None:
     limits = []
     for most in (0.3, 0.6):

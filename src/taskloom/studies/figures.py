@@ -208,7 +208,8 @@ def intervals(
         ]
         present = [[name for name in names if any(row[series] == name for row in share)] for share in panels.values()]
         markers = max(map(len, present)) if shared else 1
-        room = 0.065 * max(len(str(p)) for p in everywhere)  # inches of the labels
+        labels = {place: _on_lines(str(place)) if shared else str(place) for place in everywhere}
+        room = 0.065 * max(len(line) for label in labels.values() for line in label.split("\n"))  # inches of the labels
         across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
         columns = grid_of(len(panels), across)[1]
         # Where all panels have the same labels, they stand at the first one of a row alone.
@@ -221,7 +222,7 @@ def intervals(
                 _mark(axis, row, places.index(row[place]) + aside, names.index(row[series]), mean, published)
             axis.set(xlim=_wider(limits), xlabel=xlabel)
             axis.set_title(wrapped(title))
-            axis.set_yticks(range(len(places)), [str(p) for p in places])
+            axis.set_yticks(range(len(places)), [labels[p] for p in places])
             axis.set_ylim(len(places) - 0.5, -0.5)
             axis.grid(axis="x", color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
@@ -237,6 +238,23 @@ WIDEST = 11.0
 
 ALONE = 4.0
 """Inches of a panel that stands alone: beside others it has less, so that three of them fit a page."""
+
+LONGEST_LABEL = 34
+"""Letters of a label beside a line; longer ones have two lines, since they would take their room from the panels."""
+
+
+def _on_lines(label: str) -> str:
+    """Return a label on as few lines as it needs, which are about as long; no word is broken, since many are names.
+
+    >>> _on_lines("one indefinite sentence (answer: maybe)"), _on_lines("as it is")
+    ('one indefinite sentence\\n(answer: maybe)', 'as it is')
+    """
+    lines = -(-len(label) // LONGEST_LABEL)
+    wraps = (
+        textwrap.wrap(label, width, break_long_words=False, break_on_hyphens=False)
+        for width in range(-(-len(label) // max(1, lines)), LONGEST_LABEL + 1)
+    )
+    return label if lines < 2 else "\n".join(next((own for own in wraps if len(own) <= lines), [label]))
 
 
 def _shift(number: int, count: int) -> float:
