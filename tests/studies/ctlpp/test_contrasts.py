@@ -208,6 +208,12 @@ def test_accuracies_by_layers_of_a_file_are_those_of_the_seeds_that_learned(tmp_
         (10, "ood"): (pytest.approx(0.8), 2),
     }
     assert {row["low"] for row in finding.table} == {None}, "the interval of two seeds spans the whole axis"
+    others = group("ctl/A", "ndr", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"recipe.processes": 8})
+    both = made_up(tmp_path, others, group("ctl/A", "ndr", {"iid": [1.0, 0.1, 0.9], "ood": [0.9, 0.1, 0.7]}))
+    (tmp_path / "layers.json").write_text(json.dumps({"trainings": [entry]}))
+    _, _, (finding,) = analyse("ctlpp/layers", both, by_layers=str(tmp_path / "layers.json"))
+    assert finding.table is not None
+    assert {row["seeds"] for row in finding.table} == {2}  # all three learned what 8 processes drew
     (tmp_path / "layers.json").write_text(json.dumps({"trainings": [{**entry, "draw": "independent"}]}))
     with pytest.raises(StudyError, match="no such runs"):
         analyse("ctlpp/layers", runs, by_layers=str(tmp_path / "layers.json"))

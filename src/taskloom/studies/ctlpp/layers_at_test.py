@@ -19,7 +19,7 @@ from taskloom.learners.saved import load
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import CONVERGED, model_of_label, short_names
 from taskloom.studies.ctlpp.small_worlds import layer_experiments
-from taskloom.studies.ctlpp.trainings import Trainings, trainings
+from taskloom.studies.ctlpp.trainings import PROCESSES, Trainings, trainings
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_range, interval_columns
 from taskloom.studies.study import StudyError, study
@@ -86,7 +86,9 @@ def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[t
     for entry in _entries(path_of(by_layers)):
         what = (entry["learner"], entry["variant"], entry["draw"])
         seeds: list[int] = entry["seeds"]
-        own = [g for g in groups if (g.model, g.variant, g.draw) == what and set(seeds) <= set(g.seeds)]
+        drawn = (None, entry.get("processes", PROCESSES))  # only the published draw is one of processes
+        alike = [g for g in groups if (g.model, g.variant, g.draw) == what and g.processes in drawn]
+        own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
             raise StudyError(
                 f"{by_layers} has accuracies of {', '.join(what)}, and {runs.store.path} no such runs; name runs that have them, "
