@@ -490,6 +490,12 @@ def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
     assert rows == pytest.approx({0: 0.3, 50: 0.6})
 
 
+def test_the_dose_of_none_has_the_questions_of_its_own_run(tmp_path: Path) -> None:
+    base = trained("babi/concat-T7", "entnet", {"mix": mixed(600)}, right_if(lambda item: 0.3), seeds=1)
+    rows = dose_rows(story_file(tmp_path, base, *dosed("runs/ab/abcdef/model", {50: 0.6})))
+    assert {row["dose"]: row["n"] for row in rows} == {0: 600, 50: 60}
+
+
 def test_doses_stand_beside_the_seeds_that_they_continue(tmp_path: Path) -> None:
     """Of two seeds on concat the worse one was continued: that seed's score is the dose of 0, as is no random twin's."""
 

@@ -101,8 +101,7 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
     A dose of 0 has the seeds that were continued, and no others.
     """
     groups = {run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()}
-    scores: dict[tuple[str, float], dict[int, float]] = {}
-    sizes: dict[str, int] = {}
+    scores: dict[tuple[str, float], dict[int, tuple[float, int]]] = {}
     for run in runs.names:
         entry = runs.store.scores(run)
         match = RECIPE.fullmatch(str(entry["recipe"]))
@@ -111,12 +110,14 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
         if base is None or match is None or split is None or split["score"] is None:
             continue
         each, seed = int(entry["fields"].get("recipe.splits.train.n", 0)) / KINDS[match["part"]], int(entry["seed"])
-        scores.setdefault((base.name, 0), {}).update({s: v for s, v in base.scores_by_seed(MIX).items() if s == seed})
-        scores.setdefault((base.name, int(each) if each.is_integer() else each), {})[seed] = split["score"]
-        sizes[base.name] = split["n"]
+        before = base.scores_by_seed(MIX).get(seed)
+        if before is not None:
+            n = runs.store.scores(base.by_seed[seed])["splits"][base.split(MIX)]["n"]
+            scores.setdefault((base.name, 0), {})[seed] = before, n
+        scores.setdefault((base.name, int(each) if each.is_integer() else each), {})[seed] = split["score"], split["n"]
     for (name, dose), by_seed in scores.items():
-        if by_seed:
-            yield {"trained": name, "dose": round(dose), **_interval(list(by_seed.values()), sizes[name])}
+        values, sizes = zip(*by_seed.values(), strict=True)
+        yield {"trained": name, "dose": round(dose), **_interval(values, min(sizes))}
 
 
 def _base(groups: Mapping[str, StoryTrainings], entry: Mapping[str, Any], part: str) -> StoryTrainings | None:
