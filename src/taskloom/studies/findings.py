@@ -89,7 +89,7 @@ def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
 
-COLUMNS = ("claim", "place", "ours", "seeds", "published", "difference", "verdict", "conditions that differ")
+COLUMNS = ("claim", "place", "ours", "seeds", "published", "difference", "margin", "verdict", "conditions that differ")
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
@@ -105,7 +105,7 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
     shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
     unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
-    unsaid |= set() if any(row[unit] for row in rows) else {unit}
+    unsaid |= {column for column in (unit, "margin") if not any(row[column] for row in rows)}
     return ResultTable([column for column in shown if column not in unsaid], rows)
 
 

@@ -172,8 +172,8 @@ NOTES = "Notes:"
 """What tells the notes of a page from the conditions above them."""
 
 RULE = (
-    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees' and 'disagrees' are verdicts on the "
-    "interval of the difference; where both would fit, it cannot be told from so many (taskloom.studies.judgements has the rule)."
+    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the whole interval of the difference "
+    "lies within the margin. 'disagrees': it excludes 0. 'inconclusive': these trainings fit both."
 )
 
 NUMBER_RULE = (

@@ -1,25 +1,31 @@
 """Does our number agree with the published one? One rule for all studies.
 
-Ours is known with an interval, the published one with its own standard error and its rounding. The rule looks at the interval
-(95 %) of the difference *ours - published*, and asks in this order:
+The rule looks at the 95 % interval of the difference *ours - published* and at the margin, the largest difference that still
+counts as agreement: 0.05 for accuracies, 0.10 if the published standard deviation between trainings exceeds 0.15. In this order:
 
-1. No interval, since there is one training only: **cannot be told**.
-2. The whole interval is within ± `small` (0.05 for accuracies): **agrees**. A difference may be significant and still too small
-   for any claim to rest on it.
-3. The whole interval is on one side of 0, by more than the paper's rounding: **disagrees**.
-4. The whole interval is within ± one published standard deviation between trainings: **agrees**. A difference that large is one
-   that the next training of the paper's own authors would show.
-5. Otherwise **cannot be told**: both "the same" and "different" would fit these trainings.
+1. There is no interval, because there is only one training: **inconclusive**.
+2. The whole interval lies within the margin: **agrees**. A difference may be significant and still too small to matter.
+3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
+4. Otherwise **inconclusive**: these trainings fit both "the same" and "different".
 
-Means (`judge_mean`) get Welch's interval: the variances of both means add up, with Welch's degrees of freedom. A published
-standard deviation below the rounding counts as half a unit of the last decimal, and so does ours: equal scores of a few trainings
-do not prove that there is no spread, and have no interval of their own. A number without standard deviation is taken for one
-training with our spread. Shares of trainings (`judge_share`) get Newcombe's interval from two Wilson intervals, numbers with an
-interval of their own (`judge_estimate`: slopes) from that. Numbers that no training made (`judge_number`: parameter counts, sizes
-of datasets) agree where they are equal after rounding as the paper rounds, and there is no third answer.
+The intervals, with their coverage in simulations of skewed seeds (`tests/studies/test_judgements.py`):
 
-Where conditions that the paper's file calls essential differ (another world, another model), a comparison of numbers says nothing
-about the claim: the verdict is **not comparable**, and the conditions are listed.
+* Means with a published standard deviation (`judge_mean`): the wider of Welch's interval and the one with a pooled variance.
+  Welch's alone covers 0.82 with three skewed seeds, because three that happen to be alike look certain; the published spread
+  of 25 trainings corrects that. A standard deviation below the paper's rounding, theirs or ours, counts as half a unit of the
+  last decimal: equal scores of a few trainings don't prove that there is no spread.
+* Means without one: the published number is one more training (or a mean of `n`) with our spread. It is judged by the
+  prediction interval with n - 1 degrees of freedom, or by the same on the arcsine scale if that is wider, as it is for skewed
+  accuracies near 0 or 1.
+* Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares. Wilson's ends fall below
+  0.94 for some shares.
+* Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
+
+Numbers that no training made (`judge_number`: parameter counts, sizes of datasets) agree if they are equal after rounding as the
+paper rounds; there is no third answer.
+
+If conditions differ that the paper's file calls essential (another world, another model), comparing numbers says nothing about
+the claim: the verdict is **not comparable**, and the conditions are listed.
 """
 
 from __future__ import annotations
@@ -27,14 +33,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
 from typing import Any
 
-from taskloom.experiments.statistics import over_seeds, wilson
+from taskloom.experiments.statistics import clopper_pearson, newcombe, over_seeds, wilson
 from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.experiments.statistics.intervals import LEVEL
 from taskloom.studies.published_numbers import PublishedNumber
 
-AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "cannot be told", "not comparable"
+AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "inconclusive", "not comparable"
 
 DECIMALS = 3
 """Of means and shares over trainings, also where the paper has more: no interval of ours is known as closely."""
@@ -56,10 +63,11 @@ class Judgement:
         difference: Ours - published.
         difference_low: The lower end of the difference's interval; nan where there is none.
         difference_high: Its upper end.
-        verdict: `agrees`, `disagrees`, `cannot be told` or `not comparable`.
+        verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
         conditions: What differs from the paper's conditions, a sentence each.
         decimals: How many the number is shown with.
         unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was trained.
+        margin: Largest difference that counts as agreement; nan for numbers that are compared after rounding.
     """
 
     claim: str
@@ -77,15 +85,16 @@ class Judgement:
     conditions: tuple[str, ...] = ()
     decimals: int = 3
     unit: str = "seeds"
+    margin: float = math.nan
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table that people read."""
         ours = _with_interval(self.ours, self.low, self.high, self.decimals)
         n = (str(self.seeds) if self.unit == "seeds" else f"{self.seeds} {self.unit}") if self.seeds else ""
         gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
-        outcome = f"{self.verdict} from {_trainings(self.seeds, self.unit)}" if self.verdict == OPEN else self.verdict
+        margin = "" if math.isnan(self.margin) else f"±{self.margin:.2f}"
         conditions = "; ".join(self.conditions)
-        return (self.claim, self.place, ours, n, self.published_text, gap, outcome, conditions)
+        return (self.claim, self.place, ours, n, self.published_text, gap, margin, self.verdict, conditions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, where what is not finite is null."""
@@ -119,17 +128,50 @@ def judge_mean(
     if n < 2:
         ends = (math.nan, math.nan)
         return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit)
-    estimate = over_seeds(scores, level)
-    least = number.rounding
-    ours = max(estimate.se * math.sqrt(n), least)
-    theirs = max(number.sd if number.sd is not None else ours, least)
-    a, b = ours**2 / n, theirs**2 / number.n
-    # A published mean of one training, or of an unknown spread, adds no degrees of freedom of its own.
-    df = (a + b) ** 2 / (a**2 / (n - 1) + (b**2 / (number.n - 1) if number.n > 1 else b**2 / (n - 1)))
-    half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
+    ours = over_seeds(scores, level)
+    if number.sd is None:
+        gap_low, gap_high = _as_one_more_training(scores, number, level)
+    else:
+        gap_low, gap_high = _between_means(scores, number, number.sd, level)
+    interval = (max(gap_low, -1.0), min(gap_high, 1.0))  # both are shares
+    return _judgement(number, claim, mean, (ours.low, ours.high), n, interval, conditions, comparable, unit)
+
+
+def _between_means(
+    scores: Sequence[float], number: PublishedNumber, published_sd: float, level: float
+) -> tuple[float, float]:
+    """Interval of the difference to a published mean with its spread: the wider of Welch's and the pooled one."""
+    n, m = len(scores), number.n
+    ours = max(stdev(scores), number.rounding)
+    theirs = max(published_sd, number.rounding)
+    a, b = ours**2 / n, theirs**2 / m
+    welch_df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / max(m - 1, 1))
+    welch_half = t_quantile(0.5 + level / 2, welch_df) * math.sqrt(a + b)
+    pooled = ((n - 1) * ours**2 + (m - 1) * theirs**2) / (n + m - 2)
+    pooled_half = t_quantile(0.5 + level / 2, n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m))
+    half = max(welch_half, pooled_half)
+    gap = fmean(scores) - number.value
+    return gap - half, gap + half
+
+
+def _as_one_more_training(scores: Sequence[float], number: PublishedNumber, level: float) -> tuple[float, float]:
+    """Interval of the difference to a published number without a spread, which is taken to have ours.
+
+    The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
+    """
+    n, mean = len(scores), fmean(scores)
+    quantile = t_quantile(0.5 + level / 2, n - 1)
+    half = quantile * max(stdev(scores), number.rounding) * math.sqrt(1 / n + 1 / number.n)
+    low, high = mean - half, mean + half
+    if number.n == 1 and min(scores) >= 0 and max(scores) <= 1:
+        # Accuracies near 0 or 1 are skewed, and three of them often look alike. The arcsine evens out their variance.
+        angles = [math.asin(math.sqrt(score)) for score in scores]
+        reach = quantile * stdev(angles) * math.sqrt(1 + 1 / n)
+        centre = fmean(angles)
+        low = min(low, math.sin(max(centre - reach, 0.0)) ** 2)
+        high = max(high, math.sin(min(centre + reach, math.pi / 2)) ** 2)
     gap = mean - number.value
-    interval = (max(gap - half, -1.0), min(gap + half, 1.0))  # both are shares
-    return _judgement(number, claim, mean, (estimate.low, estimate.high), n, interval, conditions, comparable, unit)
+    return gap - (mean - low), gap + (high - mean)
 
 
 def judge_share(
@@ -158,8 +200,9 @@ def judge_share(
         ends = (math.nan, math.nan)
         return _judgement(number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable)
     share, theirs = hits / n, number.value
-    ends, their_ends = wilson(hits, n, level), wilson(round(theirs * number.n), number.n, level)
-    interval = _difference(share, ends, theirs, their_ends)
+    their_ends = clopper_pearson(round(theirs * number.n), number.n, level)
+    interval = newcombe(share, clopper_pearson(hits, n, level), theirs, their_ends)
+    ends = wilson(hits, n, level)
     return _judgement(number, claim, share, ends, n, interval, conditions, comparable)
 
 
@@ -189,19 +232,8 @@ def judge_estimate(
         unit: What the trainings differ in.
     """
     theirs = their_ends or (number.value - number.rounding, number.value + number.rounding)
-    interval = _difference(value, ends, number.value, theirs)
+    interval = newcombe(value, ends, number.value, theirs)
     return _judgement(number, claim, value, ends, n, interval, conditions, comparable, unit)
-
-
-def _difference(
-    ours: float, ends: tuple[float, float], theirs: float, their_ends: tuple[float, float]
-) -> tuple[float, float]:
-    """Return Newcombe's interval of ours - theirs from an interval of each."""
-    gap = ours - theirs
-    return (
-        gap - math.hypot(ours - ends[0], their_ends[1] - theirs),
-        gap + math.hypot(ends[1] - ours, theirs - their_ends[0]),
-    )
 
 
 def judge_number(
@@ -228,15 +260,13 @@ def judge_number(
 
 
 def verdict(low: float, high: float, number: PublishedNumber) -> str:
-    """Return the verdict on an interval of the difference; the rule is at the head of this module."""
+    """Verdict on an interval of the difference; the rule is at the head of this module."""
     if math.isnan(low) or math.isnan(high):
         return OPEN
-    if -number.small <= low and high <= number.small:
+    if -number.margin <= low and high <= number.margin:
         return AGREES
     if low > number.rounding or high < -number.rounding:
         return DISAGREES
-    if number.sd is not None and -number.sd <= low and high <= number.sd:
-        return AGREES
     return OPEN
 
 
@@ -266,6 +296,7 @@ def _judgement(
         tuple(conditions),
         DECIMALS,
         unit,
+        number.margin,
     )
 
 
@@ -283,7 +314,3 @@ def _rounded(value: float, decimals: int, sign: str) -> str:
     ('+0.000', '0', '-0.02')
     """
     return f"{round(value, decimals) + 0.0:{sign},.{decimals}f}"
-
-
-def _trainings(n: int, unit: str) -> str:
-    return f"1 {unit.removesuffix('s')}" if n == 1 else f"{n} {unit}"

@@ -7,6 +7,7 @@
 
 `of` says what the number is of, in the words that studies look it up by. `sd` and `n` are the standard deviation over, and the
 number of, trainings; without them the number is taken for one training. `decimals` is how the paper rounds (2 by default).
+`margin` is the difference that still counts as agreement, for numbers on a scale of their own.
 Conditions that many numbers share stand once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
 """
 
@@ -21,8 +22,14 @@ from typing import Any
 from taskloom.errors import TaskloomError, nearest
 from taskloom.recipe.yaml_files import parse
 
-SMALL = 0.05
-"""The difference of two accuracies that no claim of the papers rests on: five points of a hundred."""
+MARGIN = 0.05
+"""Difference of two accuracies that still counts as agreement. No claim of the papers rests on five points of a hundred."""
+
+WIDE_MARGIN, WIDE_SPREAD = 0.10, 0.15
+"""Margin for numbers whose published standard deviation between trainings is above the second number.
+
+The mean of 25 trainings with a standard deviation of 0.27 is itself known only to ± 0.11.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class PublishedNumber:
         sd: Standard deviation over trainings; None where the paper gives none.
         n: Trainings it is the mean of.
         decimals: To how many decimals the paper rounds it.
-        small: A difference up to this size is none, on the number's own scale.
+        own_margin: Margin of agreement on the number's own scale, if it is no accuracy (slopes).
         conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions: 32`.
         essential: The conditions under which alone a comparison of numbers says something.
     """
@@ -49,7 +56,7 @@ class PublishedNumber:
     sd: float | None = None
     n: int = 1
     decimals: int = 2
-    small: float = SMALL
+    own_margin: float | None = None
     conditions: Mapping[str, Any] = field(default_factory=dict)
     essential: tuple[str, ...] = ()
 
@@ -57,6 +64,15 @@ class PublishedNumber:
     def rounding(self) -> float:
         """Return half a unit of the last decimal that the paper gives."""
         return 0.5 * 10.0**-self.decimals
+
+    @property
+    def margin(self) -> float:
+        """Largest difference that counts as agreement."""
+        if self.own_margin is not None:
+            return self.own_margin
+        if self.sd is not None and self.sd > WIDE_SPREAD:
+            return WIDE_MARGIN
+        return MARGIN
 
     @property
     def name(self) -> str:
@@ -139,10 +155,11 @@ def _number(
 ) -> PublishedNumber:
     """Build a number with the conditions that it shares with others: those for `all`, and those of the groups it is `under`."""
     own = dict(row)
+    own_margin = own.pop("margin", None)
     groups = str(own.pop("under", "")).split()
     common = {k: v for group in ("all", *groups) for k, v in shared.get(group, {}).items()}
     conditions = {**common, **own.pop("conditions", {})}
-    return PublishedNumber(paper=name, essential=essential, conditions=conditions, **own)
+    return PublishedNumber(paper=name, essential=essential, conditions=conditions, own_margin=own_margin, **own)
 
 
 def _folder() -> Any:

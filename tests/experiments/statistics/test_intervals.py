@@ -17,6 +17,7 @@ from taskloom.experiments.statistics import (
     StatisticsError,
     between_kinds,
     clopper_pearson,
+    newcombe,
     over_items,
     over_seed_differences,
     over_seeds,
@@ -263,13 +264,42 @@ def test_equal_scores_or_differences_have_no_interval_of_no_width(equal: list[fl
     assert math.isnan(two_way([[3.0, 3.0]] * 2).low)
 
 
-def test_equal_partial_scores_of_items_have_the_interval_of_shares() -> None:
-    found = over_items([0.5] * 20)
-    assert (found.low, found.high) == wilson(10, 20)
-    assert found.method == "Wilson, items alike"
-    beyond = over_items([7.0] * 20)
-    assert math.isnan(beyond.low)
-    assert beyond.method == "items alike"
+def test_one_item_does_not_make_an_interval_jump() -> None:
+    """200 zeros, or 199 and a score of 0.05: nearly the same data, nearly the same interval, that of Wilson."""
+    zeros = over_items([0.0] * 200)
+    nearly = over_items([0.0] * 199 + [0.05])
+    assert zeros.high == pytest.approx(0.019, abs=0.001)
+    assert nearly.high == pytest.approx(zeros.high, abs=0.001)
+    table = two_way([[0.0] * 199 + [0.05], [0.0] * 200])
+    assert table.high == pytest.approx(two_way([[0.0] * 200] * 2).high, abs=0.006)
+    alike = over_items([0.5] * 200)
+    assert (alike.low, alike.high) == pytest.approx((0.48, 0.52), abs=0.001)
+    assert math.isnan(over_items([7.0] * 20).low)
+
+
+@pytest.mark.parametrize("scored", [0.01, 0.03, 0.2])
+def test_few_partial_scores_above_zero_are_covered(scored: float) -> None:
+    """Most items score 0, a few anything up to 1; t alone covers less than 0.80 in the first case."""
+    rng, times, n = generator("partial", round(100 * scored)), 400, 200
+    truth = scored / 2
+    covered = 0
+    for _ in range(times):
+        found = over_items((rng.random(n) < scored) * rng.random(n))
+        covered += found.low <= truth <= found.high
+    assert covered / times >= 0.94
+
+
+def test_many_partial_scores_are_hardly_wider_than_t() -> None:
+    scores = generator("many partial").beta(2, 2, 1000)
+    plain = scipy.stats.t.interval(0.95, 999, scores.mean(), scipy.stats.sem(scores))
+    found = over_items(scores)
+    assert (found.high - found.low) / (plain[1] - plain[0]) < 1.05
+
+
+def test_newcombe_of_shares() -> None:
+    """Newcombe, Statistics in Medicine 17 (1998), table II of the second paper: 56 of 70 against 48 of 80, method 10."""
+    found = newcombe(56 / 70, wilson(56, 70), 48 / 80, wilson(48, 80))
+    assert found == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 def test_an_estimate_without_an_interval_is_json_and_reads_well() -> None:

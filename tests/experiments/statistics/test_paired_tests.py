@@ -290,3 +290,9 @@ def test_the_bootstrap_of_equal_differences_is_not_certain(items: int) -> None:
     assert found.p == pytest.approx(2.0 ** (1 - items))
     assert found.low < found.difference == 0.5 < found.high
     assert paired_bootstrap([0.1] * items, [0.1] * items).p == 1
+
+
+def test_equal_scores_of_all_seeds_have_newcombes_interval() -> None:
+    found = welch([1.0] * 25, [1.0] * 25)
+    assert (found.low, found.high) == pytest.approx((-0.133, 0.133), abs=0.001)
+    assert found.p == 1.0

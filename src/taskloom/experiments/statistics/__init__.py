@@ -6,6 +6,7 @@ from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_rat
 from taskloom.experiments.statistics.intervals import (
     Estimate,
     clopper_pearson,
+    newcombe,
     over_binary_items,
     over_items,
     over_seed_differences,
@@ -46,6 +47,7 @@ __all__ = [
     "holm",
     "independent_seeds",
     "mcnemar",
+    "newcombe",
     "odds_ratio",
     "over_binary_items",
     "over_items",

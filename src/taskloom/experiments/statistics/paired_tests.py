@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from taskloom.experiments.statistics import distributions as dist
 from taskloom.experiments.statistics.distributions import StatisticsError
-from taskloom.experiments.statistics.intervals import LEVEL, crossed, is_binary, matrix, noise_of_mean, vector, wilson
+from taskloom.experiments.statistics.intervals import (
+    LEVEL,
+    crossed,
+    is_binary,
+    matrix,
+    newcombe,
+    noise_of_mean,
+    vector,
+    wilson,
+)
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -278,14 +287,15 @@ def _without_spread(
     """Return the comparison where all differences are equal (mostly all right against all wrong), so that t is undefined.
 
     Then the exact test answers: sign flips of the items, each counted once, or where no items are shared a permutation of the
-    seeds. The interval is Wilson's on the scale of differences.
+    seeds. The interval is Newcombe's, with each side's mean as a share of its items or seeds: 25 of 25 against 25 of 25 is
+    0 ± 0.13.
     """
-    n = items or min(rows_a, rows_b)
-    low, high = wilson(n * (gap + 1) / 2, n, level) if abs(gap) <= 1 else (nan, nan)
+    ends = (nan, nan)
+    if 0 <= a <= 1 and 0 <= b <= 1:
+        size_a, size_b = items or rows_a, items or rows_b
+        ends = newcombe(b, wilson(b * size_b, size_b, level), a, wilson(a * size_a, size_a, level))
     p = 2.0 ** (1 - items) if items else 2 / comb(rows_a + rows_b, rows_a)
-    return Comparison(
-        a, b, gap, 2 * low - 1, 2 * high - 1, p if gap else 1.0, test, min(rows_a, rows_b), items, inf, level
-    )
+    return Comparison(a, b, gap, *ends, p if gap else 1.0, test, min(rows_a, rows_b), items, inf, level)
 
 
 def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
