@@ -1,19 +1,28 @@
-"""Write the pages of docs/results again from the stored scores: `make results`, or `make results PAGES="zest ctlpp"` for some.
+"""Write the generated parts of the documentation's pages again from stored scores: `make results`, or `make results
+PAGES="zest ctlpp"` for some of them.
 
-A page has blocks of its own words and blocks that a study makes:
+Two kinds of blocks are generated. What a study says:
 
     <!-- study ctlpp/table1 ctlpp/scores.json show=table,figures,judgements,notes -->
     ...
     <!-- end -->
 
-A study of networks' states takes them from a file: `<!-- study ctlpp/figure9 ctlpp/scores.json states=ctlpp/ndr-R-states.npz -->`;
-`by_layers=ctlpp/layers.json` gives that of layers at test the accuracies; settings that are words, as `variant=A`, stand there too.
-Profiles of models stand in such a block as well: `<!-- study profile profiles/a.json,profiles/b.json -->`.
+Settings of the study follow the scores (`variant=A`); those that are files (`states=ctlpp/ndr-R-states.npz`) are named from the
+page's folder. `<!-- study profile profiles/a.json,profiles/b.json -->` shows profiles of models. `show` names the parts; all by
+default. Figures (SVG) and their data (CSV) go to the folder of the scores.
 
-What stands between the two lines is written anew; figures (SVG) and their data (CSV) go to the folder of the scores. `show` names
-the parts; all by default. `python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run
-stores or of other files of scores first; with `--traits=question,support` also the answers to single examples, with these traits,
-and with `--curves` learning curves.
+And what was found, which docs/results/findings.yaml states once for all pages (its head describes an entry):
+
+    <!-- findings headlines -->                 the headlines, as a list: README.md and docs/index.md
+    <!-- findings ctlpp -->                     the claims of a results page, with the number behind each
+    <!-- findings ctlpp evidence -->            the same with the whole evidence: what-we-found.md
+    <!-- findings some-id,other-id sentences --> single findings, on any page
+    <!-- end -->
+
+A retracted finding is shown as retracted wherever it stands.
+
+`python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run stores or of other score files
+first; with `--traits=question,support` also the answers to single examples, with these traits, and with `--curves` learning curves.
 """
 
 from __future__ import annotations
@@ -21,20 +30,25 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from taskloom.experiments.result_table import ResultTable
 from taskloom.profiles.profile import read_profile
 from taskloom.profiles.profile_findings import profile_findings
+from taskloom.recipe import yaml_files
 from taskloom.studies import figures
-from taskloom.studies.findings import Finding, StudyFigure
+from taskloom.studies.findings import Finding, StudyFigure, judgement_table
 from taskloom.studies.findings_folder import csv_text, markdown
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.score_files import open_runs, score_groups, write_scores
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+FINDINGS = RESULTS / "findings.yaml"
 
 BLOCK = re.compile(
     r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
@@ -43,7 +57,22 @@ BLOCK = re.compile(
 FILES = ("states", "by_layers")
 """Settings of studies that are files, named from the page's folder."""
 
+FOUND = re.compile(r"(<!-- findings (\S+)(?: (evidence|sentences))? -->\n)(.*?)(<!-- end -->)", re.S)
+
 PARTS = ("text", "table", "figures", "judgements", "notes")
+
+MARKS = {
+    "agrees": "✓",
+    "partly": "~",
+    "disagrees": "✗",
+    "inconclusive": "?",
+    "not comparable": "–",
+    "new": "new",
+    "retracted": "retracted",
+}
+"""Verdicts on claims, and how tables show them."""
+
+LEGEND = "✓ agrees · ~ partly · ✗ disagrees · ? inconclusive · – not comparable · new: a finding of our own"
 
 
 def shown(finding: Finding, parts: list[str]) -> Finding:
@@ -74,8 +103,161 @@ def findings_of(page: Path, study: str, scores: str, settings: str) -> list[Find
     return analyse(study, page.parent / scores if scores else None, **{**given, **files})[2]
 
 
-def rewritten(page: Path) -> Made:
+@dataclass(frozen=True, slots=True)
+class FoundEntry:
+    """An entry of findings.yaml, whose head says what the fields are."""
+
+    id: str
+    page: str
+    claim: str
+    verdict: str
+    measured: str
+    place: str = ""
+    paper: str = ""
+    but: str = ""
+    here: str = ""
+    unit: str = ""
+    n: str | int = ""
+    margin: str | float = ""
+    study: str = ""
+    scores: str = ""
+    numbers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    headline: str = ""
+    because: str = ""
+    said: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.verdict not in MARKS:
+            raise ValueError(f"{FINDINGS}: {self.id} has the verdict '{self.verdict}'; known: {', '.join(MARKS)}")
+        if (self.verdict == "retracted") != bool(self.because):
+            raise ValueError(f"{FINDINGS}: {self.id}: a finding has `because` if, and only if, it is retracted")
+
+    def filled(self, text: str) -> str:
+        """A text of the entry with its numbers filled in from the study."""
+        for name in re.findall(r"\{(\w+)\}", text):
+            text = text.replace(f"{{{name}}}", self.number(name))
+        return text
+
+    def number(self, name: str) -> str:
+        """A number behind the finding: the cell of the study's table that `numbers` names."""
+        where = self.numbers[name]
+        study, scores = where.get("study", self.study), where.get("scores", self.scores)
+        cells = {
+            str(row[where["column"]])
+            for table in study_tables(study, scores, where.get("settings", ""))
+            for row in shown_rows(table)
+            if where["column"] in row and all(str(row.get(key)) == str(value) for key, value in where["row"].items())
+        }
+        if len(cells) != 1:
+            raise ValueError(
+                f"{FINDINGS}: {self.id}: '{name}' names {len(cells)} cells of {study} on {scores}, not one"
+            )
+        return cells.pop()
+
+
+@cache
+def study_tables(study: str, scores: str, settings: str) -> list[ResultTable]:
+    """All tables of a study: its own, the judgements, the data of its figures."""
+    tables = []
+    for finding in findings_of(RESULTS / "any.md", study, scores, settings):
+        tables += [finding.table] if finding.table is not None else []
+        tables += [judgement_table(finding.judgements)] if finding.judgements else []
+        tables += [figure.data for figure in finding.figures]
+    return tables
+
+
+def shown_rows(table: ResultTable) -> Iterator[dict[str, str]]:
+    """The rows of a table as people read them."""
+    heads, cells = table.shown()
+    for row in cells:
+        yield dict(zip(heads, row, strict=True))
+
+
+def all_found() -> list[FoundEntry]:
+    """The entries of findings.yaml."""
+    entries = [FoundEntry(**entry) for entry in yaml_files.load(FINDINGS, ValueError, ours=True)]  # type: ignore[arg-type]
+    ids = [entry.id for entry in entries]
+    if twice := {name for name in ids if ids.count(name) > 1}:
+        raise ValueError(f"{FINDINGS}: {', '.join(sorted(twice))}: an id of two findings")
+    return entries
+
+
+def chosen_findings(entries: Sequence[FoundEntry], selector: str) -> list[FoundEntry]:
+    """The entries that a block shows: `headlines`, those of a page, or some by their ids."""
+    if selector == "headlines":
+        return [entry for entry in entries if entry.headline]
+    if any(entry.page == selector for entry in entries):
+        return [entry for entry in entries if entry.page == selector]
+    known = {entry.id: entry for entry in entries}
+    if unknown := [name for name in selector.split(",") if name not in known]:
+        raise ValueError(f"{FINDINGS} has no finding '{unknown[0]}'")
+    return [known[name] for name in selector.split(",")]
+
+
+def rendered_findings(entries: Sequence[FoundEntry], selector: str, form: str) -> str:
+    """What a block shows of the findings."""
+    chosen = chosen_findings(entries, selector)
+    if selector == "headlines":
+        return "\n".join(f"- {said_of(entry, entry.headline)}" for entry in chosen)
+    if form == "sentences":
+        return "\n\n".join(said_of(entry, f"{entry.claim}: {entry.measured}") for entry in chosen)
+    if form == "evidence":
+        rows = [evidence_row(entry) for entry in chosen]
+        return claims_table(("claim", "place", "verdict", "what was measured"), rows)
+    rows = [claim_row(entry) for entry in chosen]
+    return claims_table(("claim", "paper", "here", ""), rows) + f"\n\n{LEGEND}."
+
+
+def said_of(entry: FoundEntry, text: str) -> str:
+    """A sentence on a finding, or on its retraction."""
+    if entry.verdict == "retracted":
+        return f"**Retracted.** ~~{entry.claim}~~ {entry.because}"
+    return entry.filled(text)
+
+
+def claim_row(entry: FoundEntry) -> tuple[str, ...]:
+    """A claim with the published number, ours and a mark."""
+    if entry.verdict == "retracted":
+        return f"~~{entry.claim}~~", entry.paper, entry.because, MARKS["retracted"]
+    return entry.claim, entry.paper, entry.filled(entry.here or entry.measured), MARKS[entry.verdict]
+
+
+def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
+    """A claim with its place in the paper, the verdict and everything that was measured."""
+    if entry.verdict == "retracted":
+        return f"~~{entry.claim}~~", entry.place, "**retracted**", entry.because
+    verdict = f"**{entry.verdict}**" + (f", {entry.but}" if entry.but else "")
+    terms = [f"{entry.n} {entry.unit}".strip(), f"margin ±{entry.margin}" if entry.margin else ""]
+    basis = "; ".join(term for term in terms if term)
+    measured = entry.filled(entry.measured)
+    return entry.claim, entry.place, verdict, f"{measured}<br>*{basis}*" if basis else measured
+
+
+def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, in the class that the site gives columns as wide as their text."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    table = "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
+    return f'<div class="claims" markdown>\n\n{table}\n\n</div>'
+
+
+def rewritten(page: Path, entries: Sequence[FoundEntry] | None = None) -> Made:
     """Return a page with all its blocks made anew, and their figures."""
+    text, drawn = with_studies(page)
+    return with_findings(text, all_found() if entries is None else entries), drawn
+
+
+def with_findings(text: str, entries: Sequence[FoundEntry]) -> str:
+    """The text of a page with its blocks of findings made anew."""
+
+    def anew(match: re.Match[str]) -> str:
+        head, selector, form, _, end = match.groups()
+        return f"{head}\n{rendered_findings(entries, selector, form or '')}\n\n{end}"
+
+    return FOUND.sub(anew, text)
+
+
+def with_studies(page: Path) -> Made:
+    """The text of a page with its blocks of studies made anew, and their figures."""
     drawn: list[tuple[Path, StudyFigure]] = []
 
     def anew(match: re.Match[str]) -> str:
@@ -102,9 +284,10 @@ def write(page: Path) -> None:
 
 
 def pages() -> Iterator[Path]:
-    """Yield the pages that have blocks of studies."""
-    for page in sorted(RESULTS.glob("*.md")):
-        if BLOCK.search(page.read_text(encoding="utf-8")):
+    """Yield the pages that have generated blocks."""
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        if BLOCK.search(text) or FOUND.search(text):
             yield page
 
 
@@ -149,12 +332,14 @@ def main(arguments: list[str]) -> None:
         target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
         add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
         named = [Path(target).parent.name]
-    known = {page.stem: page for page in pages()}
-    if unknown := [name for name in named if name not in known]:
-        sys.exit(f"there is no page '{unknown[0]}'; the pages are {', '.join(known)}")
-    for name in named or known:
-        write(known[name])
-        print(f"wrote {known[name]}")
+    known = list(pages())
+    stems = sorted({page.stem for page in known})
+    if unknown := [name for name in named if name not in stems]:
+        sys.exit(f"there is no page '{unknown[0]}'; the pages are {', '.join(stems)}")
+    for page in known:
+        if not named or page.stem in named:
+            write(page)
+            print(f"wrote {page.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":
