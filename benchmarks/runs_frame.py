@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskloom as tl
-from taskloom.experiments import run_files, run_writer, statistics
+from taskloom.experiments import run_files, statistics
 from taskloom.experiments.store import Store
 
 RECIPES, LEARNERS, SEEDS, ITEMS = 100, 10, 10, 50
@@ -67,7 +67,6 @@ def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> Non
         [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS], run_files.PREDICTION_COLUMNS
     )
     pq.write_table(table, folder / run_files.PREDICTIONS, compression="zstd")
-    run_writer.copy_scored(folder / run_files.PREDICTIONS, table, (folder / run_files.PREDICTIONS).read_bytes())
 
 
 def clock(what: str, call: Callable[[], Any]) -> Any:

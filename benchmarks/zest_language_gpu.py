@@ -39,7 +39,7 @@ def main() -> None:
     began = time.monotonic()
     outcome = api.fill(spec.check(block, "the job"), given.store, engine="here")
     print(json.dumps({"done": outcome.state.done, "failed": outcome.state.failed}), flush=True)
-    runs = Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
+    runs = Runs(outcome.store, dict.fromkeys(outcome.runs))
     given.scores.parent.mkdir(parents=True, exist_ok=True)
     groups, items = score_groups(runs, KEPT_TRAITS)
     write_scores(groups, given.scores, items)

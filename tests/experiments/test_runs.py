@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taskloom.experiments import kept_files
 from taskloom.experiments import runs as frame
+from taskloom.experiments import store as store_module
 from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.run_files import StoreError
@@ -116,7 +116,7 @@ def test_a_second_question_reads_no_file(runs: Runs, monkeypatch: pytest.MonkeyP
     def read(*_: object) -> None:
         raise AssertionError("a file was read again")
 
-    monkeypatch.setattr(kept_files, "_read_parquet", read)
+    monkeypatch.setattr(store_module, "read_parquet", read)
     assert str([list(runs.accuracy()), list(runs.where(seed=range(SEEDS)).accuracy(by="support"))]) == answers
 
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from taskloom.cli.app import run as cli
-from taskloom.experiments.kept_files import read_parquet
-from taskloom.experiments.run_files import PREDICTIONS, SCORES, StoreError
+from taskloom.experiments.run_files import PREDICTIONS, SCORES, StoreError, read_parquet
 from taskloom.experiments.runs import runs
 from taskloom.experiments.store import Store
 from taskloom.experiments.stored_scores import verify_runs

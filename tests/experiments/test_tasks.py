@@ -295,7 +295,7 @@ def test_tasks_are_trained_in_one_batch_answer_together_and_as_they_would_alone(
         monkeypatch.setattr(PromptTune, "answer_tasks", way)
         outcome = fill(prompt_tuned(tiny_model), tmp_path / name)
         assert not outcome.state.failed
-        tables.append([outcome.store.predictions(run)["prediction"].to_pylist() for run in sorted(outcome.runs)])
+        tables.append([outcome.store.predictions([run])["prediction"].to_pylist() for run in sorted(outcome.runs)])
         assert sorted(Runs(outcome.store).table[TASK_FIELD].to_pylist()) == sorted(NAMES)  # a row for each
         about = [outcome.store.environment(run) for run in outcome.runs]
         assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3

@@ -251,6 +251,6 @@ def test_a_report_on_predictions_from_elsewhere_shows_the_examples(tmp_path: Pat
 def test_items_of_many_runs_in_one_file_are_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
     groups, items = score_groups(stored, traits=["task"])
-    monkeypatch.setattr("taskloom.experiments.score_cache.FILES", 1)
+    monkeypatch.setattr("taskloom.experiments.index.FEW", 1)
     again = open_runs(write_scores(groups, tmp_path / "scores.json", items))
     assert [row["mean"] for row in again.accuracy()] == [row["mean"] for row in stored.accuracy()]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from taskloom.experiments import kept_files, run_files
+from taskloom.experiments import run_files
 from taskloom.experiments.store import Store
 from tests.experiments import made_up_runs
 from tests.viewer.hostile import HIDDEN, QUOTES, SCRIPT, TEXTS
@@ -41,7 +41,7 @@ def fill(folder: Path) -> dict[str, list[str]]:
 
 def _replace_texts(store: Store, run: str) -> None:
     path = store.folder(run) / run_files.PREDICTIONS
-    table = kept_files.read_parquet(path)
+    table = run_files.read_parquet(path)
     rows = table.to_pylist()
     for i, row in enumerate(rows):
         row["input"] = f"{row['split']} {row['index']} {TEXTS[i % len(TEXTS)]}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.experiments import kept_files, run_files
+from taskloom.experiments import run_files
 from taskloom.experiments.claims import Claims
 from taskloom.experiments.failed_runs import failure
 from taskloom.experiments.runs import runs as read_runs
@@ -96,7 +96,7 @@ def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:
 def test_wrong_answers_come_first(filled: Filled) -> None:
     run = filled.runs["weak"][0]
     page = filled.get("/predictions", run=run, split="test")
-    table = kept_files.read_parquet(filled.folder / run[:2] / run / run_files.PREDICTIONS).to_pylist()
+    table = run_files.read_parquet(filled.folder / run[:2] / run / run_files.PREDICTIONS).to_pylist()
     rows = [row for row in table if row["split"] == "test"]
     wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
     assert indices(page) == wanted[:25]

@@ -16,8 +16,8 @@ from taskloom.errors import nearest
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
+from taskloom.experiments.record import SUITE_SCORE
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.score_records import SUITE_SCORE
 from taskloom.experiments.scored_rows import ScoredRows, shown_traits
 from taskloom.experiments.statistics import (
     Estimate,

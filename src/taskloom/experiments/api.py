@@ -99,7 +99,9 @@ def fill(
         engine = "here"
     started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
     driver = Driver(opened, table, started, resources, watch, finished=finished)
-    return Outcome(opened, table, driver.run())
+    outcome = Outcome(opened, table, driver.run())
+    opened.refresh_index()
+    return outcome
 
 
 def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]:
@@ -159,7 +161,7 @@ def run(
         outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=show)
     if outcome.state.failed:
         _warn(outcome)
-    return Runs(outcome.store, outcome.store.runs(outcome.runs))
+    return Runs(outcome.store, outcome.runs)
 
 
 def _named(recipes: Any) -> Any:

@@ -6,15 +6,15 @@ import contextlib
 import json
 from pathlib import Path
 
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import RunSource
 
 
-def failure(store: Store, run: str) -> Path:
+def failure(store: RunSource, run: str) -> Path:
     """Return the file that holds the reason of a failed run until the run succeeds."""
     return store.path / "work" / "failed" / f"{run}.json"
 
 
-def failures(store: Store) -> dict[str, str]:
+def failures(store: RunSource) -> dict[str, str]:
     """Return the reasons of the runs that have failed and not succeeded since."""
     reasons = {}
     for path in sorted((store.path / "work" / "failed").glob("*.json")):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from taskloom.dataset.dataset import MANIFEST
 from taskloom.example import Example, Trait
-from taskloom.experiments import kept_files, run_files, run_writer
+from taskloom.experiments import run_files, run_writer
 from taskloom.experiments.cells import expand
 from taskloom.experiments.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
@@ -77,7 +77,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     path = folder / run_files.PREDICTIONS
     if not path.is_file():
         return []  # its predictions were not kept, so its scores stay as they are
-    table = kept_files.read_parquet(path)
+    table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     data = recipe_data(store.config(run)) if name == OWN else {}
     by_split = {s: data[s].data.plan.scorer if data else find_scorer(name) for s in old["splits"]}
@@ -104,10 +104,8 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         _keep(folder, old, table)
         place = table.column_names.index("score")
         changed_table = table.set_column(place, "score", column).cast(run_files.PREDICTION_COLUMNS)
-        content = run_writer.parquet_content(changed_table)
         with atomic(path) as beside:
-            beside.write_bytes(content)
-        run_writer.copy_scored(path, changed_table, content)
+            beside.write_bytes(run_writer.parquet_content(changed_table))
         _write(folder / run_files.SCORES, new)
     return changes
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from taskloom.errors import DataError
-from taskloom.experiments.scored_file import SCORED_FILE
 
 SCHEMA = 1
 """Raised whenever stores written before could be misread."""
@@ -20,7 +20,7 @@ STORE = "store.json"
 CONFIG, SCORES, CURVES, PREDICTIONS = "config.yaml", "scores.json", "curves.parquet", "predictions.parquet"
 ENVIRONMENT, LOG, MODEL = "environment.json", "log.txt", "model"
 
-FLEETING = (ENVIRONMENT, LOG, SCORED_FILE)
+FLEETING = (ENVIRONMENT, LOG)
 """Files that a power cut may take: no result depends on them."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
@@ -71,3 +71,26 @@ def writing(path: Path) -> Iterator[None]:
 def damaged(path: str | Path, why: str) -> StoreError:
     """Return the error about a file of a run that cannot be read."""
     return StoreError(f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment")
+
+
+SMALL = 2**18
+"""Maximum size of a Parquet file that is read whole; of a larger one, only the wanted columns are read."""
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a Parquet file of a run, and check it."""
+    try:
+        # Not read_table, which prepares for large files far away: 1.1 ms a small file, this 0.3, and 0.2 for bytes in memory.
+        small = path.stat().st_size <= SMALL
+        source = pa.BufferReader(path.read_bytes()) if small else path
+        with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
+            table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        table = table if columns is None else table.select(list(columns))
+        table.validate(full=True)  # otherwise a text that is not UTF-8 would be noticed only when it is looked at
+        expected = COLUMNS.get(path.name)
+        if expected is None:
+            return table
+        schema = expected if columns is None else pa.schema([expected.field(c) for c in table.column_names])
+        return table if table.schema == schema else table.cast(schema)
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from error

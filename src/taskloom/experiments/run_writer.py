@@ -15,9 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from taskloom.experiments.kept_files import SCORED, SCORED_COLUMNS
 from taskloom.experiments.run_files import CONFIG, CURVES, ENVIRONMENT, FLEETING, LOG, PREDICTIONS, SCORES, writing
-from taskloom.experiments.scored_file import write_scored
 
 UNCOMPRESSED = 100
 """Rows up to which a file is not compressed, which would take half of the time of writing and of reading it."""
@@ -28,12 +26,6 @@ def parquet_content(table: pa.Table) -> pa.Buffer:
     out = pa.BufferOutputStream()  # Arrow writes a file in many small pieces, which costs twice the time
     pq.write_table(table, out, compression="none" if table.num_rows <= UNCOMPRESSED else "zstd")
     return out.getvalue()
-
-
-def copy_scored(path: Path, table: pa.Table, content: bytes | pa.Buffer) -> None:
-    """Write the copy of the scored columns of predictions beside their file, whose content is given."""
-    scored = table.select(list(SCORED))
-    write_scored(path, content, scored if scored.schema == SCORED_COLUMNS else scored.cast(SCORED_COLUMNS))
 
 
 def write_run(
@@ -65,10 +57,7 @@ def write_run(
         (folder / SCORES).write_text(json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
         for table, file in ((curves, CURVES), (predictions, PREDICTIONS)):
             if table is not None:
-                content = parquet_content(table)
-                (folder / file).write_bytes(content)
-                if file == PREDICTIONS:
-                    copy_scored(folder / file, table, content)
+                (folder / file).write_bytes(parquet_content(table))
         (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
         _write_log(folder / LOG, log)
         paths = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,10 @@ from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.field_names import TASK_FIELD
+from taskloom.experiments.record import SUITE_SCORE, Run, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.run_files import StoreError
-from taskloom.experiments.score_records import SUITE_SCORE
-from taskloom.experiments.store import Store, scores_kept
+from taskloom.experiments.store import RunSource, Store
 from taskloom.notebook_html import paragraph
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -49,16 +50,35 @@ MANY = 200
 
 
 class Runs:
-    """A table of runs: one row per run and split.
+    """The run table: what everything that looks at runs reads.
+
+    It is a snapshot: the records of the runs (`runs["3f2a…"].seed`), a table with a row per run and split (`runs.table`), and the
+    predictions and curves behind it.
 
     Args:
-        store: Where the runs lie.
-        table: The rows of `store.runs()` to look at; all by default.
+        store: Where the runs come from: a folder, a score file, or predictions made elsewhere.
+        names: Digests of the runs; all by default.
     """
 
-    def __init__(self, store: Store, table: pa.Table | None = None) -> None:
+    def __init__(self, store: RunSource, names: Iterable[str] | None = None) -> None:
         self.store = store
-        self.table: pa.Table = store.runs() if table is None else table
+        records = store.records(names)
+        self._records = {run.name: run for run in records}
+        self.table: pa.Table = run_table(records)
+
+    def _some(self, table: pa.Table) -> Runs:
+        """These runs, but only the rows in `table`."""
+        some = copy(self)
+        some.__dict__ = {"store": self.store, "_records": self._records, "table": table}
+        return some
+
+    def __getitem__(self, name: str) -> Run:
+        """The record of a run by its digest."""
+        return self._records[name]
+
+    def __iter__(self) -> Iterator[Run]:
+        """The records, in the order of the table."""
+        return map(self._records.__getitem__, self.names)
 
     @cached_property
     def names(self) -> list[str]:
@@ -133,7 +153,7 @@ class Runs:
         chosen = set(self.names)
         for one in (*selection, *([values] if values else [])):
             chosen &= set(self.select(one))
-        return Runs(self.store, self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
+        return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
         """Select the n seeds with the highest score on a split, of each recipe, learner and fields; all where there are no more.
@@ -237,8 +257,7 @@ class Runs:
         threshold: float | None = None,
     ) -> ResultTable:
         """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
-        with scores_kept(self.store):
-            return accuracy(self, _listed(by), _listed(split), over, level, threshold)
+        return accuracy(self, _listed(by), _listed(split), over, level, threshold)
 
     def compare(
         self,
@@ -252,8 +271,7 @@ class Runs:
         over: str = "items",
     ) -> ResultTable:
         """Compare b with a on the same items or tasks, for each split and group; see `taskloom.experiments.compare.compare`."""
-        with scores_kept(self.store):
-            return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
+        return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""

@@ -59,7 +59,7 @@ class ScoredRows:
     def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
         """Read columns of all runs, and number the run of each row."""
         about = int(whole_array(self._runs.table["n"]).sum())
-        rows, counts = self._runs.store.scored_rows(self.names, wanted, about)
+        rows, counts = self._runs.store.scored(self.names, wanted, about)
         number = numbers(np.repeat(np.arange(len(self.names)), counts))
         if self._splits:
             wanted_rows = pc.is_in(rows["split"].cast(pa.string()), strings(self._splits))
@@ -100,14 +100,14 @@ class ScoredRows:
 
     def _kind(self, run: int) -> str:
         if run not in self._kinds:
-            self._kinds[run] = self._runs.store.kind(self.names[run])
+            self._kinds[run] = self._runs[self.names[run]].kind
         return self._kinds[run]
 
     def items_noted(self, group: ScoreGroup) -> list[str | None]:
         """Return the digests of the items of the splits that a group's first run answered; None where an older run has none."""
         split = dict(zip(self.columns, group.values, strict=True)).get("split")
-        entries = self._runs.store.scores(self.names[group.runs[0]])["splits"]
-        return [entries[s].get("items") for s in ([split] if split else self._splits or sorted(entries))]
+        answered = self._runs[self.names[group.runs[0]]].splits
+        return [answered[s].items for s in ([split] if split else self._splits or sorted(answered))]
 
     def inputs(self, group: ScoreGroup) -> pa.Table:
         """Return indices and texts of what a group's first run answered."""

@@ -6,7 +6,6 @@
         scores.json                  what the table of runs needs
         curves.parquet               step, split, score, loss; for learners that learn in steps
         predictions.parquet          every example with its traits, prediction and score
-        scored.arrow                 scores and traits of short predictions once more, which questions about many runs read
         environment.json, log.txt    machine, versions, seconds, what was printed
         model/                       the fitted learner, where `keep` names it
     STORE/data/                      datasets, made once
@@ -21,27 +20,29 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom import files
 from taskloom.arguments import path_of
 from taskloom.arrow import column
-from taskloom.experiments import kept_files, score_cache
-from taskloom.experiments.kept_files import KEPT, SCORED, SCORED_COLUMNS, KeptFiles, keeping, read_parquet
+from taskloom.experiments.index import FEW, MOST_ROWS, SCORED, Index
+from taskloom.experiments.record import Run, record_of, run_record, run_table
 from taskloom.experiments.run_files import (
     CONFIG,
     CURVE_COLUMNS,
     CURVES,
     DIGEST,
     ENVIRONMENT,
+    MODEL,
     PREDICTION_COLUMNS,
     PREDICTIONS,
     SCHEMA,
@@ -49,12 +50,147 @@ from taskloom.experiments.run_files import (
     STORE,
     StoreError,
     damaged,
+    read_parquet,
     writing,
 )
-from taskloom.experiments.score_cache import ScoreCache
-from taskloom.experiments.score_records import checked_record, record_table
 from taskloom.files import atomic
 from taskloom.recipe.yaml_files import YamlError, parse
+
+
+class RunSource(ABC):
+    """Where runs come from: a folder of runs, a file of scores, or predictions that were made elsewhere.
+
+    Attributes:
+        path: The folder or file.
+    """
+
+    path: Path
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Digests of all runs, sorted."""
+
+    @abstractmethod
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default, without opening their predictions."""
+
+    @abstractmethod
+    def scores(self, run: str) -> dict[str, Any]:
+        """The scores of a run, as scores.json has them."""
+
+    @abstractmethod
+    def config(self, run: str) -> str:
+        """The experiment of this run alone, as YAML."""
+
+    @abstractmethod
+    def environment(self, run: str) -> dict[str, Any]:
+        """Machine, versions and seconds of a run; empty if they are not known."""
+
+    @abstractmethod
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions (`predictions.parquet`) or curves of a run; None if they were not kept."""
+
+    @abstractmethod
+    def keeps_predictions(self, run: str) -> bool:
+        """True if inputs and answers of the run are known."""
+
+    def keeps_item_scores(self, run: str) -> bool:
+        """True if the score of each example is known, and not only the mean."""
+        return self.keeps_predictions(run)
+
+    @abstractmethod
+    def folder(self, run: str) -> Path:
+        """Where the folder of a run is, or would be if it had one."""
+
+    def model(self, run: str) -> Path | None:
+        """The folder of the trained model that a run kept; None if it kept none."""
+        folder = self.folder(run) / MODEL
+        return folder if folder.is_dir() else None
+
+    def record(self, run: str) -> Run:
+        """What is known of one run."""
+        return self.records([run])[0]
+
+    def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
+        """A row for each run and split; see `taskloom.experiments.record.run_table`.
+
+        Args:
+            names: Digests of the runs; all by default.
+            seconds: Adds how long each run took. Not part of the plain table, which is the same on every machine.
+        """
+        records = self.records(names)
+        took = {run.name: self.environment(run.name).get("seconds") for run in records} if seconds else None
+        return run_table(records, took)
+
+    def scored(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Columns of the predictions of runs, one run after the other, and how many rows each has.
+
+        Args:
+            runs: Digests. One that kept no predictions has no rows.
+            columns: Some of `SCORED`.
+            n: Approximate number of rows.
+        """
+        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
+        for run in runs:
+            rows = self.rows(run, PREDICTIONS, columns)
+            parts.append(parts[0] if rows is None else rows)
+        counts = np.array([part.num_rows for part in parts[1:]], np.int64)
+        return pa.concat_tables(parts).unify_dictionaries(), counts
+
+    def predictions(
+        self,
+        runs: Iterable[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        splits: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Predictions of runs as one table, with the run's own columns (run, recipe, learner, seed) in front.
+
+        Args:
+            runs: Digests; all by default.
+            columns: Of predictions.parquet; all by default.
+            splits: Only these splits.
+        """
+        return self._gather(PREDICTIONS, PREDICTION_COLUMNS, runs, columns, splits)
+
+    def curves(self, runs: Iterable[str] | None = None) -> pa.Table:
+        """Learning curves of runs as one table, with the run's own columns in front."""
+        return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
+
+    def _gather(
+        self,
+        file: str,
+        schema: pa.Schema,
+        runs: Iterable[str] | None,
+        columns: Sequence[str] | None,
+        splits: Sequence[str] | None,
+    ) -> pa.Table:
+        chosen = schema.names if columns is None else list(columns)
+        read = chosen if splits is None else list(dict.fromkeys([*chosen, "split"]))
+        wanted = pa.schema([*OWN_COLUMNS, *(schema.field(c) for c in chosen)])
+        parts = [pa.Table.from_batches([], wanted)]  # empty_table would import pandas
+        for record in self.records(runs):
+            table = self.rows(record.name, file, read)
+            if table is None:
+                continue  # it was not kept
+            if splits is not None:
+                own = pc.is_in(table["split"].cast(pa.string()), column(list(splits), pa.string()))
+                table = table.filter(own).select(chosen)
+            values = (record.name, record.recipe, record.learner, record.seed)
+            for place, (field, value) in enumerate(zip(OWN_COLUMNS, values, strict=True)):
+                repeated = pa.repeat(column([value], field.type)[0], table.num_rows)
+                table = table.add_column(place, field.name, repeated)
+            parts.append(table.cast(wanted))
+        return pa.concat_tables(parts).unify_dictionaries()
+
+
+OWN_COLUMNS = (
+    pa.field("run", pa.string()),
+    pa.field("recipe", pa.string()),
+    pa.field("learner", pa.string()),
+    pa.field("seed", pa.int64()),
+)
+"""Columns in front of predictions and curves."""
 
 
 def _not_a_store(path: Path) -> str:
@@ -66,17 +202,16 @@ def _not_a_store(path: Path) -> str:
     return f"{path} is not a run store (it has no {STORE}); create one with 'taskloom run'"
 
 
-class Store:
+class Store(RunSource):
     """A folder of runs.
 
     Args:
         path: The folder.
-        create: Whether to create it where there is none.
+        create: True to create it if there is none.
     """
 
     def __init__(self, path: str | Path, create: bool = False) -> None:
         self.path = path_of(path)
-        self._kinds: dict[str, str] = {}
         mark = self.path / STORE
         if not mark.is_file():
             if not create:
@@ -85,9 +220,11 @@ class Store:
         self._check(mark)
 
     @cached_property
-    def kept(self) -> KeptFiles:
-        """Return what questions about scores have read of this store."""
-        return KeptFiles(SCORED, at_once=False)
+    def _index(self) -> Index:
+        return Index(self.path, self.scores, self._scored_columns)
+
+    def _scored_columns(self, run: str) -> pa.Table:
+        return read_parquet(self.folder(run) / PREDICTIONS, SCORED)
 
     def _create(self, mark: Path) -> None:
         if self.path.is_file():
@@ -132,37 +269,25 @@ class Store:
         return sorted(runs)
 
     def scores(self, run: str) -> dict[str, Any]:
-        """Read scores.json of a run."""
+        """Read and check scores.json of a run."""
         path = f"{self.path}/{run[:2]}/{run}/{SCORES}"
-        kept = KEPT.get()
-        if kept is None:
-            return self._read_scores(run, path)
-        if path not in kept.scores:
-            kept.scores[path] = self._read_scores(run, path)
-        return kept.scores[path]
-
-    def _read_scores(self, run: str, path: str) -> dict[str, Any]:
         try:
             with open(path, "rb", buffering=0) as file:
                 text = file.readall()
             scores = json.loads(text)
             if b"\\u" in text and b"\\ud" in text.lower():
-                json.dumps(
-                    scores, ensure_ascii=False
-                ).encode()  # half of a character is a ValueError, here and not in a table
+                # Half of a surrogate pair is a ValueError, here and not in a table.
+                json.dumps(scores, ensure_ascii=False).encode()
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no run {run}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise damaged(path, str(error)) from error
-        checked = checked_record(scores, run, path)
-        self._kinds[run] = checked["kind"]
-        return checked
+        run_record(scores, run, path)
+        return dict(scores)
 
-    def kind(self, run: str) -> str:
-        """Return what runs that differ only in the seed have in common; what the table of runs has read is not read again."""
-        if run not in self._kinds:
-            self._kinds[run] = self.scores(run)["kind"]
-        return self._kinds[run]
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default."""
+        return [record_of(scores) for scores in self._index.scores(self.names() if names is None else list(names))]
 
     def config(self, run: str) -> str:
         """Read config.yaml of a run, as text that is a YAML mapping."""
@@ -177,128 +302,38 @@ class Store:
         return text
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Read machine, versions and seconds of a run; empty where the file was lost, since no result depends on it."""
+        """Read machine, versions and seconds of a run; empty if the file was lost, since no result depends on it."""
         try:
             environment = json.loads((self.folder(run) / ENVIRONMENT).read_bytes())
         except (OSError, ValueError, RecursionError):
             return {}
         return environment if isinstance(environment, dict) else {}
 
-    def runs(self, names: Iterable[str] | None = None, *, seconds: bool = False) -> pa.Table:
-        """Return a table with a row per run and split: run, recipe, learner, seed, one column per field, split, n, score, and
-        one column per score that the suites compute themselves (`score.C@90`).
-
-        Rows are sorted by everything but the digest, so that equal stores have equal tables.
-
-        Args:
-            names: Digests of the runs; all by default.
-            seconds: Also how long each run took. Not part of the plain table, which is the same on every machine.
-        """
-        chosen = self.names() if names is None else list(names)
-        scores = [self.scores(run) for run in chosen]
-        took = {run: self.environment(run).get("seconds") for run in chosen} if seconds else None
-        return record_table(scores, took)
-
-    def predictions(
-        self,
-        runs: Iterable[str] | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        splits: Sequence[str] | None = None,
-    ) -> pa.Table:
-        """Return the predictions of runs as one table, with the run's own columns (run, recipe, learner, seed) in front.
-
-        Args:
-            runs: Digests; all by default.
-            columns: Of predictions.parquet; all by default.
-            splits: Only these splits.
-        """
-        return self._gather(PREDICTIONS, PREDICTION_COLUMNS, runs, columns, splits)
-
-    def curves(self, runs: Iterable[str] | None = None) -> pa.Table:
-        """Return the learning curves of runs as one table, with the run's own columns in front."""
-        return self._gather(CURVES, CURVE_COLUMNS, runs, None, None)
-
     def keeps_predictions(self, run: str) -> bool:
-        """Return whether a run kept what it answered to each input."""
+        """True if the run kept what it answered to each input."""
         return os.path.isfile(f"{self.path}/{run[:2]}/{run}/{PREDICTIONS}")
 
-    def keeps_item_scores(self, run: str) -> bool:
-        """Return whether the score of each input is known, and not only the mean."""
-        return self.keeps_predictions(run)
-
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Read columns of a Parquet file of a run; None where the run did not keep it."""
+        """Read columns of a Parquet file of a run; None if the run did not keep it."""
+        if file == PREDICTIONS and self._index.has(run, columns):
+            return self._index.rows([run], columns)[0]
         path = f"{self.path}/{run[:2]}/{run}/{file}"
         return read_parquet(Path(path), columns) if os.path.isfile(path) else None
 
-    def scored_rows(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return columns of the predictions of runs, one run after the other, and how many rows each has.
+    def scored(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Columns of the predictions of runs, from the index unless they are too many to be held in memory."""
+        if n > MOST_ROWS:
+            return super().scored(runs, columns, n)
+        return self._index.rows(runs, columns)
 
-        Many small files are opened once and for all; see `taskloom.experiments.score_cache`.
+    def refresh_index(self) -> None:
+        """Add new runs to the index of a large store, so that the first question about them needn't open all their files.
 
-        Args:
-            runs: Digests. One that kept no predictions has no rows.
-            columns: Some of `SCORED`.
-            n: How many rows there are about.
+        For 10,000 runs that takes 4 CPU-seconds, of which a run of a millisecond has 10.
         """
-        if n <= score_cache.MOST_ROWS:
-            kept = KEPT.get()
-            if kept is not None and kept.at_once:  # whose files are in memory, and are asked for again and again
-                kept.together = kept.together or self._scores_together(
-                    lambda path, names: read_parquet(Path(path), names), saved=False
-                )
-                return kept.together.rows(runs, columns)
-            if len(runs) >= score_cache.FILES:
-                return self._score_cache.rows(runs, columns)
-        return self.rows_one_by_one(runs, columns)
-
-    def rows_one_by_one(self, runs: Sequence[str], columns: Sequence[str]) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return what `scored_rows` does, reading each run alone."""
-        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
-        for run in runs:
-            rows = self.rows(run, PREDICTIONS, columns)
-            parts.append(parts[0] if rows is None else rows)
-        counts = np.array([part.num_rows for part in parts[1:]], np.int64)
-        return pa.concat_tables(parts).unify_dictionaries(), counts
-
-    @cached_property
-    def _score_cache(self) -> ScoreCache:
-        return self._scores_together(kept_files.read_scored_columns, saved=True)
-
-    def _scores_together(self, read: Callable[[str, Sequence[str]], pa.Table], saved: bool) -> ScoreCache:
-        folder = str(self.path)
-        return ScoreCache(self.path, SCORED_COLUMNS, lambda run: f"{folder}/{run[:2]}/{run}/{PREDICTIONS}", read, saved)
-
-    def _gather(
-        self,
-        file: str,
-        schema: pa.Schema,
-        runs: Iterable[str] | None,
-        columns: Sequence[str] | None,
-        splits: Sequence[str] | None,
-    ) -> pa.Table:
-        chosen = schema.names if columns is None else list(columns)
-        own = ("run", "recipe", "learner", "seed")
-        kinds = {"run": pa.string(), "recipe": pa.string(), "learner": pa.string(), "seed": pa.int64()}
-        wanted = pa.schema([*((k, kinds[k]) for k in own), *(schema.field(c) for c in chosen)])
-        parts = [pa.Table.from_batches([], wanted)]  # empty_table would import pandas
-        for run in self.names() if runs is None else runs:
-            wide = chosen if splits is None else list(dict.fromkeys([*chosen, "split"]))
-            table = self.rows(run, file, wide)
-            if table is None:
-                continue  # it was not kept
-            scores = self.scores(run)
-            if splits is not None:
-                import pyarrow.compute as pc
-
-                table = table.filter(
-                    pc.is_in(table["split"].cast(pa.string()), column(list(splits), pa.string()))
-                ).select(chosen)
-            for place, name in enumerate(own):
-                table = table.add_column(place, name, pa.repeat(column([scores[name]], kinds[name])[0], table.num_rows))
-            parts.append(table.cast(wanted))
-        return pa.concat_tables(parts).unify_dictionaries()
+        names = self.names()
+        if len(names) >= FEW:
+            self._index.refresh(names)
 
     def publish(self, run: str, beside: Path) -> bool:
         """Move a finished run into its place; False where somebody else was first."""
@@ -318,10 +353,3 @@ class Store:
                 files.rename(beside, target)
                 shutil.rmtree(aside, ignore_errors=True)
         return True
-
-
-@contextmanager
-def scores_kept(store: Store) -> Iterator[None]:
-    """Read the scores, and the traits where they are asked for, of every run once for all blocks with this store."""
-    with nullcontext() if KEPT.get() is not None else keeping(store.kept):
-        yield

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments import kept_files, run_files
+from taskloom.experiments import run_files
 from taskloom.experiments.predictions import scorer_name, suite_scores, summary
 from taskloom.experiments.rescore import recipe_data, stored_examples
 from taskloom.experiments.store import Store
@@ -70,7 +70,7 @@ def _check(store: Store, run: str, result: RunVerification) -> None:
     if not path.is_file():
         result.without += 1
         return
-    table = kept_files.read_parquet(path)
+    table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
     if strange:

@@ -10,7 +10,6 @@ from pathlib import Path
 import taskloom
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.failed_runs import failure, failures
-from taskloom.experiments.kept_files import predictions_kept
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
 from taskloom.reports import dataset_report, page
@@ -45,14 +44,13 @@ def report(
         threshold: Adds the share of seeds whose score is over it to the table of scores.
         title: The heading; the recipes and learners by default.
     """
-    with predictions_kept():
-        table = (store if isinstance(store, Runs) else runs(store)).where(*where)
-        failed = failures(table.store)
-        if not len(table) and not failed:
-            raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
-        parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
-        sections = [s for s in _sections(table, parts, failed, data) if s is not None]
-        shown = parts.explorer() if parts is not None else Explorer()
+    table = (store if isinstance(store, Runs) else runs(store)).where(*where)
+    failed = failures(table.store)
+    if not len(table) and not failed:
+        raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
+    parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
+    sections = [s for s in _sections(table, parts, failed, data) if s is not None]
+    shown = parts.explorer() if parts is not None else Explorer()
     if shown.empty:
         sections = [replace(s, explorer=False) for s in sections]
     if figures is not None:

@@ -105,8 +105,8 @@ class RunSections:
         cells: dict[tuple[str, str, str], Row] = {}
         versions: set[str] = set()
         for row in self.numbers.rows:
-            scores, machine = self.runs.store.scores(row["run"]), self.runs.store.environment(row["run"])
-            digest = str(scores.get("data", ""))[:16]
+            machine = self.runs.store.environment(row["run"])
+            digest = self.runs[row["run"]].data[:16]
             empty = {"recipe": row["recipe"], "learner": row["learner"], "digest": digest, "seeds": [], "seconds": 0.0}
             cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
             cell["seeds"].append(row["seed"])
@@ -275,8 +275,8 @@ class RunSections:
         return Section("Examples", text, blocks=blocks, explorer=True, on_screen=choice)
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
-        scores = self.runs.store.scores(run)
-        splits = {k: v["score"] for k, v in scores["splits"].items() if v["score"] is not None}
+        record = self.runs[run]
+        splits = {name: scores.score for name, scores in record.splits.items() if scores.score is not None}
         if not splits:
             return
         split = min(splits, key=lambda s: splits[s])
@@ -285,20 +285,21 @@ class RunSections:
         for kind, mask in (("right", numbers(points >= 1)), ("wrong", numbers(points < 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():
                 expected = "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
-                text = f"{head}, seed {scores['seed']}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
+                text = f"{head}, seed {record.seed}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
                 yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
     def reproduction(self) -> Section | None:
         """Show how to run any of it again; None where the runs are another program's."""
         store = self.runs.store
         first = self.runs.names[0]
-        if not store.folder(first).is_dir():
+        folder = store.folder(first)
+        if not folder.is_dir():
             return None
         text = (
             "Every run's folder holds the experiment that makes it again; runs that are in the store are not repeated. The "
             "first run's is below."
         )
-        block = f"taskloom run {store.folder(first) / 'config.yaml'} --store again\n\n{store.config(first)}"
+        block = f"taskloom run {folder / 'config.yaml'} --store again\n\n{store.config(first)}"
         rows = tuple(self.numbers.rows)
         return Section("How to run it again", text, FOLDERS, rows, blocks=(block,), folded="All runs and their folders")
 

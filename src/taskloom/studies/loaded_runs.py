@@ -1,23 +1,19 @@
-"""A run store that is not a folder: runs that some file holds or names, with their scores in memory."""
+"""Runs that a file holds or names, without folders of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import DataError
-from taskloom.experiments.store import Store
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+from taskloom.experiments.record import Run, record_of
+from taskloom.experiments.store import RunSource
 
 
-class LoadedRuns(Store):
-    """Runs without folders of their own; what is read of one beyond its scores is up to the kind of file.
+class LoadedRuns(RunSource):
+    """Runs in memory; what is known of one beyond its scores is up to the kind of file.
 
     Args:
         path: The file.
@@ -27,31 +23,24 @@ class LoadedRuns(Store):
         self.path = path_of(path)
         self._scores: dict[str, dict[str, Any]] = {}
 
-    def __contains__(self, run: str) -> bool:
-        return run in self._scores
-
-    def folder(self, run: str) -> Path:
-        """Return where the folder of a run would be; there is none."""
-        return self.path / run
-
     def names(self) -> list[str]:
-        """Return the digests of all runs."""
+        """Digests of all runs, sorted."""
         return sorted(self._scores)
 
     def scores(self, run: str) -> dict[str, Any]:
-        """Return the scores of a run, as scores.json has them."""
+        """The scores of a run, as scores.json has them."""
         if run not in self._scores:
             raise DataError(f"{self.path} has no run {run}")
         return self._scores[run]
 
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default."""
+        return [record_of(self.scores(run)) for run in (self.names() if names is None else names)]
+
+    def folder(self, run: str) -> Path:
+        """Where the folder of a run would be; there is none."""
+        return self.path / run
+
     def keeps_predictions(self, run: str) -> bool:
-        """Return whether there are inputs and answers; a file of scores has at most the scores of items."""
+        """False: a score file has at most the scores of examples."""
         return False
-
-    def scored_rows(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return columns of the predictions of runs, one run after the other; there are no files to keep open."""
-        return self.rows_one_by_one(runs, columns)
-
-    def kind(self, run: str) -> str:
-        """Return what runs that differ only in the seed have in common."""
-        return str(self.scores(run)["kind"])

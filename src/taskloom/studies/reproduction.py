@@ -164,7 +164,7 @@ def _run(
             f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
             "rerun the command to retry just those"
         )
-    return Runs(outcome.store, outcome.store.runs(dict.fromkeys(outcome.runs)))
+    return Runs(outcome.store, dict.fromkeys(outcome.runs))
 
 
 def analyse(

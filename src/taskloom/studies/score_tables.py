@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from taskloom.errors import DataError, echo, nearest
-from taskloom.experiments.score_records import SUITE_SCORE
+from taskloom.experiments.record import SUITE_SCORE
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 

@@ -167,7 +167,7 @@ def _paired_test(
     problem = ""
     for label, (of_a, of_b) in tests.items():
         try:
-            table = Runs(viewed.store(), viewed.store().runs([*of_a, *of_b]))
+            table = Runs(viewed.store(), [*of_a, *of_b])
             results = table.compare({"run": of_a}, {"run": of_b}, split=split, by=[by] if by else [])
         except TaskloomError as error:
             problem = problem or str(error)
@@ -246,7 +246,7 @@ def _maps(
     by = [y, x] if x != y else [x]
     try:
         store = viewed.store()
-        results = Runs(store, store.runs([run.name for run in chosen])).accuracy(by=by, split=split)
+        results = Runs(store, [run.name for run in chosen]).accuracy(by=by, split=split)
     except TaskloomError as error:
         return [], str(error)
     apart = [c for c in results.columns[: results.columns.index("mean")] if c not in by]

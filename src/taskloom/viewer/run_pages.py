@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskloom.errors import InputError, TaskloomError
-from taskloom.experiments.kept_files import read_parquet
-from taskloom.experiments.run_files import CURVES, LOG, PREDICTIONS
+from taskloom.experiments.run_files import CURVES, LOG, PREDICTIONS, read_parquet
 from taskloom.viewer.curve_plot import CurvePlot, curve_plot
 from taskloom.viewer.folders import VanishedError
 from taskloom.viewer.page_templates import render

@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,23 +83,6 @@ class LiveState:
         return self.recent / (RECENT / 60)
 
 
-class RememberedStore(Store):
-    """A store that has the scores of its runs at hand.
-
-    Args:
-        path: The folder.
-        remembered: The contents of scores.json by run.
-    """
-
-    def __init__(self, path: Path, remembered: Mapping[str, dict[str, Any]]) -> None:
-        super().__init__(path)
-        self.remembered = remembered
-
-    def scores(self, run: str) -> dict[str, Any]:
-        """Return scores.json of a run, as it was when the store was last looked at."""
-        return self.remembered[run] if run in self.remembered else super().scores(run)
-
-
 class ViewedStore:
     """A store whose scores are read once, and again when a run changes.
 
@@ -111,6 +93,7 @@ class ViewedStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._opened: Store | None = None
         self._known: dict[str, tuple[tuple[int, int], StoredRun]] = {}
         self._runs: list[StoredRun] = []
         self._when = -FRESH
@@ -118,8 +101,11 @@ class ViewedStore:
         self._results: ResultTable | None = None
 
     def store(self) -> Store:
-        """Return the store; raise a `TaskloomError` where it is not one, or not one any more."""
-        return Store(self.path)
+        """The store, always the same one because it remembers what it read; a `TaskloomError` if it is not one any more."""
+        opened = Store(self.path)
+        if self._opened is None:
+            self._opened = opened
+        return self._opened
 
     def runs(self) -> list[StoredRun]:
         """Return all runs, sorted by recipe, learner and seed; damaged ones last."""
@@ -158,11 +144,10 @@ class ViewedStore:
 
     def table(self) -> Runs:
         """Return the runs that are whole, for questions about them."""
-        whole = {run.name: run.scores for run in self.runs() if not run.problem}
+        whole = [run.name for run in self.runs() if not run.problem]
         table = self._table
         if table is None:
-            store = RememberedStore(self.path, whole)
-            table = self._table = Runs(store, store.runs(list(whole)))
+            table = self._table = Runs(self.store(), whole)
         return table
 
     def results(self) -> ResultTable:

@@ -10,8 +10,8 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments.field_names import TASK_FIELD
+from taskloom.experiments.record import SUITE_SCORE
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.score_records import SUITE_SCORE
 from taskloom.studies.conditions import Conditions, conditions_of, model_name
 from taskloom.studies.seed_scores import repeated_runs
 from taskloom.studies.study import StudyError

@@ -1,0 +1,210 @@
+"""What is known of a run without opening its predictions: a typed record, and the table that many records make."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.arrow import column
+from taskloom.experiments.run_files import SCHEMA, StoreError, damaged
+
+SUITE_SCORE = "score."
+"""Prefix of the columns for scores that a suite computes itself, in the table of runs: `score.C@90`."""
+
+KINDS: Mapping[str, type] = {
+    "run": str,
+    "kind": str,
+    "recipe": str,
+    "learner": str,
+    "seed": int,
+    "fields": dict,
+    "scorer": str,
+    "splits": dict,
+}
+"""Required keys of scores.json with the types of their values; `data` is required, too, and may be anything."""
+
+REQUIRED_KEYS = frozenset((*KINDS, "data"))
+
+PLAIN_KEYS = frozenset(("n", "score", "items"))
+"""Keys of a split whose values need no look inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitScores:
+    """The result of a run on one split.
+
+    Attributes:
+        n: Number of examples.
+        score: Mean score; None if there were no examples.
+        further: Scores that the suite computes for the whole split: `C@90`.
+        by_task: Number of examples and mean score of each task, if there are several.
+        items: Digest of the examples, however they are written; None in runs of older versions.
+    """
+
+    n: int
+    score: float | None
+    further: Mapping[str, float] = field(default_factory=dict)
+    by_task: Mapping[str, Any] = field(default_factory=dict)
+    items: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: a learner, trained with one seed and evaluated on the splits of a recipe.
+
+    Attributes:
+        name: Its digest, or what stands for it if it was not made by `taskloom run`.
+        kind: What runs that differ in the seed alone have in common.
+        recipe: The recipe.
+        learner: The learner.
+        seed: The seed.
+        fields: Settings that were made: `recipe.FIELD`, `learner.SETTING`.
+        splits: The result on each split that was answered.
+        scorer: The scorer of the examples.
+        data: Digest of the dataset.
+    """
+
+    name: str
+    kind: str
+    recipe: str
+    learner: str
+    seed: int
+    fields: Mapping[str, Any]
+    splits: Mapping[str, SplitScores]
+    scorer: str = ""
+    data: str = ""
+
+    def score(self, split: str) -> float | None:
+        """Mean score on a split; None if it was not answered."""
+        return self.splits[split].score if split in self.splits else None
+
+
+def run_record(scores: Any, name: str, path: str) -> Run:
+    """Check the contents of scores.json and return the record of the run.
+
+    Args:
+        scores: The contents.
+        name: The run that the file should be of.
+        path: The file, for errors.
+    """
+    if not isinstance(scores, dict):
+        raise damaged(path, "it is not a mapping")
+    if scores.get("schema") != SCHEMA:
+        raise StoreError(
+            f"{path} has schema {scores.get('schema')}, this taskloom reads {SCHEMA}; delete {os.path.dirname(path)}"
+        )
+    if not scores.keys() >= REQUIRED_KEYS:
+        raise damaged(path, f"it lacks '{next(key for key in (*KINDS, 'data') if key not in scores)}'")
+    for key, kind in KINDS.items():
+        if type(scores[key]) is not kind:  # JSON has no subclasses, and True is not a number
+            raise damaged(path, f"'{key}' is {str(scores[key])[:60]!r}")
+    for split, entry in scores["splits"].items():
+        if problem := _split_problem(entry):
+            raise damaged(path, f"the split '{split}' {problem}")
+    if scores["run"] != name:
+        raise StoreError(
+            f"{path} is of the run {scores['run']}: its folder was renamed; delete it, or give it back its name"
+        )
+    return record_of(scores)
+
+
+def record_of(scores: Mapping[str, Any]) -> Run:
+    """The record that contents of scores.json make, which have been checked."""
+    return Run(
+        scores["run"],
+        scores["kind"],
+        scores["recipe"],
+        scores["learner"],
+        scores["seed"],
+        scores["fields"],
+        {split: _split_scores(entry) for split, entry in scores["splits"].items()},
+        scores["scorer"],
+        str(scores["data"]),
+    )
+
+
+def _split_scores(entry: Mapping[str, Any]) -> SplitScores:
+    if entry.keys() <= PLAIN_KEYS:  # nearly all: 10,000 runs have 20,000 of them
+        return SplitScores(entry["n"], entry["score"], items=entry.get("items"))
+    further, by_task = entry.get("scores", {}), entry.get("by_task", {})
+    return SplitScores(entry["n"], entry["score"], further, by_task, entry.get("items"))
+
+
+def _split_problem(entry: Any) -> str:
+    """What is wrong with the scores of a split; empty if nothing is."""
+    if not isinstance(entry, dict):
+        return "is not a mapping"
+    if "score" not in entry:
+        return "has no score"
+    n, score = entry.get("n"), entry["score"]
+    if type(n) is not int or n < 0:
+        return f"has {str(n)[:60]!r} examples"
+    if score is not None and type(score) not in (int, float):
+        return f"has the score {str(score)[:60]!r}"
+    if entry.keys() <= PLAIN_KEYS:
+        return ""
+    further = entry.get("scores", {})
+    if not isinstance(further, dict) or not all(isinstance(value, int | float) for value in further.values()):
+        return "has scores that are not numbers"
+    if not isinstance(entry.get("by_task", {}), dict):
+        return "has scores by task that are not a mapping"
+    return ""
+
+
+def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> pa.Table:
+    """A row for each run and split: run, recipe, learner, seed, a column per field, split, n, score, suite scores.
+
+    Rows are sorted by everything but the digest, so that equal stores have equal tables.
+
+    Args:
+        runs: The runs.
+        seconds: Seconds of each run, for a column of their own.
+    """
+    fields = sorted({name for run in runs for name in run.fields})
+    rows = []
+    for run in runs:
+        values = [run.fields.get(name) for name in fields]
+        order = (run.recipe, run.learner, json.dumps(values), run.seed, run.name)
+        rows += [(order, split, scores, values, run) for split, scores in run.splits.items()]
+    rows.sort(key=lambda row: row[:2])
+    of_rows = [run for *_, run in rows]
+    columns: dict[str, pa.Array] = {
+        "run": column([run.name for run in of_rows], pa.string()),
+        "recipe": column([run.recipe for run in of_rows], pa.string()),
+        "learner": column([run.learner for run in of_rows], pa.string()),
+        "seed": column([run.seed for run in of_rows], pa.int64()),
+    }
+    for place, name in enumerate(fields):
+        columns[name] = _field_column([values[place] for _, _, _, values, _ in rows])
+    scored = [scores for _, _, scores, _, _ in rows]
+    columns["split"] = column([split for _, split, _, _, _ in rows], pa.string())
+    columns["n"] = column([scores.n for scores in scored], pa.int64())
+    columns["score"] = column([scores.score for scores in scored], pa.float64())
+    for name in sorted({name for scores in scored for name in scores.further}):
+        columns[SUITE_SCORE + name] = column([scores.further.get(name) for scores in scored], pa.float64())
+    if seconds is not None:
+        columns["seconds"] = column([seconds[run.name] for run in of_rows], pa.float64())
+    return pa.table(columns)
+
+
+PLAIN: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
+def _field_column(values: list[Any]) -> pa.Array:
+    """Values of one type as they are; lists, mappings and mixed types as JSON text."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return pa.array(values, pa.float64())
+    if len(kinds) == 1 and kinds <= PLAIN.keys():
+        return column(values, PLAIN[kinds.pop()])
+    if len(kinds) <= 1 and not kinds & {list, dict}:
+        return pa.array(values)
+    texts = [
+        value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True) for value in values
+    ]
+    return column(texts, pa.string())
