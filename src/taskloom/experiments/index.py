@@ -149,6 +149,8 @@ class Index:
 
     def refresh(self, runs: Sequence[str]) -> None:
         """Bring the file up to date with these runs, however few of them are new. Damaged runs are left to whoever asks."""
+        if len(runs) < FEW:
+            return
         with suppress(DataError):
             self.scores(runs, least=1)
             self.rows(runs, SCORED, least=1)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from taskloom import files
 from taskloom.arguments import path_of
 from taskloom.arrow import column
-from taskloom.experiments.index import FEW, MOST_ROWS, SCORED, Index
+from taskloom.experiments.index import MOST_ROWS, SCORED, Index
 from taskloom.experiments.record import Run, record_of, run_record, run_table
 from taskloom.experiments.run_files import (
     CONFIG,
@@ -331,9 +331,7 @@ class Store(RunSource):
 
         For 10,000 runs that takes 4 CPU-seconds, of which a run of a millisecond has 10.
         """
-        names = self.names()
-        if len(names) >= FEW:
-            self._index.refresh(names)
+        self._index.refresh(self.names())
 
     def publish(self, run: str, beside: Path) -> bool:
         """Move a finished run into its place; False where somebody else was first."""

@@ -11,7 +11,7 @@ import taskloom
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.failed_runs import failure, failures
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import RunSource
 from taskloom.reports import dataset_report, page
 from taskloom.reports.answer_data import Explorer
 from taskloom.reports.page import Section
@@ -93,13 +93,13 @@ def _sections(
         yield parts.reproduction()
 
 
-def _failures(store: Store, failed: dict[str, str]) -> Section:
+def _failures(store: RunSource, failed: dict[str, str]) -> Section:
     text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
     rows = tuple({"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items())
     return Section("Failures", text, FAILURES, rows)
 
 
-def _failed_cell(store: Store, run: str) -> str:
+def _failed_cell(store: RunSource, run: str) -> str:
     """Return the name that the driver gave to a failed cell."""
     try:
         return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
