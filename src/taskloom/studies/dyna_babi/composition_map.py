@@ -27,6 +27,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     everything,
     gap_text,
     kinds_gap,
+    passes_note,
     point,
     spread,
     story_trainings,
@@ -126,12 +127,15 @@ def composition_finding(
         ResultTable(("facts", "training has it", "accuracy", "questions"), rows),
         tuple(drawn),
         notes=(
+            "Intervals are at 95 %, over seeds and questions, each of which has a story of its own. They are not over "
+            "compositions, which a claim about new compositions would need.",
+            *passes_note([group]),
             "The paper shows these values as shades only, so there are no published numbers to compare with. Its claim: accuracy "
-            "is high where training has the composition, and falls with the number of facts.",
+            "is high if training has the composition, and falls with the number of facts.",
             "A composition counts as seen with the question that it is asked with; the paper's frames do not say whether the "
             "question matters.",
             "At equal numbers of facts: the differences of the sub-plots, weighted by their questions. Supports that training has "
-            "are shorter as well, so that the plain difference may be that of the facts.",
+            "are also shorter, so that the plain difference may be due to the number of facts.",
         ),
     )
 
@@ -151,7 +155,7 @@ def _panel(
         f"composition (down) and question (across): mean over {count_of([seeds], 'seed')} and "
         f"{count_of((c['n'] for c in cells), 'question')} a cell (white: fewer than {fewest}). Framed: training has this "
         "composition with this question. "
-        f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %) are in the data."
+        f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %, over seeds and questions) are in the data."
     )
     plot = partial(
         heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
@@ -247,10 +251,13 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
     if len(parts) > 1:
         yield f"By the number of facts: {', '.join(parts)}."
     facts = {what: facts_gap(answers, seen, known) for what, known in (("has", True), ("does not have", False))}
-    falls = [f"{gap_text(own)} where training {what} the composition" for what, own in facts.items() if own is not None]
+    falls = [f"{gap_text(own)} if training {what} the composition" for what, own in facts.items() if own is not None]
     if falls:
         yield f"With at most two facts accuracy is higher than with more by {', by '.join(falls)}."
 
 
 def _verdict(gap: Gap) -> str:
-    return "higher" if gap[1] > 0 else "lower" if gap[2] < 0 else "not surely different"
+    _, low, high = gap
+    if low > 0:
+        return "higher"
+    return "lower" if high < 0 else "neither clearly higher nor lower (inconclusive)"

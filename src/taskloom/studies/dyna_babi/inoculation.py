@@ -66,8 +66,8 @@ def figure7(runs: Runs) -> list[Finding]:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy on mix over the number of additional training examples of each kind of question, of models that were trained on "
-        f"concat before. Means over {count_of((r['seeds'] for r in rows), 'seed')} with 95 % intervals (over seeds; of one "
-        f"seed over {count_of((r['n'] for r in rows), 'question')})."
+        f"concat before. Means over {count_of((r['seeds'] for r in rows), 'seed')} with 95 % intervals: t over seeds, or over the "
+        f"{count_of((r['n'] for r in rows), 'question')} for a single seed, which says nothing about other trainings."
     )
     plot = partial(figures.lines, x="dose", series="trained", xlabel="examples of each kind of question")
     return [
