@@ -15,6 +15,7 @@ from taskloom.studies.dyna_babi.composition_map import (
     facts_gap,
     seen_gap,
     seen_gap_at_equal_facts,
+    seen_gap_over_compositions,
 )
 from taskloom.studies.dyna_babi.concurrence import concurrence, figure2, kendall, table8
 from taskloom.studies.dyna_babi.disjunction_table import figure8
@@ -295,6 +296,24 @@ def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_pat
     gap = seen_gap(only(story_file(tmp_path, alike), "diverse").answers(MIX), SEEN)
     assert gap is not None
     assert gap[1] < 0 < gap[2]
+
+
+def test_an_advantage_of_one_seen_composition_does_not_hold_over_compositions(tmp_path: Path) -> None:
+    """Over questions it is clear; but one composition in three is no evidence about seen compositions."""
+    planted = right_if(lambda item: 0.9 if item["composition"] == "MOVE" else 0.3)
+    seen = [question(*of) for of in (("where-P", 1, "MOVE"), ("where-O", 2, "GRAB+MOVE"))] * 100
+    unseen = [question("where-P", 2, composition) for composition in ("GRAB+MOVE", "DROP+MOVE", "GIVE+MOVE")] * 60
+    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": [*seen, *unseen]}, planted, seeds=3))
+    answers = only(runs, "diverse").answers(MIX)
+    by_questions = seen_gap(answers, SEEN)
+    assert by_questions is not None
+    assert by_questions[1] > 0
+    over = seen_gap_over_compositions(answers, SEEN)
+    assert over is not None
+    (gap, low, high), known, unknown = over
+    assert (known, unknown) == (2, 3)
+    assert gap == pytest.approx(0.3, abs=0.05)
+    assert low < 0 < high
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
