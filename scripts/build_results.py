@@ -87,7 +87,8 @@ Made = tuple[str, list[tuple[Path, StudyFigure]]]
 
 def block(page: Path, study: str, scores: str, settings: str, parts: list[str]) -> Made:
     """Return what a study says, and its figures."""
-    folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem)
+    # The full record of a page shares its folder.
+    folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem.removesuffix("-record"))
     chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, settings)]
     drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
     level = 2 if study == "profile" else 0  # a profile has several parts that a reader looks for

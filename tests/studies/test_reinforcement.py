@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,36 @@ from taskloom.studies.score_files import open_runs, write_scores
 from tests.studies.made_up_scores import group, made_up
 
 START = {"steps": 100, "batch": 64, "rate": 3e-4}
-ITEMS = {"traits": ["answer", "unseen_task"], "kinds": [["a", "false"], ["a", "true"]], "of": [0] * 6 + [1] * 4}
-"""Six items of seen compositions, then four of unseen ones."""
+NOUN = "taskbench/filter(is_pos_noun[eng])"
+VERB = "taskbench/filter(is_pos_verb[eng])"
+WITHHELD = f"taskbench/filter({next(iter(UNSEEN))})"
+TRAITS = ["answer", "unseen_task", "task"]
+KINDS = [["a", "false", NOUN], ["a", "false", VERB], ["a", "true", WITHHELD]]
+ITEMS = {"traits": TRAITS, "kinds": KINDS, "of": [0, 0, 0, 1, 1, 1, 2, 2, 2, 2]}
+"""Three items of each of two seen compositions, then four of an unseen one."""
 
 
 def arm(learner: str, steps: int, *answers: str, **more: Any) -> dict[str, Any]:
-    """Return an arm with the scores of its ten items, a digit each, for every seed."""
+    """Return an arm with the scores of its items, a digit each, for every seed."""
+    n = len(answers[0])
     settings = {f"learner.{key}": value for key, value in more.items()}
-    scored = group("taskbench/english", learner, {"test": [0.5] * len(answers)}, {"learner.steps": steps, **settings})
-    scores = {str(seed): {"test": {"scores": digits, "predictions": [0] * 10}} for seed, digits in enumerate(answers)}
-    return {**scored, "n": {"test": 10}, "items": {"test": "items"}, "texts": ["a"], "answers": scores}
+    fields = {"learner.steps": steps, **settings}
+    scored = group("taskbench/english", learner, {"test": [0.5] * len(answers)}, fields)
+    scores = {str(seed): {"test": {"scores": digits, "predictions": [0] * n}} for seed, digits in enumerate(answers)}
+    return {**scored, "n": {"test": n}, "items": {"test": "items"}, "texts": ["a"], "answers": scores}
 
 
 def runs_of(folder: Path, *arms: dict[str, Any]) -> Runs:
     return open_runs(write_scores(arms, folder / "scores.json", {"items": ITEMS}))
 
 
-def test_gains_are_paired_by_seed_and_item(tmp_path: Path) -> None:
+def gains_of(runs: Runs) -> list[dict[str, Any]]:
+    [gains] = [f for f in find_study("reinforcement")(runs) if f.title.startswith("What further")]
+    assert gains.table is not None
+    return gains.table.to_dicts()
+
+
+def test_gains_are_paired_by_seed_and_composition(tmp_path: Path) -> None:
     runs = runs_of(
         tmp_path,
         arm("fine-tune", 100, "1110000000", "0001110000"),
@@ -40,35 +54,80 @@ def test_gains_are_paired_by_seed_and_item(tmp_path: Path) -> None:
         arm("grpo", 200, "1111000010", "0011110001", supervised=START),
         arm("grpo", 300, "0000000000", "0000000000"),
     )
-    arms, gains = find_study("reinforcement")(runs)
+    arms, *_ = find_study("reinforcement")(runs)
     assert arms.table is not None
-    assert gains.table is not None
     means = {(row["arm"], row["split"]): row["mean"] for row in arms.table}
-    assert list(dict.fromkeys(name for name, _ in means)) == ["SFT 100", "SFT 300", "SFT 100, GRPO 200", "GRPO 300"]
+    names = list(dict.fromkeys(name for name, _ in means))
+    assert names == ["SFT 100", "SFT 300", "SFT 100, GRPO 200", "GRPO 300"]
     assert means["SFT 100", "iid"] == pytest.approx(3 / 6)
     assert means["SFT 100, GRPO 200", "ood"] == pytest.approx(1 / 4)
-    rows = {(row["from"], row["to"], row["split"]): row["gain"] for row in gains.table}
-    assert rows["SFT 100", "SFT 100, GRPO 200", "iid"] == pytest.approx(1 / 6)
-    assert rows["SFT 100", "SFT 300", "iid"] == pytest.approx(2 / 6)
-    assert rows["SFT 300", "SFT 100, GRPO 200", "iid"] == pytest.approx(-1 / 6)
-    assert rows["SFT 100", "SFT 100, GRPO 200", "ood"] == pytest.approx(1 / 4)
+    rows = {(row["from"], row["to"], row["split"]): row for row in gains_of(runs)}
+    assert rows["SFT 100", "SFT 100, GRPO 200", "iid"]["gain"] == pytest.approx(1 / 6)
+    assert rows["SFT 100", "SFT 300", "iid"]["gain"] == pytest.approx(2 / 6)
+    assert rows["SFT 300", "SFT 100, GRPO 200", "iid"]["gain"] == pytest.approx(-1 / 6)
+    only = rows["SFT 100", "SFT 100, GRPO 200", "ood"]
+    assert only["gain"] == pytest.approx(1 / 4)
+    assert (only["compositions"], only["low"], only["outcome"]) == (1, None, "inconclusive")
 
 
-def test_an_interval_of_no_change_is_around_zero(tmp_path: Path) -> None:
+def planted(folder: Path, gains: Sequence[int], start: int = 4, items: int = 60) -> dict[str, Any]:
+    """Return the contrast of two arms on unseen compositions, of which each gains so many of its items."""
+    kinds = [["a", "true", f"composition {number}"] for number in range(len(gains))]
+    table = {"traits": TRAITS, "kinds": kinds, "of": [n for n in range(len(gains)) for _ in range(items)]}
+    before = "".join("1" * start + "0" * (items - start) for _ in gains)
+    after = "".join("1" * (start + gain) + "0" * (items - start - gain) for gain in gains)
+    arms = [arm("fine-tune", 100, before), arm("grpo", 200, after, supervised=START)]
+    [row] = gains_of(open_runs(write_scores(arms, folder / "scores.json", {"items": table})))
+    return row
+
+
+@pytest.mark.parametrize("compositions", [3, 12])
+def test_an_effect_in_one_composition_only_is_inconclusive(tmp_path: Path, compositions: int) -> None:
+    row = planted(tmp_path, [50] + [0] * (compositions - 1))
+    assert row["compositions"] == compositions
+    assert row["gain"] == pytest.approx(50 / 60 / compositions)
+    assert row["low"] < 0 < row["high"]
+    assert row["outcome"] == "inconclusive"
+
+
+def test_a_consistent_effect_over_twelve_compositions_is_found(tmp_path: Path) -> None:
+    row = planted(tmp_path, [5, 8, 6, 9, 3, 7, 5, 8, 6, 4, 7, 6])
+    assert 0 < row["low"] < row["gain"] < row["high"]
+    assert row["outcome"] == "higher"
+    worse = planted(tmp_path, [-3, -4, -2, -4, -1, -3, -4, -3, -2, -4, -3, -2])
+    assert worse["high"] < 0
+    assert worse["outcome"] == "lower"
+
+
+def test_equal_gains_have_no_interval(tmp_path: Path) -> None:
+    """Two compositions that both stay as they were do not prove that a third would."""
     same = "1110001000", "0011100010"
-    runs = runs_of(tmp_path, arm("fine-tune", 100, *same), arm("grpo", 200, *same, supervised=START))
-    _, gains = find_study("reinforcement")(runs)
-    assert gains.table is not None
-    for row in gains.table:
+    rows = gains_of(runs_of(tmp_path, arm("fine-tune", 100, *same), arm("grpo", 200, *same, supervised=START)))
+    for row in rows:
         assert row["gain"] == pytest.approx(0)
-        assert row["low"] == pytest.approx(-row["high"])
-        assert row["high"] > 0.1
+        assert row["low"] is None
+        assert row["outcome"] == "inconclusive"
+
+
+def test_contrasts_are_corrected_for_their_number(tmp_path: Path) -> None:
+    """p-values of one table are Holm's: the smallest of two is doubled."""
+    kinds = [["a", str(n >= 6).lower(), f"composition {n}"] for n in range(12)]
+    table = {"traits": TRAITS, "kinds": kinds, "of": [n for n in range(12) for _ in range(20)]}
+    gains = [2, 0, 3, 1, 2, 0, 1, -1, 2, 0, 1, -2]
+    before = ("1" * 5 + "0" * 15) * 12
+    after = "".join("1" * (5 + gain) + "0" * (15 - gain) for gain in gains)
+    arms = [arm("fine-tune", 100, before), arm("grpo", 200, after, supervised=START)]
+    rows = gains_of(open_runs(write_scores(arms, tmp_path / "scores.json", {"items": table})))
+    iid = next(row for row in rows if row["split"] == "iid")
+    stats = pytest.importorskip("scipy.stats")
+    alone = stats.ttest_1samp([gain / 20 for gain in gains[:6]], 0).pvalue
+    assert iid["p"] == pytest.approx(2 * alone)
 
 
 def test_an_item_counts_only_where_all_of_it_is_right(tmp_path: Path) -> None:
     half = arm("fine-tune", 100, "1" * 10)
     half["answers"]["0"]["test"]["scores"] = [0.5] * 5 + [1.0] + [0.5] * 4
-    arms, _ = find_study("reinforcement")(runs_of(tmp_path, half))
+    arms, *_ = find_study("reinforcement")(runs_of(tmp_path, half))
     assert arms.table is not None
     assert {row["split"]: row["mean"] for row in arms.table} == pytest.approx({"iid": 1 / 6, "ood": 0})
 
@@ -84,31 +143,20 @@ def test_the_reward_in_training_is_drawn_where_runs_kept_it(tmp_path: Path) -> N
     }
 
 
-def runs_with_tasks(folder: Path, *answers: str) -> Runs:
-    """Return one arm whose items have kept their tasks: six of one that training has, four of one that it lacks."""
-    kinds = [
-        ["a", "false", "taskbench/filter(is_pos_noun[eng])"],
-        ["a", "true", f"taskbench/filter({next(iter(UNSEEN))})"],
-    ]
-    items = {"traits": ["answer", "unseen_task", "task"], "kinds": kinds, "of": [0] * 6 + [1] * 4}
-    return open_runs(write_scores([arm("fine-tune", 100, *answers)], folder / "scores.json", {"items": items}))
-
-
-def test_accuracy_by_composition_needs_the_tasks_of_items(tmp_path: Path) -> None:
-    _, _, finding = find_study("reinforcement")(runs_with_tasks(tmp_path, "1110000000", "1110001000"))
+def test_accuracy_by_composition(tmp_path: Path) -> None:
+    one = arm("fine-tune", 100, "1110000000", "1100001000")
+    _, finding = find_study("reinforcement")(runs_of(tmp_path, one))
     assert finding.table is not None
     rows = {row["kept"]: row["SFT 100"] for row in finding.table}
-    assert rows["noun"] == pytest.approx(1 / 2)
+    assert rows["noun"] == pytest.approx(5 / 6)
+    assert rows["verb"] == 0
     assert rows["not an adjective"] == pytest.approx(1 / 8)
-    assert rows["verb"] is None
+    assert rows["adverb"] is None
 
 
 def test_where_nothing_is_right_there_is_no_table_of_compositions(tmp_path: Path) -> None:
-    findings = find_study("reinforcement")(runs_with_tasks(tmp_path, "0" * 10, "0" * 10))
-    assert [finding.title for finding in findings] == [
-        "Accuracy of each arm",
-        "What further training adds to its start",
-    ]
+    runs = runs_of(tmp_path, arm("fine-tune", 100, "0" * 10, "0" * 10))
+    assert [finding.title for finding in find_study("reinforcement")(runs)] == ["Accuracy of each arm"]
 
 
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 A contrast asks whether the hard condition is as good as the easy one. The rule, in this order:
 
-1. The easy condition is not above guessing (its interval reaches down to the better of chance and the best constant):
+1. The easy condition is not above guessing (its interval includes the better of chance and the best constant answer):
    **not above guessing**. There is nothing that could break.
 2. The whole interval of *hard - easy* is below 0: **breaks**.
-3. The whole interval is above -0.1, and above minus half of what the easy condition has over guessing: **holds**. The second part
-   is for what scores 0.04: it could lose all of that and hold.
-4. Otherwise **cannot be told**: both would fit these items.
+3. The whole interval is above -0.1, and above minus half of the easy condition's lead over guessing: **holds**. The second part is
+   for scores such as 0.04, which could be lost entirely within the first.
+4. Otherwise **inconclusive**: these items fit both.
 
-A control has no such question: nothing can be known of its hard side, so that it is **clean** where that is not above guessing, and
-**above guessing** where it is. All intervals are at 95 %; of twenty contrasts that hold, one may be called broken by chance.
+A control has no right answer that could be known, so it is **clean** if its hard side is not above guessing, and **above guessing**
+if it is. All intervals are at 95 % and not corrected for their number: of twenty contrasts that hold, one may be called broken by
+chance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SMALL = 0.1
 CLOSED = 32
 """The most different answers of a condition that can be called its answer set."""
 
-HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "cannot be told"
+HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
 CLEAN, ABOVE = "clean", "above guessing"
 VERDICTS = (HOLDS, BREAKS, OPEN, ABSENT, CLEAN, ABOVE)
 

@@ -74,7 +74,7 @@ def _sides(r: ContrastResult) -> Iterator[dict[str, Any]]:
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Finding:
-    """Return the conditions in which two profiles differ for certain."""
+    """Return the conditions in which two profiles differ: the interval of the difference excludes 0."""
     rows = sorted(
         (row for row in differences(other, first) if not row[2].low <= 0 <= row[2].high),
         key=lambda row: -abs(row[2].mean),
@@ -88,7 +88,7 @@ def _beside(first: ModelProfile, other: ModelProfile) -> Finding:
     )
     return Finding(
         f"{first.name} beside {other.name}",
-        "Conditions in which the two differ for certain, over the same items; the largest difference first.",
+        "Conditions in which the two differ: the 95 % interval of the difference, over the same items, excludes 0. Largest first.",
         table,
     )
 
@@ -106,8 +106,9 @@ def _conditions(profiles: Sequence[ModelProfile]) -> Finding:
         )
     columns = ("condition", "asked", *names, "chance", "best constant", "in form", "items", "seeds")
     text = (
-        "Chance guesses evenly among all answers of a condition; the best constant is the most frequent answer of training; in "
-        f"form is the share of replies of {names[0]} that are one of the condition's answers, where these are few."
+        "Chance: a random answer of the condition. Best constant: the most frequent answer of training. In form: the share of "
+        f"replies of {names[0]} that are one of the condition's answers, if these are few. Intervals are at 95 %, over items, and "
+        "over items and draws of examples if there are several draws."
     )
     return Finding("All conditions", text, ResultTable(columns, rows))
 

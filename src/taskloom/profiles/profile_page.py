@@ -31,14 +31,14 @@ from taskloom.reports import charts, page
 from taskloom.reports.page import Column, Section
 
 RULE = (
-    f"A contrast 'holds' where the hard condition loses less than {SMALL:g}, and less than half of what the easy one has over "
-    "guessing, for certain; it 'breaks' where the hard condition loses something for certain, and is 'not above guessing' where "
-    "the easy condition is not better than chance and the best constant; else it 'cannot be told'. Of a control, nothing can be "
-    "known beforehand: it is 'clean' where it is not above guessing. Intervals are at 95 %, so of twenty contrasts that hold, one "
-    "may be called broken by chance."
+    f"A contrast 'holds' if the 95 % interval of the loss lies below {SMALL:g} and below half of the easy condition's lead over "
+    "guessing (the better of chance and the best constant answer). It 'breaks' if the interval lies above 0, is 'not above "
+    "guessing' if the easy condition's own interval includes guessing, and is 'inconclusive' otherwise. A control has nothing to "
+    "know; it is 'clean' if it is not above guessing. Intervals are over items and draws of examples and are not corrected for "
+    "their number: of twenty contrasts that hold, one may be called broken by chance."
 )
 
-VERBS = ((HOLDS, "holds", "hold"), (BREAKS, "breaks", "break"), (OPEN, "cannot be told", "cannot be told"))
+VERBS = ((HOLDS, "holds", "hold"), (BREAKS, "breaks", "break"), (OPEN, "is inconclusive", "are inconclusive"))
 HALF = 0.5
 
 SAME = "same answer"
@@ -137,8 +137,8 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
             )
     if silent:
         yield (
-            f"Nothing can be told of {', '.join(silent)}: none of the {sum(silent.values())} contrasts has an easy side "
-            "that is above guessing."
+            f"No conclusion about {', '.join(silent)}: none of the {sum(silent.values())} contrasts has an easy side that is above "
+            "guessing."
         )
     for r in results:
         if r.verdict == ABOVE:
@@ -152,8 +152,9 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
     loose = [m for m in closed if m.formed is not None and m.formed < HALF]
     if loose:
         yield (
-            f"In {len(loose)} of the {len(closed)} conditions that have at most {CLOSED} different answers, less than half of the "
-            "replies are one of these: there, a low score is a missed form in the first place ('in form' in the last table)."
+            f"In {len(loose)} of the {len(closed)} conditions with at most {CLOSED} different answers, less than half of the "
+            "replies are one of these answers. There, a low score says first of all that the model does not answer in the "
+            "requested form ('in form' in the last table)."
         )
     for other in others:
         shared = list(differences(other, result))
@@ -161,8 +162,8 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
             better = sum(d.low > 0 for _, _, d in shared)
             worse = sum(d.high < 0 for _, _, d in shared)
             yield (
-                f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better}, worse on {worse}, and on "
-                f"{len(shared) - better - worse} no difference is certain."
+                f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better} and worse on {worse}; on "
+                f"{len(shared) - better - worse} the interval of the difference includes 0."
             )
 
 
@@ -249,7 +250,7 @@ def _marks(result: ContrastResult) -> Iterator[charts.Mark]:
 
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Section:
-    """Return the section on another profile: where the two differ for certain, then verdicts that differ."""
+    """Return the section on another profile: conditions in which the two differ."""
     rows = sorted(
         (row for row in differences(other, first) if not row[2].low <= 0 <= row[2].high),
         key=lambda row: -abs(row[2].mean),
@@ -262,9 +263,9 @@ def _beside(first: ModelProfile, other: ModelProfile) -> Section:
         Column("difference", lambda row: row[2], number=True),
     )
     text = (
-        f"Conditions in which {first.name} and {other.name} differ for certain, on the same items; the largest difference first."
+        f"Conditions in which {first.name} and {other.name} differ (the 95 % interval over items excludes 0), largest first."
         if rows
-        else f"On no condition do {first.name} and {other.name} differ for certain."
+        else f"{first.name} and {other.name} differ on no condition: all intervals of differences include 0."
     )
     return Section(f"Beside {other.name}", text, columns, tuple(rows))
 
@@ -283,8 +284,8 @@ def _conditions(profiles: Sequence[ModelProfile]) -> Section:
         Column("seeds", lambda m: len(m.scores), number=True),
     )
     text = (
-        "Chance guesses evenly among all answers of a condition; the best constant is the most frequent answer of training. "
-        f"In form: the share of replies of {first.name} that are one of the condition's answers, where these are at most {CLOSED}."
+        "Chance: a random answer of the condition. Best constant: the most frequent answer of training. In form: the share of "
+        f"replies of {first.name} that are one of the condition's answers, if there are at most {CLOSED}."
     )
     return Section("All conditions", text, columns, first.measurements)
 

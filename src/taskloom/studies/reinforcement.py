@@ -1,20 +1,27 @@
-"""Supervised training, reinforcement, and one after the other: on the same compositions, tested on seen and unseen ones.
+"""Supervised training, reinforcement, and one after the other, tested on seen and unseen compositions.
 
-All arms adapt one model to filters: an instruction says which of four words are kept (`is a noun`, `cannot be a verb`, `is an
-adjective or a noun`), and the answer is the words that are. Some combinations of predicates are withheld from training, of
-predicates and connectives that training has in other combinations. Reinforcement (`grpo`) gets the score of what it writes as its
-reward and never sees an answer; a supervised start gives it answers for a while. The arm that starts supervised begins, seed by
-seed, with the weights that the supervised arm of as many steps ends with, so that the two are compared seed by seed.
+All arms adapt one model to filters: an instruction says which of four words to keep (`is a noun`,
+`cannot be a verb`, `is an adjective or a noun`), and the answer is the words that are kept. Three
+combinations are withheld from training; their predicates and connectives occur in training, but not
+together. Reinforcement (`grpo`) is rewarded by the score of what it writes and never sees an answer.
+The arm with a supervised start begins, seed by seed, with the final weights of the supervised arm of
+as many steps, so that the two are compared seed by seed.
 
-Why not a world that no model has read: on a CTL++ world of sixteen functions (chains of two and three, 4,000 examples), 600
-supervised steps at a rate of 3e-4 left SmolLM2-135M at chance on iid (0.09 to 0.19 of 200 items, one seed, H200),
-where reinforcement has nothing to start from. It is not that nothing is learned: 50 rows of such a world are known by heart after
-60 steps of 32 (0.92). Of word classes the model knows much, so that a short start is often right.
+The unit of analysis is the composition: the question is what happens on compositions that training
+lacks, and items of one composition succeed or fail together. Each composition counts once, with its
+mean over items and seeds, and intervals are Student's t over compositions.
+
+Why not a world that no model has read: on a CTL++ world of sixteen functions (chains of two and
+three, 4,000 examples), 600 supervised steps at a rate of 3e-4 left SmolLM2-135M at chance on iid
+(0.09 to 0.19 of 200 items, one seed, H200), so reinforcement would have no right answer to reward.
+The model can learn such a world: it memorises 50 of its rows in 60 steps of 32 (0.92). It already
+knows much about word classes, so that a short supervised start is often right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,32 +29,40 @@ from taskloom.descriptions import UNSEEN as UNSEEN_TRAIT
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.run_files import CURVES, PREDICTIONS
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import Estimate, two_way
+from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
+from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.studies import figures
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.scored_items import TASK
-from taskloom.studies.seed_scores import count_of, count_range, seeds_and_items_caption
+from taskloom.studies.seed_scores import count_of, count_range, interval_columns
 from taskloom.studies.study import StudyError, study
 
 CONDITIONS = ("iid", "ood")
 """Compositions that training has, on new words; and compositions that it lacks."""
 
 STARTS = {"quick": 2, "full": 40}
-"""Supervised steps of the start, by scale. Full: the first of 20, 40, … at which SmolLM2 got 0.3 of the dev items right, in a
-training with another seed (benchmarks/reinforcement_gpu.py)."""
+"""Supervised steps of the start, by scale. Full: the first of 20, 40, … at which SmolLM2 got 0.3 of the
+dev items right, in a training with another seed (benchmarks/reinforcement_gpu.py)."""
 
 STEPS = {"quick": 2, "full": 28}
-"""Further steps after the start, supervised or by reinforcement; reinforcement alone takes as many."""
+"""Further steps after the start, supervised or by reinforcement. Reinforcement alone takes as many."""
 
 SUPERVISED = {"batch": 64, "rate": 5e-5}
-"""Of every supervised step: what the start takes, `fine-tune` takes as well. Of 5e-5, 1e-4 and 3e-4 the first ended best on dev."""
+"""Settings of every supervised step, in the start and in `fine-tune`. Of 5e-5, 1e-4 and 3e-4 the first
+ended best on dev."""
 
 REINFORCED: dict[str, dict[str, Any]] = {
     "quick": {"batch": 16, "generations": 8, "rate": 2e-5},
     "full": {"batch": 256, "generations": 8, "rate": 1e-5},
 }
-"""Of every step of reinforcement; `batch` counts answers, so that 256 of them are 32 inputs. Of 1e-5, 3e-5 and 1e-4 the first had
-the highest reward at the end of 24 steps."""
+"""Settings of every step of reinforcement. `batch` counts answers: 256 answers are 32 inputs. Of 1e-5,
+3e-5 and 1e-4 the first had the highest reward at the end of 24 steps."""
+
+CHANCE = 1 / 6
+"""Accuracy of keeping two of the four words at random."""
+
+ALPHA = 0.05
+"""Significance level of a contrast, after Holm's correction over all contrasts of the table."""
 
 NOUN, VERB, ADJECTIVE, ADVERB = (f"is_pos_{word}[eng]" for word in ("noun", "verb", "adjective", "adverb"))
 SEEN = {
@@ -61,30 +76,33 @@ SEEN = {
     f"lor({ADJECTIVE}, {ADVERB})": "adjective or adverb",
     f"land({NOUN}, {VERB})": "noun and verb",
 }
-"""What a filter keeps, with what pages call it."""
+"""Filters of training, with their names on pages."""
 
 UNSEEN = {
     f"lnot({ADJECTIVE})": "not an adjective",
     f"lor({NOUN}, {VERB})": "noun or verb",
     f"land({ADJECTIVE}, {NOUN})": "adjective and noun",
 }
-"""Of predicates and connectives that training has, each in other combinations."""
+"""Withheld filters. Their predicates and connectives occur in training, in other combinations."""
 
 PHRASES = {f"taskbench/filter({predicate})": phrase for predicate, phrase in (SEEN | UNSEEN).items()}
-"""What pages call each task."""
+"""Names of tasks on pages."""
 
 SEQUENCES = {"length": 4, "kept": 2}
-"""Four words, of which the filter keeps two: one of six where nothing but that is known."""
+"""Four words, of which the filter keeps two."""
 
-ROWS = {"quick": {"train": 40, "dev": 4, "test": 4}, "full": {"train": 640, "dev": 20, "test": 60}}
+ROWS = {
+    "quick": {"train": 40, "dev": 4, "test": 4},
+    "full": {"train": 640, "dev": 20, "test": 60},
+}
 """Sequences of each filter, by scale and split."""
 
 SHARED = {"join": "\nAnswer:", "longest_answer": 10}
-"""Of every arm: how the model is asked."""
+"""Settings of every arm: how the model is asked."""
 
 
 def recipe(scale: str = "full") -> dict[str, Any]:
-    """Return the recipe, with the compositions that are withheld."""
+    """Recipe of the filters, with three compositions withheld from training."""
     withheld = [f"taskbench/filter({predicate})" for predicate in UNSEEN]
     fields = {
         "functions": [f"filter({predicate})" for predicate in (*SEEN, *UNSEEN)],
@@ -98,20 +116,20 @@ def recipe(scale: str = "full") -> dict[str, Any]:
 
 
 def untrained(model: str = "") -> dict[str, Any]:
-    """Return the model as it is."""
+    """The arm without training."""
     return {"learner": "zero-shot", **SHARED, **_named(model)}
 
 
 def supervised(steps: int, model: str = "") -> dict[str, Any]:
-    """Return the supervised arm of so many steps."""
+    """The supervised arm with this many steps."""
     loop = {"steps": steps, "evaluate_every": 0, "compile": False, "graphs": False}
     return {"learner": "fine-tune", **loop, **SUPERVISED, **SHARED, **_named(model)}
 
 
 def reinforced(scale: str, model: str = "") -> list[dict[str, Any]]:
-    """Return the arms with reinforcement: after the start, and alone."""
-    arm = {"learner": "grpo", **REINFORCED[scale], "compile": False, "graphs": False, **SHARED, **_named(model)}
-    alone = {**arm, "steps": STEPS[scale]}
+    """The arms with reinforcement: after a supervised start, and alone."""
+    loop = {"steps": STEPS[scale], "compile": False, "graphs": False}
+    alone = {"learner": "grpo", **loop, **REINFORCED[scale], **SHARED, **_named(model)}
     return [{**alone, "supervised": {"steps": STARTS[scale], **SUPERVISED}}, alone]
 
 
@@ -120,69 +138,63 @@ def _named(model: str) -> dict[str, Any]:
 
 
 def experiment(scale: str, model: str) -> Mapping[str, Any]:
-    """Return all arms as one experiment."""
+    """All arms as one experiment."""
     lengths = (STARTS[scale], STARTS[scale] + STEPS[scale])
-    arms = [*reinforced(scale, model), *(supervised(steps, model) for steps in lengths), untrained(model)]
+    supervised_arms = [supervised(steps, model) for steps in lengths]
+    arms = [*reinforced(scale, model), *supervised_arms, untrained(model)]
     return {
         "recipes": [recipe(scale)],
         "learners": arms,
         "seeds": {"quick": 2, "full": 3}[scale],
         "evaluate": ["test"],
-        "resources": {"gpus": 0.25, "stack": 1},  # reinforcement of such a model took up to 29 GB of a GPU's 140
+        # Reinforcement of this model took up to 29 GB of a GPU's 140.
+        "resources": {"gpus": 0.25, "stack": 1},
     }
 
 
-Answers = dict[int, list[float]]
-"""For each seed, whether each item was answered rightly."""
+Scores = dict[str, dict[int, float]]
+"""For each composition, the share of its items that each seed got right."""
 
 
 @study(
     "reinforcement",
-    describe="Fine-tuning against GRPO against one after the other, on seen and unseen compositions",
+    describe="Fine-tuning, GRPO, and one after the other, on seen and unseen compositions",
     experiment=experiment,
     traits=(UNSEEN_TRAIT, TASK),
     needs="a pretrained model, trl",
 )
 def reinforcement(runs: Runs) -> list[Finding]:
-    """Compare the arms by condition, and further training with the start that it began with."""
-    arms = _arms(runs)
-    if not any(arms.values()):
+    """Compare the arms on seen and unseen compositions, and further training with its start."""
+    answers = _answers(runs)
+    arms = {arm: _scores(own) for arm, own in answers.items() if own}
+    if not arms:
         raise StudyError(
-            f"{runs.store.path} has no runs that were tested on seen and unseen compositions; make some, e.g. with 'taskloom "
-            "reproduce reinforcement'"
+            f"{runs.store.path} has no runs that were tested on seen and unseen compositions; "
+            "make some, e.g. with 'taskloom reproduce reinforcement'"
         )
-    means = [_mean(arm, split, seeds) for arm, splits in arms.items() for split, seeds in splits.items()]
-    table = ResultTable(("arm", "split", "mean", "low", "high", "seeds", "items"), means)
-    plot = partial(figures.intervals, place="arm", series="split")
-    caption = (
-        "Share of items that are right as a whole, by arm and split. "
-        f"{seeds_and_items_caption((row['seeds'] for row in means), (row['items'] for row in means), 'item')}."
-    )
-    first = Finding(
-        "Accuracy of each arm",
-        "iid: compositions that training has, on new words; ood: compositions that it lacks. An item counts where its whole "
-        "answer is right, which is what the reward asks for.",
-        table,
-        (StudyFigure("arms", caption, table, plot),),
-    )
-    gains = [row for pair in _pairs(arms) for row in _gains(arms, *pair)]
-    second = Finding(
-        "What further training adds to its start",
-        "The difference between an arm and the supervised start that it continues, and between the two ways to continue it, seed "
-        "by seed and item by item, with 95 % intervals over both.",
-        ResultTable(("from", "to", "split", "gain", "low", "high", "seeds"), gains),
-    )
-    return [first, second, *_compositions(runs), *_rewards(runs)]
+    return [_accuracy(arms, answers), *_gains(arms), *_by_composition(arms), *_rewards(runs)]
 
 
-def _arms(runs: Runs) -> dict[str, dict[str, Answers]]:
-    """Return the answers of every arm by condition and seed; short arms first."""
-    arms: dict[str, dict[str, Answers]] = {}
+Item = tuple[str, str, int, bool]
+"""Split, composition, seed, and whether the whole answer is right."""
+
+
+def _answers(runs: Runs) -> dict[str, list[Item]]:
+    """Answers of each arm to single items, short arms first."""
+    arms: dict[str, list[Item]] = {}
     for run in _ordered(runs):
         scores = runs.store.scores(run)
-        of_arm = arms.setdefault(arm_of(scores["learner"], scores["fields"]), {})
-        for condition, answers in _answers(runs, run).items():
-            of_arm.setdefault(condition, {})[int(scores["seed"])] = answers
+        own = arms.setdefault(arm_of(scores["learner"], scores["fields"]), [])
+        table = runs.store.rows(run, PREDICTIONS, ["task", "score", "traits"])
+        if table is None:
+            continue
+        for row in table.to_pylist():
+            unseen = dict(row["traits"] or ()).get(UNSEEN_TRAIT)
+            if unseen is None or row["score"] is None:
+                continue
+            split = "ood" if unseen == "true" else "iid"
+            task = str(row["task"] or "")
+            own.append((split, PHRASES.get(task, task), int(scores["seed"]), row["score"] == 1))
     return arms
 
 
@@ -191,31 +203,46 @@ def _ordered(runs: Runs) -> list[str]:
 
 
 def _order(scores: Mapping[str, Any]) -> tuple[bool, bool, int, int]:
-    """Return the place of an arm: the model as it is, supervised arms by their steps, then those with reinforcement."""
+    """Sort key: the untrained model, supervised arms by their steps, then arms with reinforcement."""
     learner, fields = scores["learner"], scores["fields"]
-    return learner == "grpo", learner != "zero-shot", int(fields.get("learner.steps", 0)), int(scores["seed"])
+    steps = int(fields.get("learner.steps", 0))
+    return learner == "grpo", learner != "zero-shot", steps, int(scores["seed"])
 
 
-def _answers(runs: Runs, run: str) -> dict[str, list[float]]:
-    """Return which items of seen and of unseen compositions a run got right, told apart by a trait of theirs."""
-    table = runs.store.rows(run, PREDICTIONS, ["score", "traits"])
-    conditions: dict[str, list[float]] = {}
-    if table is not None:
-        for score, traits in zip(table["score"].to_pylist(), table["traits"].to_pylist(), strict=True):
-            unseen = dict(traits or ()).get(UNSEEN_TRAIT)
-            if unseen is not None and score is not None:
-                conditions.setdefault("ood" if unseen == "true" else "iid", []).append(float(score == 1))
-    return {name: conditions[name] for name in CONDITIONS if name in conditions}
+def _scores(items: Sequence[Item]) -> dict[str, Scores]:
+    """Accuracy of one arm by split, composition and seed."""
+    answers: dict[str, dict[str, dict[int, list[bool]]]] = {}
+    for split, composition, seed, right in items:
+        by_seed = answers.setdefault(split, {}).setdefault(composition, {})
+        by_seed.setdefault(seed, []).append(right)
+    return {
+        split: {name: _shares(by_seed) for name, by_seed in answers[split].items()}
+        for split in CONDITIONS
+        if split in answers
+    }
+
+
+def _shares(by_seed: Mapping[int, Sequence[bool]]) -> dict[int, float]:
+    return {seed: sum(right) / len(right) for seed, right in by_seed.items()}
+
+
+def _over_seeds(scores: Scores) -> dict[str, float]:
+    """Accuracy on each composition, averaged over seeds."""
+    return {name: sum(by_seed.values()) / len(by_seed) for name, by_seed in scores.items()}
+
+
+def _seeds(scores: Scores) -> list[int]:
+    return sorted({seed for by_seed in scores.values() for seed in by_seed})
 
 
 def arm_of(learner: str, fields: Mapping[str, Any]) -> str:
-    """Return what an arm is called.
+    """Name of an arm in tables and figures.
 
     >>> arm_of("grpo", {"learner.steps": 200, "learner.supervised": {"steps": 50, "batch": 32}})
     'SFT 50, GRPO 200'
     """
     if learner == "zero-shot":
-        return "as it is"
+        return "untrained"
     steps = fields.get("learner.steps")
     start = fields.get("learner.supervised") or {}
     before = start.get("steps", 0) or fields.get("learner.supervised.steps", 0)
@@ -223,75 +250,190 @@ def arm_of(learner: str, fields: Mapping[str, Any]) -> str:
     return f"SFT {before}, {name} {steps}" if before else f"{name} {steps}"
 
 
-def _estimate(seeds: Mapping[int, Sequence[float]]) -> Estimate:
-    return two_way([seeds[seed] for seed in sorted(seeds)])
-
-
-def _mean(arm: str, split: str, seeds: Answers) -> dict[str, Any]:
-    e = _estimate(seeds)
-    return {"arm": arm, "split": split, "mean": e.mean, "low": e.low, "high": e.high,
-            "seeds": len(seeds), "items": len(next(iter(seeds.values())))}  # fmt: skip
+def _accuracy(arms: Mapping[str, dict[str, Scores]], answers: Mapping[str, list[Item]]) -> Finding:
+    rows: list[dict[str, Any]] = []
+    for arm, splits in arms.items():
+        for split, scores in splits.items():
+            means = list(_over_seeds(scores).values())
+            estimate = over_tasks(means) if len(means) > 1 else None
+            seeds = _seeds(scores)
+            items = sum(item[0] == split and item[2] == seeds[0] for item in answers[arm])
+            rows.append(
+                {
+                    "arm": arm,
+                    "split": split,
+                    "mean": sum(means) / len(means),
+                    **interval_columns(estimate),
+                    "compositions": len(means),
+                    "seeds": len(seeds),
+                    "items": items,
+                }
+            )
+    columns = ("arm", "split", "mean", "low", "high", "compositions", "seeds", "items")
+    table = ResultTable(columns, rows)
+    units = count_of((row["compositions"] for row in rows), "composition")
+    caption = (
+        f"Share of items that are right as a whole, by arm and split. Means over {units}, with "
+        "95 % intervals (t over compositions); each composition counts with its mean over "
+        f"{count_of((row['seeds'] for row in rows), 'seed')}. Chance is {CHANCE:.2f}."
+    )
+    plot = partial(figures.intervals, place="arm", series="split")
+    return Finding(
+        "Accuracy of each arm",
+        "iid: compositions that training has, on new words. ood: compositions that it lacks. An "
+        "item counts if its whole answer is right, which is also what the reward asks for. "
+        "Intervals are at 95 %, over compositions (t); there is none if all compositions score "
+        "the same.",
+        table,
+        (StudyFigure("arms", caption, table, plot),),
+    )
 
 
 def _pairs(arms: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return each supervised start with what continues it, and the two ways to continue it with each other."""
+    """Each supervised start with both of its continuations, and the continuations with each other."""
     pairs = []
     for arm in arms:
         start, comma, further = arm.partition(", GRPO ")
-        if comma and start in arms:
-            longer = f"SFT {int(start.split()[1]) + int(further)}"
-            pairs += [(start, arm), *([(start, longer), (longer, arm)] if longer in arms else [])]
+        if not comma or start not in arms:
+            continue
+        pairs.append((start, arm))
+        longer = f"SFT {int(start.split()[1]) + int(further)}"
+        if longer in arms:
+            pairs += [(start, longer), (longer, arm)]
     return pairs
 
 
-def _gains(arms: Mapping[str, Mapping[str, Answers]], start: str, further: str) -> list[dict[str, Any]]:
-    rows = []
-    for split in CONDITIONS:
-        before, after = arms[start].get(split, {}), arms[further].get(split, {})
-        both = sorted(set(before) & set(after))
+def gains_by_composition(before: Scores, after: Scores) -> dict[str, float]:
+    """Mean difference of two arms on each composition, over the seeds that both arms have."""
+    gains = {}
+    for name, own in before.items():
+        other = after.get(name, {})
+        both = sorted(set(own) & set(other))
         if both:
-            # A difference d of two answers as the share (1 + d) / 2: its interval does not collapse where no answer has changed.
-            e = _estimate({s: [(1 + b - a) / 2 for a, b in zip(before[s], after[s], strict=True)] for s in both})
-            gain = {"gain": 2 * e.mean - 1, "low": 2 * e.low - 1, "high": 2 * e.high - 1, "seeds": len(both)}
-            rows.append({"from": start, "to": further, "split": split, **gain})
-    return rows
+            gains[name] = sum(other[seed] - own[seed] for seed in both) / len(both)
+    return gains
 
 
-def _compositions(runs: Runs) -> list[Finding]:
-    """Return the accuracy of each arm on each composition, where runs have kept the tasks of their items and got some right."""
-    answers: dict[str, dict[str, list[bool]]] = {}
-    for run in _ordered(runs):
-        scores = runs.store.scores(run)
-        table = runs.store.rows(run, PREDICTIONS, ["task", "score"])
-        for row in [] if table is None else table.to_pylist():
-            if row["task"] in PHRASES and row["score"] is not None:
-                of_arm = answers.setdefault(arm_of(scores["learner"], scores["fields"]), {})
-                of_arm.setdefault(PHRASES[row["task"]], []).append(row["score"] == 1)
-    arms = [arm for arm, of_arm in answers.items() if any(map(any, of_arm.values()))]
-    if not arms:
-        return []
-    rows = [
-        {"kept": phrase, "split": "ood" if phrase in UNSEEN.values() else "iid",
-         **{arm: sum(own) / len(own) if (own := answers[arm].get(phrase)) else None for arm in arms}}
-        for phrase in PHRASES.values()
-    ]  # fmt: skip
-    counts = count_range(len(own) for arm in arms for own in answers[arm].values())
-    text = (
-        f"The share of answers that are right ({counts} of each arm, over all its seeds), by what the filter keeps; arms that get "
-        "nothing right are left out. Guessing two of the four words gives 0.17."
+def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
+    """What further training adds to its start, over compositions."""
+    rows: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
+    p_values = []
+    for start, further in _pairs(arms):
+        for split in CONDITIONS:
+            before, after = arms[start].get(split, {}), arms[further].get(split, {})
+            gains = gains_by_composition(before, after)
+            if not gains:
+                continue
+            mean = sum(gains.values()) / len(gains)
+            estimate = over_task_differences(list(gains.values())) if len(gains) > 1 else None
+            ends = interval_columns(estimate)
+            seeds = len(set(_seeds(before)) & set(_seeds(after)))
+            sizes = {"compositions": len(gains), "seeds": seeds}
+            rows.append({"from": start, "to": further, "split": split, "gain": mean, **ends, **sizes})
+            p_values.append(_p_value(estimate))
+            dots += _dots(f"{further} - {start}", split, gains, mean, ends)
+    if not rows:
+        return
+    # A contrast without a p-value still belongs to the family: leaving it out would be kinder to the rest.
+    for row, p in zip(rows, holm(p_values).tolist(), strict=True):
+        row["p"] = p
+        row["outcome"] = _outcome(row["gain"], p)
+    columns = ("from", "to", "split", "gain", "low", "high", "p", "compositions", "seeds", "outcome")
+    yield Finding(
+        "What further training adds to its start",
+        "Differences between an arm and the supervised start that it continues, and between the two "
+        "continuations. Each composition counts once, with its mean over items and over the seeds "
+        "that both arms have; intervals are at 95 %, over compositions (t). p is two-sided, with "
+        f"Holm's correction for the {len(rows)} contrasts of this table. A contrast with a corrected "
+        f"p above {ALPHA:g} is inconclusive.",
+        ResultTable(columns, rows),
+        (_gains_figure(dots),),
     )
-    return [Finding("Accuracy by composition", text, ResultTable(("kept", "split", *arms), rows))]
+
+
+def _p_value(estimate: Estimate | None) -> float:
+    """Two-sided p of a mean difference; 1 if equal differences, or a single one, allow no test."""
+    if estimate is None or math.isnan(estimate.low):
+        return 1.0
+    return t_two_sided(estimate.mean / estimate.se, estimate.df)
+
+
+def _outcome(gain: float, p: float) -> str:
+    if p > ALPHA:
+        return "inconclusive"
+    return "higher" if gain > 0 else "lower"
+
+
+def _dots(
+    contrast: str, split: str, gains: Mapping[str, float], mean: float, ends: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Rows of the figure: every composition, then their mean."""
+    for name, gain in gains.items():
+        row = {"place": name, "kind": "one composition", "gain": gain, "low": None, "high": None}
+        yield {"contrast": contrast, "split": split, **row}
+    place = f"mean of {len(gains)} ({split})"
+    row = {"place": place, "kind": "mean and 95 % interval", "gain": mean, **ends}
+    yield {"contrast": contrast, "split": split, **row}
+
+
+def _gains_figure(dots: Sequence[dict[str, Any]]) -> StudyFigure:
+    data = ResultTable(("contrast", "split", "place", "kind", "gain", "low", "high"), list(dots))
+    plot = partial(
+        figures.intervals,
+        place="place",
+        series="kind",
+        panel="contrast",
+        mean="gain",
+        xlabel="difference in accuracy",
+        limits=(-0.3, 0.3),
+    )
+    caption = (
+        "Differences in accuracy by composition, and their means over the compositions of a split "
+        "with 95 % intervals (t over compositions). A dot is the mean over the seeds of both arms."
+    )
+    return StudyFigure("gains", caption, data, plot)
+
+
+def _by_composition(arms: Mapping[str, dict[str, Scores]]) -> list[Finding]:
+    """Accuracy of each arm on each composition, if runs kept the tasks of their items."""
+    means: dict[str, dict[str, float]] = {}
+    for arm, splits in arms.items():
+        own = {name: mean for scores in splits.values() for name, mean in _over_seeds(scores).items()}
+        known = {name: mean for name, mean in own.items() if name in PHRASES.values()}
+        # An arm without a right answer would be a column of zeros.
+        if any(known.values()):
+            means[arm] = known
+    if not means:
+        return []
+    rows: list[dict[str, Any]] = []
+    for phrase in PHRASES.values():
+        split = "ood" if phrase in UNSEEN.values() else "iid"
+        scores = {arm: own.get(phrase) for arm, own in means.items()}
+        rows.append({"kept": phrase, "split": split, **scores})
+    seeds = count_range(len(_seeds(scores)) for arm in means for scores in arms[arm].values())
+    text = (
+        f"Share of right answers (mean over {seeds} seeds), by what the filter keeps. Arms without "
+        f"any right answer are left out. Chance, two of four words, is {CHANCE:.2f}."
+    )
+    table = ResultTable(("kept", "split", *means), rows)
+    return [Finding("Accuracy by composition", text, table)]
 
 
 def _rewards(runs: Runs) -> list[Finding]:
-    """Return the mean reward in training by step, where runs have kept it."""
+    """Mean reward in training by step, if runs kept it."""
     points: dict[tuple[str, int], list[float]] = {}
     for run in _ordered(runs):
         scores = runs.store.scores(run)
-        table = runs.store.rows(run, CURVES, ["step", "split", "score"]) if scores["learner"] == "grpo" else None
-        for row in [] if table is None else table.to_pylist():
+        if scores["learner"] != "grpo":
+            continue
+        table = runs.store.rows(run, CURVES, ["step", "split", "score"])
+        if table is None:
+            continue
+        arm = arm_of(scores["learner"], scores["fields"])
+        for row in table.to_pylist():
             if row["split"] == "train" and row["score"] is not None:
-                points.setdefault((arm_of(scores["learner"], scores["fields"]), row["step"]), []).append(row["score"])
+                points.setdefault((arm, row["step"]), []).append(row["score"])
     if not points:
         return []
     rows: list[dict[str, Any]] = [
@@ -299,11 +441,19 @@ def _rewards(runs: Runs) -> list[Finding]:
         for (arm, step), rewards in points.items()
     ]
     data = ResultTable(("arm", "step", "reward", "seeds"), rows)
-    plot = partial(figures.lines, x="step", y="reward", series="arm", xlabel="step of reinforcement", ylabel="reward")
+    plot = partial(
+        figures.lines,
+        x="step",
+        y="reward",
+        series="arm",
+        xlabel="step of reinforcement",
+        ylabel="reward",
+    )
     seeds = count_of((row["seeds"] for row in rows), "seed")
     caption = (
-        f"Mean reward of the answers that are sampled in training, over {seeds}; intervals are not drawn, since every "
-        "step has other inputs."
+        f"Mean reward of the answers sampled in training, over {seeds}. There are no intervals, "
+        "since every step has other inputs."
     )
-    text = "The share of sampled answers that are right, on the inputs of training, as reinforcement goes on."
-    return [Finding("The reward in training", text, figures=(StudyFigure("rewards", caption, data, plot),))]
+    text = "Share of sampled answers that are right, on training inputs, by step of reinforcement."
+    figure = StudyFigure("rewards", caption, data, plot)
+    return [Finding("The reward in training", text, figures=(figure,))]

@@ -20,7 +20,7 @@ from taskloom.studies.findings import Finding
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.score_files import open_runs
 from taskloom.studies.zest.competence_tables import BY_TYPE, Consistency, consistency
-from taskloom.studies.zest.directions import ClaimedDirection
+from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation import score_examples
 from taskloom.suites.zest.evaluation.score_report import Mode
 
@@ -74,20 +74,21 @@ def rows_of(finding: Finding) -> list[dict[str, Any]]:
 
 
 def test_a_seed_that_repeats_another_is_counted_once_and_said(dev: list[Example], tmp_path: Path) -> None:
-    (finding,) = findings("zest/table3", predicted(tmp_path, dev, {"m": [right, right, nearly]}))
+    finding, _ = findings("zest/table3", predicted(tmp_path, dev, {"m": [right, right, nearly]}))
     assert rows_of(finding)[0]["seeds"] == 2
     assert any("seed 1 gives every answer on dev that seed 0 gives" in note for note in finding.notes)
 
 
 def test_a_perfect_model_is_competent_everywhere_and_consistent(dev: list[Example], tmp_path: Path) -> None:
     path = predicted(tmp_path, dev, {"perfect": [right, nearly]})
-    overall, *paper = rows_of(findings("zest/table3", path)[0])
+    overall, _, _, *paper = rows_of(findings("zest/table3", path)[0])
     assert (paper[0]["model"], paper[0]["C@90"]) == ("BART-large, ZEST only (paper)", "8")
     assert (overall["mean"], overall["C@75"], overall["C@90"]) == ("100.0 ± 0.0",) * 3
     by_type, pairs, _ = findings("zest/table8", path)
-    assert {row["dev C@90"].partition(" (")[0] for row in rows_of(by_type)} == {"100.0 ± 0.0"}
+    ours = [row for row in rows_of(by_type) if row["model"] == "perfect"]
+    assert {row["dev C@90"].partition(" (")[0] for row in ours} == {"100.0 ± 0.0"}
     assert rows_of(by_type)[0]["dev C@90"] == "100.0 ± 0.0 (16)"
-    for row in rows_of(pairs):
+    for row in rows_of(pairs)[:2]:
         assert (row["base only"], row["this one only"], row["neither"], row["inconsistent"]) == (0, 0, 0, "0.0 ± 0.0")
     (errors,) = findings("zest/table6", path)
     assert {row["errors"] for row in rows_of(errors)} == {0}
@@ -167,7 +168,7 @@ def test_the_papers_shares_of_errors_are_known_as_well_as_a_hundred_errors_allow
 def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: Path) -> None:
     path = predicted(tmp_path, dev, {"m": [lambda e: "n/a"]}, parts="context")
     finding = findings("zest/table5", path)[0]
-    (row,) = rows_of(finding)
+    row, *_ = rows_of(finding)
     assert (row["input"], row["answers that are not n/a"]) == ("context only", "0.0")
     assert any("full data, question only" in note for note in finding.notes)
     assert {j.published for j in finding.judgements} == {0.01}
@@ -241,7 +242,7 @@ def test_predictions_for_files_are_judged_against_the_paper(tmp_path: Path) -> N
 
 
 def test_another_model_on_some_of_the_tasks_is_not_called_the_papers(tmp_path: Path) -> None:
-    (finding,) = findings("zest/table3", owl_predictions(tmp_path, "mine", 1))
+    finding, *_ = findings("zest/table3", owl_predictions(tmp_path, "mine", 1))
     assert {j.verdict for j in finding.judgements} == {"not comparable"}
     for judgement in finding.judgements:
         assert any(c.startswith("model mine (paper: ") for c in judgement.conditions), judgement.claim
@@ -283,33 +284,97 @@ def test_every_table_has_its_study_and_its_numbers() -> None:
     assert sum(n.value for n in published("zest", "Table 6")) == pytest.approx(1.0)
 
 
+def only_verdict(direction: ClaimedDirection) -> object:
+    """Return the verdict on a direction that is alone in its table."""
+    [row] = rows_of(directions_finding([direction]))
+    return row["verdict"]
+
+
 @pytest.mark.parametrize(
     ("higher", "lower", "verdict"),
     [
         ([0.50, 0.52, 0.51], [0.40, 0.41, 0.42], "holds"),
         ([0.40, 0.41, 0.42], [0.50, 0.52, 0.51], "does not hold"),
-        ([0.50, 0.30, 0.40], [0.40, 0.41, 0.39], "cannot be told from 3 seeds"),
-        ([0.5], [0.1], "cannot be told from 1 seed"),
-        ([0.51, 0.52], [0.50, 0.51], "cannot be told from 2 seeds"),
+        ([0.50, 0.30, 0.40], [0.40, 0.41, 0.39], "inconclusive"),
+        ([0.5], [0.1], "inconclusive"),
+        ([0.51, 0.52], [0.50, 0.51], "inconclusive"),
     ],
 )
 def test_a_direction_holds_where_the_seeds_show_it(higher: list[float], lower: list[float], verdict: str) -> None:
-    assert ClaimedDirection("a above b", "m", 0.1, higher, lower).verdict == verdict
+    assert only_verdict(ClaimedDirection("a above b", "m", 0.1, higher, lower)) == verdict
+
+
+def test_directions_of_one_table_are_corrected_for_their_number() -> None:
+    """What holds alone (p = 0.02) does not hold among ten, and a direction that is built into the score is not counted."""
+    weak = ClaimedDirection("weak", "m", 0.1, [0.50, 0.53, 0.51], [0.40, 0.41, 0.43])
+    assert 0.01 < weak.test[2] < 0.05
+    built_in = ClaimedDirection("built in", "m", 0.1, [0.5, 0.6, 0.7], [0.4, 0.5, 0.5], built_in=True)
+    noise = [ClaimedDirection(f"noise {n}", "m", 0.1, [0.5, 0.3, 0.4], [0.40, 0.41, 0.39]) for n in range(9)]
+    assert only_verdict(weak) == "holds"
+    first, second = rows_of(directions_finding([weak, built_in]))
+    assert (first["verdict"], second["verdict"], second["p"]) == ("holds", "built into the score", None)
+    among_ten = rows_of(directions_finding([weak, *noise]))[0]
+    assert among_ten["p"] == pytest.approx(10 * weak.test[2])
+    assert among_ten["verdict"] == "inconclusive"
+
+
+def test_competence_stands_beside_constant_answers(dev: list[Example], tmp_path: Path) -> None:
+    """The baselines of all tables are what the scorer gives for yes and n/a on the same examples."""
+    path = predicted(tmp_path, dev, {"m": [right, nearly]})
+    expected = {f"always {answer}": score_examples(dev, [answer] * len(dev)) for answer in ("yes", "n/a")}
+    table3, above = findings("zest/table3", path)
+    by_type, *_ = findings("zest/table4", path)
+    table5, *_ = findings("zest/table5", path)
+    for name, report in expected.items():
+        for finding in (table3, table5):
+            [row] = [row for row in rows_of(finding) if row["model"] == name]
+            assert (row["seeds"], row["C@75"]) == ("", f"{100 * report.overall['75']:.1f}")
+        rows = {row["generalization"]: row for row in rows_of(by_type) if row["model"] == name}
+        assert rows["base"]["dev C@90"] == f"{100 * report.by_type['normal']['90']:.1f}"
+    gaps = {row["direction"]: row["ours"] for row in rows_of(above)}
+    gap = 100 * (1 - expected["always yes"].overall["75"])
+    assert gaps["dev: C@75 above always yes"].startswith(f"+{gap:.1f}")
+
+
+def test_a_model_that_mostly_says_yes_is_not_above_the_constant(dev: list[Example], tmp_path: Path) -> None:
+    """Its competence is the constant's, whatever C@75 is; a model that solves most tasks is above it over tasks as well."""
+
+    def yes_but(every: int) -> Answerer:
+        return lambda e: "no" if dev.index(e) % every == 0 else "yes"
+
+    def right_but(every: int) -> Answerer:
+        return lambda e: "a wrong answer" if dev.index(e) % every == 0 else e.target
+
+    models: dict[str, Sequence[Answerer]] = {
+        "says yes": [yes_but(19), yes_but(23), yes_but(31)],
+        "solves": [right_but(83), right_but(97), right_but(107)],
+    }
+    _, above = findings("zest/table3", predicted(tmp_path, dev, models))
+    verdicts = {(row["model"], row["direction"]): row["verdict"] for row in rows_of(above)}
+    assert verdicts["solves", "dev: C@75 above always yes"] == "holds"
+    assert verdicts["says yes", "dev: C@75 above always yes"] != "holds"
+    assert verdicts["says yes", "dev: mean above always yes"] != "holds"
 
 
 def test_base_tasks_that_are_answered_better_show_as_a_direction(dev: list[Example], tmp_path: Path) -> None:
-    hard = next(e.task for e in dev if e.traits["generalization_type"] == "normal" and e.target != "n/a")
+    answered = [e.task for e in dev if e.traits["generalization_type"] == "normal" and e.target != "n/a"]
+    bases = list(dict.fromkeys(answered))
 
-    def better_on_base(example: Example) -> str:
-        return example.target if example.traits["generalization_type"] == "normal" else "n/a"
+    def better_on_base_but(failed: int) -> Answerer:
+        """Solve the base tasks and nothing else, but for some, so that seeds differ."""
 
-    def likewise(example: Example) -> str:
-        return "n/a" if example.task == hard else better_on_base(example)
+        def answer(example: Example) -> str:
+            known = example.task in bases[failed:]
+            return example.target if known else "n/a"
 
-    directions = findings("zest/table8", predicted(tmp_path, dev, {"m": [better_on_base, likewise]}))[2]
+        return answer
+
+    seeds = [better_on_base_but(failed) for failed in (0, 1, 2, 1)]
+    seeds[3] = lambda e: "n/a" if e.task == bases[-1] else seeds[0](e)
+    directions = findings("zest/table8", predicted(tmp_path, dev, {"m": seeds}))[2]
     verdicts = {row["direction"]: row["verdict"] for row in rows_of(directions)}
     assert verdicts["dev: base mean above output structure mean"] == "holds"
-    assert verdicts["dev: base mean above semantic flips mean"] == "holds"
+    assert verdicts["dev: base mean above semantic flips mean"] == "built into the score"
 
 
 def test_paraphrases_that_are_as_easy_as_their_base_tasks_are_lower_by_the_smaller_of_both_alone(
@@ -329,11 +394,12 @@ def test_paraphrases_that_are_as_easy_as_their_base_tasks_are_lower_by_the_small
 
     path = predicted(tmp_path, dev, {"m": [one_of_two(True), one_of_two(False)]})
     by_type, _, directions = findings("zest/table8", path)
-    means = {row["generalization"]: row["dev mean"].partition(" (")[0] for row in rows_of(by_type)}
+    ours = [row for row in rows_of(by_type) if row["model"] == "m"]
+    means = {row["generalization"]: row["dev mean"].partition(" (")[0] for row in ours}
     assert means["paraphrase"] == "0.0 ± 0.0"
     (own,) = (row for row in rows_of(directions) if row["direction"].startswith("dev: base tasks above their paraphr"))
     assert own["paper"] == "not published"
-    assert own["verdict"] == "cannot be told from 2 seeds"
+    assert own["verdict"] == "inconclusive"
 
 
 @pytest.mark.parametrize(("mode", "competent"), [("official", False), ("corrected", True)])
@@ -347,13 +413,13 @@ def test_competence_on_the_border_is_that_of_the_evaluation(dev: list[Example], 
 
 def test_seeds_of_two_inputs_are_not_paired_and_all_count() -> None:
     gap = ClaimedDirection("a above b", "m", 0.1, [0.29, 0.30, 0.24], [0.02, 0.09], paired=False)
-    assert gap.row()["ours"].startswith("+22.2 [")  # type: ignore[attr-defined]
-    assert (gap.seeds, gap.verdict) == ("3 and 2", "cannot be told from 3 and 2 seeds")
+    assert str(gap.row(1.0)["ours"]).startswith("+22.2 [")
+    assert (gap.seeds, only_verdict(gap)) == ("3 and 2", "inconclusive")
     turned = ClaimedDirection("a above b", "m", 0.1, [0.24, 0.30, 0.29], [0.09, 0.02], paired=False)
-    assert turned.ends == pytest.approx(gap.ends)
+    assert turned.test == pytest.approx(gap.test)
 
 
 @pytest.mark.parametrize(("tasks", "verdict"), [((0.02, 0.2), "holds"), ((-0.1, 0.3), "holds on these tasks")])
 def test_a_direction_between_kinds_of_tasks_needs_the_tasks(tasks: tuple[float, float], verdict: str) -> None:
     scores = ([0.50, 0.52, 0.51], [0.40, 0.41, 0.42])
-    assert ClaimedDirection("a above b", "m", 0.1, *scores, tasks=tasks).verdict == verdict
+    assert only_verdict(ClaimedDirection("a above b", "m", 0.1, *scores, tasks=tasks)) == verdict

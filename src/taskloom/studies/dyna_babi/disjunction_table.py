@@ -13,7 +13,15 @@ from taskloom.experiments.runs import Runs
 from taskloom.recipe import read
 from taskloom.studies import figures
 from taskloom.studies.dyna_babi.small_stories import probe_experiments
-from taskloom.studies.dyna_babi.story_runs import TRAITS, StoryTrainings, estimate, judged, point, story_trainings
+from taskloom.studies.dyna_babi.story_runs import (
+    TRAITS,
+    StoryTrainings,
+    estimate,
+    judged,
+    passes_note,
+    point,
+    story_trainings,
+)
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.judgements import Judgement
 from taskloom.studies.published_numbers import published
@@ -62,6 +70,7 @@ def figure8(runs: Runs) -> Finding:
             *_example(),
             "The paper gives no numbers for these questions, only words: accuracy 'close to zero' (section 4.2.1), 'invariably "
             "answers maybe' (appendix A.7); they are taken as 0.0 and 1.0.",
+            *passes_note(groups),
         ),
     )
 

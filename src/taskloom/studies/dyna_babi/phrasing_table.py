@@ -23,6 +23,7 @@ from taskloom.studies.dyna_babi.story_runs import (
     everything,
     gap_text,
     judged,
+    passes_note,
     point,
     story_trainings,
     support_size,
@@ -77,6 +78,7 @@ def table10(runs: Runs) -> list[Finding]:
                 "Pairs are of the same story and the same fact (babi/phrasing-T12 and babi/phrasing-T12-where, row by row).",
                 "A model that answers every yes-no question by yes is right in all of them: 446 of 446 says nothing without the "
                 "accuracy on other yes-no questions (Figure 3).",
+                *passes_note(groups),
                 *([] if judgements else [_published_shares()]),
             ),
         ),

@@ -89,6 +89,16 @@ class StoryTrainings:
         return f"{self.model}, {self.data}({self.part})"
 
     @property
+    def passes(self) -> float | None:
+        """Passes over the training data: steps times batch by the number of training examples; None if one is not known."""
+        steps = self.conditions.get("learner.steps")
+        batch = self.conditions.get("learner.batch")
+        rows = self.conditions.get("recipe.splits.train.n")
+        if not steps or not batch or not rows:
+            return None
+        return float(steps * batch / rows)
+
+    @property
     def seeds(self) -> list[int]:
         """Return the seeds, sorted."""
         return sorted(self.by_seed)
@@ -316,6 +326,26 @@ def judged(
         conditions=(*differences(number, group.conditions), *extra),
         comparable=comparable(number, group.conditions),
     )
+
+
+STORIES = (
+    "Every question of mix has a story of its own; in concat about five questions share one, so that its intervals over questions "
+    "are somewhat too narrow."
+)
+"""What intervals over questions assume, for notes and captions."""
+
+
+def passes_text(group: StoryTrainings) -> str:
+    """Passes over the training data as tables have them; empty if they are not known."""
+    return "" if group.passes is None else f"{group.passes:.1f}"
+
+
+def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
+    """A note on the passes over the training data of each training; none if no passes are known."""
+    known = [f"{group.name} {passes_text(group)}" for group in groups if group.passes is not None]
+    if not known:
+        return []
+    return [f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and STM 200."]
 
 
 def support_size(item: Mapping[str, Any]) -> int:

@@ -20,6 +20,7 @@ from taskloom.studies.judgements import Judgement, judge_estimate, judge_mean
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
+from taskloom.studies.zest.constant_answers import ALWAYS_YES, above_constant, constant_runs
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, description_experiments
 from taskloom.studies.zest.description_runs import (
     SCORES,
@@ -120,38 +121,42 @@ def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
     experiment=EXPERIMENT,
     traits=KEPT_TRAITS,
 )
-def table3(runs: Runs, *, mode: Mode = "official") -> Finding:
-    """Compute Table 3 of the runs that had the whole input.
+def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
+    """Compute Table 3 of the runs that had the whole input, beside constant answers to the same tasks.
 
     Args:
         runs: The runs.
         mode: `official`: as the public script evaluates; `corrected`: without its faults.
     """
     groups = description_runs(runs, mode=mode)
+    constants = constant_runs(groups, mode)
     rows, points = [], []
     judgements: list[Judgement] = []
-    for group in groups:
+    for group in [*groups, *constants]:
         for split in (s for s in SPLITS if s in group.reports):
             cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
-            rows.append({"model": group.model, "split": split, "seeds": len(group.reports[split]), **cells})
+            seeds = "" if group in constants else len(group.reports[split])
+            rows.append({"model": group.model, "split": split, "seeds": seeds, **cells})
             for score, head in SCORES.items():
-                numbers = published("zest", "Table 3", split=split, what=score)
                 values = group.values(split, overall(score))
                 points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
-                for number in numbers:
+                numbers = published("zest", "Table 3", split=split, what=score)
+                for number in [] if group in constants else numbers:
                     claim = f"{group.model} beside {PAPER_MODELS[str(number.of['model'])]}, {split}: {head}"
                     judgements += judged(group, split, overall(score), [number], claim)
     places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
     rows += [_paper_row(model, split) for model, split in places]
-    return Finding(
+    finding = Finding(
         "ZEST Table 3",
         "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
-        "with the same weight. Below ours are the paper's rows.",
+        "with the same weight. Below ours are constant answers to the same tasks, then the paper's rows.",
         ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
         (_figure("table3", points, _over_tasks(groups), groups),),
         tuple(judgements),
         tuple(notes_of(groups)),
     )
+    above = list(above_constant(groups, constants, SPLITS))
+    return [finding, directions_finding(above, "Above a constant answer")] if above else [finding]
 
 
 def _paper_row(model: str, split: str) -> dict[str, Any]:
@@ -249,6 +254,7 @@ def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, flo
 def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
     """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
+    constants = constant_runs(groups, mode)
     rows, points = [], []
     judgements: list[Judgement] = []
     for group in groups:
@@ -265,10 +271,13 @@ def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
                         number = numbers[0].value if numbers else None
                         points.append({"name": name, "score": head, **summary(values), "published": number})
             rows.append(cells)
+    rows += [_constant_row(constant, kind) for constant in constants for kind in ROWS]
+    points += _constant_points(constants, _shown_split(groups[0]))
     heads = [f"{split} {head}" for split in SPLITS for head in SCORES.values()]
     finding = Finding(
         f"ZEST {place}",
-        f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper.",
+        f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper. Below are "
+        "constant answers to the same tasks.",
         ResultTable(("model", "generalization", *heads), rows),
         (
             _figure(
@@ -278,13 +287,36 @@ def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
         tuple(judgements),
         tuple(notes_of(groups)),
     )
-    return [finding, consistency_finding(groups), directions_finding(list(_directions(groups, place)))]
+    pairs = consistency_finding([*groups, *constants])
+    return [finding, pairs, directions_finding(list(_directions(groups, place)))]
+
+
+def _constant_row(constant: DescriptionRuns, kind: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": constant.model, "generalization": ROWS[kind]}
+    for split in SPLITS:
+        for score, head in SCORES.items():
+            row[f"{split} {head}"] = percent(constant.values(split, measure_of(kind, score)))
+    return row
+
+
+def _constant_points(constants: Sequence[DescriptionRuns], split: str) -> Iterator[dict[str, Any]]:
+    """Yield C@90 of always saying yes by type, for the figure."""
+    for constant in constants:
+        if not constant.model.startswith(ALWAYS_YES):
+            continue
+        for kind, name in ROWS.items():
+            values = constant.values(split, measure_of(kind, "90"))
+            if values:
+                yield {"name": name, "score": f"C@90, {constant.model}", **summary(values), "published": None}
 
 
 def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
-    """Yield how base tasks and each derived kind stand in the paper, and that competence is far below the mean."""
+    """Yield which of base tasks and each derived kind is higher in the paper, and that competence is below the mean.
+
+    That C@75 is above C@90 is left out, since it cannot be otherwise.
+    """
     pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
-    pairs += [(("overall", "mean"), ("overall", "75")), (("overall", "75"), ("overall", "90"))]
+    pairs.append((("overall", "mean"), ("overall", "75")))
     for group in groups:
         split = _shown_split(group)
         for pair in pairs:
@@ -298,7 +330,9 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
                 names = [f"{ROWS[row]} {SCORES[score]}" for row, score in (higher, lower)]
                 claim = f"{split}: {names[0]} above {names[1]}"
                 tasks = None if "overall" in (higher[0], lower[0]) else _over_kinds(group, split, higher[0], lower[0])
-                yield ClaimedDirection(claim, group.model, gap, ours[higher], ours[lower], tasks=tasks)
+                built_in = higher[0] == "normal" and lower[0] in PAIRED
+                scores = (ours[higher], ours[lower])
+                yield ClaimedDirection(claim, group.model, gap, *scores, tasks=tasks, built_in=built_in)
         yield from _own_directions(group, split)
 
 

@@ -50,6 +50,7 @@ class DescriptionRuns:
         reports: The evaluation of each split, by seed.
         answered: The share of instances to which something else than n/a was answered, by split and seed.
         notes: What happened on the way.
+        examples: The examples that were answered, by split; none for splits whose data this version makes otherwise.
     """
 
     model: str
@@ -58,6 +59,7 @@ class DescriptionRuns:
     reports: dict[str, dict[int, ScoreReport]]
     answered: dict[str, dict[int, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    examples: dict[str, list[Example]] = field(default_factory=dict, repr=False)
 
     @property
     def by_script(self) -> bool:
@@ -165,6 +167,7 @@ def _group(
             stored = _stored(runs, run, split, mode) if totals and not _same(examples, answers) else None
             if stored is None:
                 _check(runs, run, split, examples, answers)
+                group.examples[split] = examples
             texts = answers["prediction"].to_pylist()
             if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(texts):
                 group.notes.append(
@@ -173,7 +176,7 @@ def _group(
                 continue
             if stored is not None:
                 group.notes.append(f"{model}, {part}, {split}: {EARLIER}")
-            report = _evaluated(examples, texts, mode, group.notes) if stored is None else stored
+            report = evaluated(examples, texts, mode, group.notes) if stored is None else stored
             group.reports.setdefault(split, {})[seed] = report
             if files:  # which have their own number of tasks, whatever the recipe generates
                 conditions[f"recipe.tasks.{split}"] = len(report.tasks)
@@ -249,7 +252,7 @@ def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
     return ScoreReport(shown, {}, scores, {}, entry["score"], {}, {}, (), ())
 
 
-def _evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]) -> ScoreReport:
+def evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]) -> ScoreReport:
     """Evaluate a split; by the paper where the public script would stop."""
     try:
         return score_examples(examples, predictions, mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from taskloom.studies.seed_scores import seeds_caption
 from taskloom.studies.study import study
 from taskloom.studies.study_settings import check_split
 from taskloom.studies.zest.competence_tables import beside, judged, notes_of
+from taskloom.studies.zest.constant_answers import above_constant, constant_runs
 from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
 from taskloom.studies.zest.description_runs import (
     SCORES,
@@ -29,8 +31,8 @@ from taskloom.studies.zest.description_runs import (
 from taskloom.studies.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import Mode
 
-NAMES = {"both": "full data", "question": "question only", "context": "context only"}
-"""The rows of the table."""
+NAMES = {"both": "full data", "question": "question only", "context": "context only", "none": "nothing"}
+"""The rows of the table; a constant answer needs no input."""
 
 
 @study(
@@ -50,25 +52,28 @@ def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[F
     """
     groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
     check_split(runs, split)
-    points = [point for group in groups for point in _points(group, split)]
+    constants = constant_runs(groups, mode)
+    constants = [constant for constant in constants if split in constant.reports]
+    points = [point for group in [*groups, *constants] for point in _points(group, split)]
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     caption = (
-        f"Scores on {tasks_of(groups, split)} with all of the input and with half of it. "
+        f"Scores on {tasks_of(groups, split)} with all of the input, with half of it, and of constant answers. "
         f"{seeds_caption(len(group.reports[split]) for group in groups)}; diamonds are the paper's numbers."
     )
     plot = partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
     finding = Finding(
         "ZEST Table 5",
         f"Scores on {split} in percent, mean ± standard deviation over seeds, of models trained on such inputs; in brackets the "
-        "paper's, of T5-11B on dev.",
+        "paper's, of T5-11B on dev. Constant answers are to the same tasks.",
         ResultTable(
-            ("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"), [_row(g, split) for g in groups]
+            ("model", "input", "seeds", *SCORES.values(), "answers that are not n/a"),
+            [_row(g, split) for g in [*groups, *constants]],
         ),
         (StudyFigure("table5", caption, ResultTable(columns, points), plot),),
         tuple(judgement for group in groups for judgement in _judgements(group, split)),
         (*notes_of(groups), *_missing(groups)),
     )
-    directions = list(_directions(groups, split))
+    directions = [*_directions(groups, split), *above_constant(_questions(groups), constants, [split])]
     return [finding, directions_finding(directions)] if directions else [finding]
 
 
@@ -84,7 +89,7 @@ def _row(group: DescriptionRuns, split: str) -> dict[str, Any]:
     return {
         "model": group.model,
         "input": NAMES[group.part],
-        "seeds": len(group.reports[split]),
+        "seeds": "" if group.part == "none" else len(group.reports[split]),
         **cells,
         "answers that are not n/a": percent(group.answered[split].values()),
     }
@@ -94,7 +99,8 @@ def _points(group: DescriptionRuns, split: str) -> Iterator[dict[str, Any]]:
     for score, head in SCORES.items():
         measured = summary(group.values(split, overall(score)))
         number = next((number.value for number in _published(group, score)), None)
-        yield {"name": NAMES[group.part], "score": head, **measured, "published": number}
+        name = group.model if group.part == "none" else NAMES[group.part]
+        yield {"name": name, "score": head, **measured, "published": number}
 
 
 def _judgements(group: DescriptionRuns, split: str) -> Iterator[Judgement]:
@@ -112,6 +118,11 @@ def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDi
                 higher, lower = (g.values(split, overall(score)) for g in (whole, half))
                 claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
                 yield ClaimedDirection(claim, whole.model, theirs[0] - theirs[1], higher, lower, paired=False)
+
+
+def _questions(groups: list[DescriptionRuns]) -> list[DescriptionRuns]:
+    """Runs on the question alone, under a name that says so. Table 3 compares those on the whole input with constants."""
+    return [replace(group, model=f"{group.model}, question only") for group in groups if group.part == "question"]
 
 
 def _missing(groups: list[DescriptionRuns]) -> list[str]:
