@@ -51,7 +51,7 @@ def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
     began = time.monotonic()
     runs = tl.run(**experiment(args), store=store, workers=1)
     seconds = time.monotonic() - began
-    about = [runs.store.environment(name) for name in runs.names]
+    about = [runs.environment(name) for name in runs.names]
     rows = [{k: row[k] for k in (TASK_FIELD, "n", "score")} for row in runs.table.to_pylist()]
     ways = sorted({f"{one['trained']}, {one['together']} together" for one in about})
     return {

@@ -28,7 +28,7 @@ from taskloom.experiments.errors import RunsError
 from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.record import SUITE_SCORE, Run, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.run_files import StoreError
+from taskloom.experiments.run_files import CURVES, PREDICTIONS, StoreError
 from taskloom.experiments.store import RunSource, Store
 from taskloom.notebook_html import paragraph
 from taskloom.recipe.yaml_files import YamlError, parse
@@ -79,6 +79,11 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         """The records, in the order of the table."""
         return map(self._records.__getitem__, self.names)
+
+    @property
+    def path(self) -> Path:
+        """The folder or file that the runs come from."""
+        return self.store.path
 
     @cached_property
     def names(self) -> list[str]:
@@ -277,9 +282,42 @@ class Runs:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
         return self.store.curves(self.names)
 
-    def predictions(self, split: str | Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all predictions: run, recipe, learner, seed, and the columns of predictions.parquet."""
-        return self.store.predictions(self.names, columns, splits=_listed(split) or None)
+    def predictions(
+        self,
+        split: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        runs: Iterable[str] | None = None,
+    ) -> pa.Table:
+        """Predictions: run, recipe, learner, seed, and the columns of predictions.parquet.
+
+        Args:
+            split: Only these splits.
+            columns: Only these columns.
+            runs: Only these of the runs.
+        """
+        names = self.names if runs is None else runs
+        return self.store.predictions(names, columns, splits=_listed(split) or None)
+
+    def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions of one run; None if it kept none."""
+        return self.store.rows(run, PREDICTIONS, columns)
+
+    def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the learning curve of one run; None if it has none."""
+        return self.store.rows(run, CURVES, columns)
+
+    def model(self, run: str) -> Path | None:
+        """The folder of the trained model that a run kept; None if it kept none."""
+        return self.store.model(run)
+
+    def config(self, run: str) -> str:
+        """The experiment of one run alone, as YAML."""
+        return self.store.config(run)
+
+    def environment(self, run: str) -> dict[str, Any]:
+        """Machine, versions and seconds of one run; empty if they are not known."""
+        return self.store.environment(run)
 
 
 def runs(path: str | Path = "runs") -> Runs:

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.arrow import array_of, numbers, strings, whole_array
-from taskloom.experiments.run_files import PREDICTIONS
 from taskloom.experiments.runs import Runs
 
 MOST_ANSWERS = 400_000
@@ -117,7 +116,7 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
     columns = ["split", "index", "input", "targets", "traits", "prediction", "score"]
     groups: dict[Group, dict[str, pa.Table]] = {}
     for run in names:
-        answers = runs.store.rows(run, PREDICTIONS, columns)
+        answers = runs.answers(run, columns)
         for split, rows in _splits(answers) if answers is not None else ():
             ends = (str(rows.num_rows), str(rows["input"][0]), str(rows["input"][rows.num_rows - 1]))
             groups.setdefault((split, ends), {})[run] = rows

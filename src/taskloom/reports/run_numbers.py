@@ -115,7 +115,7 @@ class RunNumbers:
         guesses: dict[tuple[str, str], float] = {}
         for recipe, own in self.cells.items():
             for names in own.values():
-                rows = self.runs.store.predictions([names[0]], ["split", "targets"])
+                rows = self.runs.predictions(columns=["split", "targets"], runs=[names[0]])
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
                     if (recipe, split) not in guesses:
@@ -156,7 +156,7 @@ class RunNumbers:
         values: dict[str, dict[str, set[str]]] = {}
         # One run of each cell: other seeds answered the same tasks.
         firsts = [runs[0] for own in self.cells.values() for runs in own.values()]
-        for row in self.runs.store.predictions(firsts, ["task", "traits"]).to_pylist():
+        for row in self.runs.predictions(columns=["task", "traits"], runs=firsts).to_pylist():
             for name, value in row["traits"] or ():
                 values.setdefault(name, {}).setdefault(row["task"], set()).add(value)
         traits = []

@@ -47,7 +47,7 @@ def report(
     table = (store if isinstance(store, Runs) else runs(store)).where(*where)
     failed = failures(table.store)
     if not len(table) and not failed:
-        raise RunsError(f"{table.store.path} holds no finished run yet; fill it with 'taskloom run'")
+        raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
     parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
     sections = [s for s in _sections(table, parts, failed, data) if s is not None]
     shown = parts.explorer() if parts is not None else Explorer()
@@ -69,7 +69,7 @@ def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | 
     dated = f", the last finished on {finished}" if finished else ""
     new = "new seeds and new examples" if parts is None or parts.numbers.scored else "new seeds on the same examples"
     lead = (
-        f"{count} in {table.store.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
+        f"{count} in {table.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
         f"where there are several seeds they hold for {new}."
     )
     return f"{lead} Only runs with {' and '.join(where)}." if where else lead

@@ -66,7 +66,7 @@ class RunSections:
 
     def finished(self) -> str:
         """Return the day of the last run."""
-        days = [str(self.runs.store.environment(run).get("finished", ""))[:10] for run in self.runs.names]
+        days = [str(self.runs.environment(run).get("finished", ""))[:10] for run in self.runs.names]
         return max(days, default="")
 
     def headline(self) -> str:
@@ -105,7 +105,7 @@ class RunSections:
         cells: dict[tuple[str, str, str], Row] = {}
         versions: set[str] = set()
         for row in self.numbers.rows:
-            machine = self.runs.store.environment(row["run"])
+            machine = self.runs.environment(row["run"])
             digest = self.runs[row["run"]].data[:16]
             empty = {"recipe": row["recipe"], "learner": row["learner"], "digest": digest, "seeds": [], "seconds": 0.0}
             cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
@@ -280,7 +280,7 @@ class RunSections:
         if not splits:
             return
         split = min(splits, key=lambda s: splits[s])
-        rows = self.runs.store.predictions([run], ["index", "input", "targets", "prediction", "score"], splits=[split])
+        rows = self.runs.predictions(split, ["index", "input", "targets", "prediction", "score"], runs=[run])
         points = whole_array(rows["score"])  # a number that Arrow compares with would import pandas
         for kind, mask in (("right", numbers(points >= 1)), ("wrong", numbers(points < 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():

@@ -66,8 +66,8 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
 
     Where its recipe or learner is not known here, only the settings that were written down are returned.
     """
-    text = runs.store.config(run)
-    settings = dict(runs.store.scores(run)["fields"])
+    text = runs.config(run)
+    settings = dict(runs[run].fields)
     if ".py" in text:
         return settings  # code that only a store names is never run
     config = parse(text, ours=True)
@@ -149,7 +149,7 @@ def run_labels(runs: Runs) -> dict[str, str]:
 
 def recipe_of(runs: Runs, run: str) -> Recipe:
     """Return the recipe that a run learned from; the first of a mix. Code that only a store names is never run."""
-    text = runs.store.config(run)
+    text = runs.config(run)
     if ".py" in text:
         raise TaskloomError(f"the run {run} is of a recipe or learner in a Python file, which is not run")
     return _recipe(parse(text, ours=True))

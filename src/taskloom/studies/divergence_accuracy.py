@@ -49,7 +49,7 @@ def divergence_accuracy(runs: Runs) -> Finding:
             sums.setdefault(place, []).append(row["score"])
     if not sums:
         raise StudyError(
-            f"{runs.store.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
+            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
             "computed; a task of yours gives its examples a derivation, tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
@@ -100,8 +100,8 @@ def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
     known: dict[tuple[str, str], dict[str, Divergence]] = {}
     results = {}
     for run in runs.names:
-        own = datasets.get(str(runs.store.scores(run)["data"]))
-        for split in runs.store.scores(run)["splits"] if own is not None else ():
+        own = datasets.get(runs[run].data)
+        for split in runs[run].splits if own is not None else ():
             source = _source(runs, run, split, own, datasets)
             if own is None or source is None:
                 continue
@@ -117,7 +117,7 @@ def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
 def stored_datasets(runs: Runs) -> dict[str, Dataset]:
     """Return the finished datasets of a run store, by their digest."""
     datasets = {}
-    for folder in sorted((runs.store.path / "data").glob("*")):
+    for folder in sorted((runs.path / "data").glob("*")):
         try:
             data = dataset.load(folder)
         except TaskloomError:
@@ -128,10 +128,10 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
 
 def _source(runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]) -> Dataset | None:
     """Return the dataset that a split is of: the run's own, or the one whose first input it answered; None where none is here."""
-    evaluate = parse(runs.store.config(run), ours=True).get("evaluate") or []
+    evaluate = parse(runs.config(run), ours=True).get("evaluate") or []
     if all(isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate):
         return own
-    answered = runs.store.predictions([run], ["index", "input"], splits=[split]).slice(0, 1).to_pylist()
+    answered = runs.predictions(split, ["index", "input"], runs=[run]).slice(0, 1).to_pylist()
     name = split.rpartition(":")[2]
     for data in datasets.values() if answered else ():
         if name in data.splits and data.role(name) != "train":

@@ -77,7 +77,7 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
         ]
     if not rows:
         raise StudyError(
-            f"{runs.store.path} has no predictions with a trait that varies and scores that vary with items; nothing can be "
+            f"{runs.path} has no predictions with a trait that varies and scores that vary with items; nothing can be "
             "said about errors"
         )
     for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):

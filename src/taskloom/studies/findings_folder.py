@@ -72,9 +72,7 @@ def write_findings(
             _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
     _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
     scores = folder / "scores.json"
-    if (
-        runs is not None and runs.store.path.resolve() != scores.resolve()
-    ):  # of the file itself some runs may be left out
+    if runs is not None and runs.path.resolve() != scores.resolve():  # of the file itself some runs may be left out
         groups, items = score_groups(runs, traits, curves=True)
         write_scores(groups, scores, items)
     return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])

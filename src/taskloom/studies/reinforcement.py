@@ -26,8 +26,8 @@ from functools import partial
 from typing import Any
 
 from taskloom.descriptions import UNSEEN as UNSEEN_TRAIT
+from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.run_files import CURVES, PREDICTIONS
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
 from taskloom.experiments.statistics.distributions import t_two_sided
@@ -169,7 +169,7 @@ def reinforcement(runs: Runs) -> list[Finding]:
     arms = {arm: _scores(own) for arm, own in answers.items() if own}
     if not arms:
         raise StudyError(
-            f"{runs.store.path} has no runs that were tested on seen and unseen compositions; "
+            f"{runs.path} has no runs that were tested on seen and unseen compositions; "
             "make some, e.g. with 'taskloom reproduce reinforcement'"
         )
     return [_accuracy(arms, answers), *_gains(arms), *_by_composition(arms), *_rewards(runs)]
@@ -183,9 +183,8 @@ def _answers(runs: Runs) -> dict[str, list[Item]]:
     """Answers of each arm to single items, short arms first."""
     arms: dict[str, list[Item]] = {}
     for run in _ordered(runs):
-        scores = runs.store.scores(run)
-        own = arms.setdefault(arm_of(scores["learner"], scores["fields"]), [])
-        table = runs.store.rows(run, PREDICTIONS, ["task", "score", "traits"])
+        own = arms.setdefault(arm_of(run.learner, run.fields), [])
+        table = runs.answers(run.name, ["task", "score", "traits"])
         if table is None:
             continue
         for row in table.to_pylist():
@@ -194,19 +193,18 @@ def _answers(runs: Runs) -> dict[str, list[Item]]:
                 continue
             split = "ood" if unseen == "true" else "iid"
             task = str(row["task"] or "")
-            own.append((split, PHRASES.get(task, task), int(scores["seed"]), row["score"] == 1))
+            own.append((split, PHRASES.get(task, task), run.seed, row["score"] == 1))
     return arms
 
 
-def _ordered(runs: Runs) -> list[str]:
-    return sorted(runs.names, key=lambda name: _order(runs.store.scores(name)))
+def _ordered(runs: Runs) -> list[Run]:
+    return sorted(runs, key=_order)
 
 
-def _order(scores: Mapping[str, Any]) -> tuple[bool, bool, int, int]:
+def _order(run: Run) -> tuple[bool, bool, int, int]:
     """Sort key: the untrained model, supervised arms by their steps, then arms with reinforcement."""
-    learner, fields = scores["learner"], scores["fields"]
-    steps = int(fields.get("learner.steps", 0))
-    return learner == "grpo", learner != "zero-shot", steps, int(scores["seed"])
+    steps = int(run.fields.get("learner.steps", 0))
+    return run.learner == "grpo", run.learner != "zero-shot", steps, run.seed
 
 
 def _scores(items: Sequence[Item]) -> dict[str, Scores]:
@@ -424,13 +422,12 @@ def _rewards(runs: Runs) -> list[Finding]:
     """Mean reward in training by step, if runs kept it."""
     points: dict[tuple[str, int], list[float]] = {}
     for run in _ordered(runs):
-        scores = runs.store.scores(run)
-        if scores["learner"] != "grpo":
+        if run.learner != "grpo":
             continue
-        table = runs.store.rows(run, CURVES, ["step", "split", "score"])
+        table = runs.curve(run.name, ["step", "split", "score"])
         if table is None:
             continue
-        arm = arm_of(scores["learner"], scores["fields"])
+        arm = arm_of(run.learner, run.fields)
         for row in table.to_pylist():
             if row["split"] == "train" and row["score"] is not None:
                 points.setdefault((arm, row["step"]), []).append(row["score"])

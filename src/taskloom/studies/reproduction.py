@@ -188,7 +188,7 @@ def analyse(
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     if not len(opened):
         raise StudyError(
-            f"{opened.store.path} has no runs; make some with 'taskloom run', or name another store or file of scores"
+            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or file of scores"
         )
     return study, opened, study(opened, **settings)
 

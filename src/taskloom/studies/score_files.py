@@ -29,6 +29,7 @@ from pydantic import Field
 from taskloom.arguments import path_of
 from taskloom.errors import DataError, echo
 from taskloom.experiments.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.record import Run
 from taskloom.experiments.run_files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.runs import runs as read_store
@@ -238,26 +239,24 @@ def score_groups(
     groups: dict[str, dict[str, Any]] = {}
     items: dict[str, Any] = {}
     points = _curve_points(runs) if curves else {}
-    for run in runs.names:
-        scores = runs.store.scores(run)
+    for run in runs:
         empty = {
-            "recipe": scores["recipe"],
-            "learner": scores["learner"],
-            "fields": scores["fields"],
-            "n": {split: entry["n"] for split, entry in scores["splits"].items()},
-            "environment": _machine(runs.store.environment(run)),
-            "data": str(scores.get("data", "")),
+            "recipe": run.recipe,
+            "learner": run.learner,
+            "fields": run.fields,
+            "n": {split: scores.n for split, scores in run.splits.items()},
+            "environment": _machine(runs.environment(run.name)),
+            "data": run.data,
             "seeds": {},
         }
-        group = groups.setdefault(str(scores["kind"]), empty)
-        known = {split: e["score"] for split, e in scores["splits"].items() if e["score"] is not None}
-        seed = str(scores["seed"])
-        group["seeds"][seed] = known
-        further = {split: entry["scores"] for split, entry in scores["splits"].items() if entry.get("scores")}
+        group = groups.setdefault(run.kind, empty)
+        seed = str(run.seed)
+        group["seeds"][seed] = {s: scores.score for s, scores in run.splits.items() if scores.score is not None}
+        further = {split: scores.further for split, scores in run.splits.items() if scores.further}
         if further:
             group.setdefault("further", {})[seed] = further
-        if run in points:
-            group.setdefault("curves", {})[seed] = points[run]
+        if run.name in points:
+            group.setdefault("curves", {})[seed] = points[run.name]
         if traits:
             _add_answers(runs, run, group, items, traits)
     return list(groups.values()), items
@@ -272,14 +271,14 @@ def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
     return points
 
 
-def _add_answers(runs: Runs, run: str, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
+def _add_answers(runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
     """Add the answers of a run to its group, and the items that they are to."""
-    rows = runs.store.rows(run, PREDICTIONS, ["split", "targets", "traits", "task", "prediction", "score"])
+    rows = runs.answers(run.name, ["split", "targets", "traits", "task", "prediction", "score"])
     if rows is None:
         return
     texts = {text: place for place, text in enumerate(group.get("texts", ()))}
     splits = rows["split"].cast(pa.string())
-    answers = group.setdefault("answers", {}).setdefault(str(runs.store.scores(run)["seed"]), {})
+    answers = group.setdefault("answers", {}).setdefault(str(run.seed), {})
     for split in dict.fromkeys(splits.to_pylist()):
         part = rows.filter(pc.equal(splits, split))
         table = pack_items(part, traits)

@@ -17,11 +17,10 @@ SEEDLESS = ("bag-of-words", "majority", "nearest-neighbour", "solver")
 def repeated_runs(runs: Runs) -> list[list[str]]:
     """Return the runs in groups that differ in the seed alone, in the order of their first runs; one of a `SEEDLESS` learner."""
     kinds: dict[str, list[str]] = {}
-    for run in runs.names:
-        scores = runs.store.scores(run)
-        group = kinds.setdefault(str(scores["kind"]), [])
-        if not group or scores["learner"] not in SEEDLESS:
-            group.append(run)
+    for run in runs:
+        group = kinds.setdefault(run.kind, [])
+        if not group or run.learner not in SEEDLESS:
+            group.append(run.name)
     return list(kinds.values())
 
 

@@ -129,7 +129,7 @@ def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> N
     known = sorted(set(choices))
     if value in known:
         return
-    path = runs.store.path
+    path = runs.path
     if not known:
         raise StudyError(f"the setting '{name}' is '{value}', and {path} has none to choose from")
     if len(known) > MOST_CHOICES:

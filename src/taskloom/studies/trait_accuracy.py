@@ -49,11 +49,11 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
     chosen = [name for name in own if 2 <= _number_of_values(runs, name, split) <= MOST_VALUES]
     if not own:
         raise StudyError(
-            f"{runs.store.path} has no answers to examples with traits; name a run store whose runs kept their predictions"
+            f"{runs.path} has no answers to examples with traits; name a run store whose runs kept their predictions"
         )
     if not chosen:
         raise StudyError(
-            f"no trait of {runs.store.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own)}"
+            f"no trait of {runs.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own)}"
         )
     return [_by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name)) for name in chosen]
 
@@ -107,11 +107,11 @@ def _with_training(
     trained = {digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()}
     own: dict[tuple[Any, ...], set[str]] = {}
     for run in runs.table.to_pylist():
-        values = trained.get(str(runs.store.scores(run["run"])["data"]))
+        values = trained.get(runs[run["run"]].data)
         if values:
             own.setdefault(tuple(run[name] for name in same), set()).update(values)
     if not own:
-        raise StudyError(f"{runs.store.path} has no datasets whose training split has the trait '{trait}' (STORE/data)")
+        raise StudyError(f"{runs.path} has no datasets whose training split has the trait '{trait}' (STORE/data)")
     places = ((row, own.get(tuple(row[name] for name in same))) for row in rows)
     return [
         {**row, IN_TRAINING: "yes" if str(row[trait]) in values else "no"}

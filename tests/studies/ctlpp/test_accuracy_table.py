@@ -32,7 +32,7 @@ def test_planted_agreement_disagreement_and_too_few_seeds(tmp_path: Path) -> Non
     verdicts = {j.claim: j.verdict for j in finding.judgements}
     assert verdicts["bi-LSTM, A: ood"] == "agrees"
     assert verdicts["bi-LSTM, R: ood"] == "disagrees"
-    assert verdicts["NDR, R: ood"] == "cannot be told"
+    assert verdicts["NDR, R: ood"] == "inconclusive"
 
 
 def test_the_first_25_that_converge_of_50_are_counted(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from taskloom.studies.dyna_babi.story_runs import MIX, StoryTrainings, contrast,
 from taskloom.studies.figures import svg
 from taskloom.studies.findings import Finding
 from taskloom.studies.findings_folder import markdown
-from taskloom.studies.paper_claims import PaperClaim
 from taskloom.studies.study import StudyError
 from tests.studies.dyna_babi.made_up_stories import (
     SMOLLM2,
@@ -41,7 +40,7 @@ from tests.studies.dyna_babi.made_up_stories import (
     trained,
 )
 
-OPEN = PaperClaim("", "", "", math.nan, math.nan, math.nan).outcome
+OPEN = "inconclusive"
 """Outcome of a claim that could be neither confirmed nor refuted: one without any number."""
 
 T7 = {"test": concat_test(), "mix": mixed()}

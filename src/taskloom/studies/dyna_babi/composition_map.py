@@ -89,14 +89,14 @@ def figure3(
     """
     groups = [g for g in story_trainings(runs, (data,)) if g.split(MIX) and part in ("", g.part)]
     if not groups:
-        raise StudyError(f"{runs.store.path} has no runs on babi/{data}-{part or 'T7'} that answered mix")
+        raise StudyError(f"{runs.path} has no runs on babi/{data}-{part or 'T7'} that answered mix")
     return [composition_finding(group, group.answers(MIX), seen_in(group), fewest, most) for group in groups]
 
 
 def seen_in(group: StoryTrainings) -> Seen:
     """Return the pairs of question and composition that a training's data have, from a sample that is generated."""
     run = group.by_seed[group.seeds[0]]
-    recipe, fields = recipe_of(group.runs, run), group.runs.store.scores(run)["fields"]
+    recipe, fields = recipe_of(group.runs, run), group.runs[run].fields
     own = {k.partition(".")[2]: v for k, v in fields.items() if k.startswith("recipe.") and k not in USED}
     size = min(SAMPLE, recipe.plan(0).split("train").n)
     changes = {**own, "splits.train.n": size}

@@ -49,7 +49,7 @@ def figure8(runs: Runs) -> Finding:
     """Count what is answered to double disjunctions, and to one indefinite sentence as a control."""
     groups = [g for g in story_trainings(runs) if g.split(ENDING)]
     if not groups:
-        raise StudyError(f"{runs.store.path} has no runs that answered {RECIPE}; run some with evaluate: [{RECIPE}]")
+        raise StudyError(f"{runs.path} has no runs that answered {RECIPE}; run some with evaluate: [{RECIPE}]")
     rows = [row for group in groups for row in answer_shares(group)]
     columns = ("trained", "question", "answered", "mean", "low", "high", "n", "seeds")
     data = ResultTable(columns, rows)

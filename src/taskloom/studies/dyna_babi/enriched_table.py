@@ -68,7 +68,7 @@ def table4(runs: Runs) -> list[Finding]:
     groups = _enriched(story_trainings(runs))
     cells = [cell for group in groups for cell in _cells(group)]
     if not cells:
-        raise StudyError(f"{runs.store.path} has no answers on mix, or on the test of concat, with their supports")
+        raise StudyError(f"{runs.path} has no answers on mix, or on the test of concat, with their supports")
     rows = [_row([c for c in cells if (c["trained"], c["test"]) == key]) for key in _keys(cells)]
     columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
@@ -182,7 +182,7 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
                 measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
                 trainings = min(len(a.seeds), len(b.seeds))
                 interval = (result.difference, result.low, result.high)
-                yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings)
+                yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings, df=result.df)
 
 
 GIFTS: dict[tuple[int, str], Kept] = {
@@ -203,7 +203,7 @@ def gift_accuracy(runs: Runs) -> list[Finding]:
     """Compute the accuracies of Table 9: by the number of supporting facts and whether one of them is a gift."""
     groups = [g for g in story_trainings(runs, ("concat",)) if g.part == "T7" and g.split(MIX)]
     if not groups:
-        raise StudyError(f"{runs.store.path} has no runs on babi/concat-T7 that answered mix(T7)")
+        raise StudyError(f"{runs.path} has no runs on babi/concat-T7 that answered mix(T7)")
     rows: list[dict[str, Any]] = []
     judgements: list[Judgement] = []
     gaps: list[dict[str, Any]] = []

@@ -100,7 +100,7 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
                 text, measure = "pretrained models are better on mix", f"mix({a.part}): {b.model} - {a.model}"
                 trainings = min(len(a.seeds), len(b.seeds))
                 interval = (result.difference, result.low, result.high)
-                yield PaperClaim(text, "Table 3", measure, *interval, trainings=trainings)
+                yield PaperClaim(text, "Table 3", measure, *interval, trainings=trainings, df=result.df)
 
 
 def _row(group: StoryTrainings) -> dict[str, Any]:
@@ -130,8 +130,9 @@ def _falls(low: float, high: float) -> str:
 
 def sizes(group: StoryTrainings) -> tuple[int, int]:
     """Return how many questions the two tests have."""
-    entries = group.runs.store.scores(group.by_seed[group.seeds[0]])["splits"]
-    iid, ood = (int(entries.get(group.split(name), {"n": 0})["n"]) for name in SPLITS.values())
+    answered = group.runs[group.by_seed[group.seeds[0]]].splits
+    names = (group.split(name) for name in SPLITS.values())
+    iid, ood = (answered[name].n if name in answered else 0 for name in names)
     return iid, ood
 
 

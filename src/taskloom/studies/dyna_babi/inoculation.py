@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
@@ -41,9 +42,9 @@ def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
     blocks = []
     for group in story_trainings(runs, ("concat",)):
         for seed, run in group.by_seed.items():
-            folder = runs.store.folder(run) / MODEL
-            if not folder.is_dir():
-                raise StudyError(f"the run {run} of {runs.store.path} kept no model; run it with keep: {{model: true}}")
+            folder = runs.model(run)
+            if folder is None:
+                raise StudyError(f"the run {run} of {runs.path} kept no model; run it with keep: {{model: true}}")
             blocks += dose_blocks(scale, group.part, continued(dose_learner(scale, model), str(folder)), seed)
     return blocks
 
@@ -60,7 +61,7 @@ def figure7(runs: Runs) -> list[Finding]:
     rows = sorted(dose_rows(runs), key=lambda r: (_in_order(r["trained"]), r["dose"]))
     if not rows:
         raise StudyError(
-            f"{runs.store.path} has no runs that continue from a run on concat (start_from: …/RUN/model) with babi/mix-T7"
+            f"{runs.path} has no runs that continue from a run on concat (start_from: …/RUN/model) with babi/mix-T7"
         )
     columns = ("trained", "dose", "mean", "low", "high", "n", "seeds")
     data = ResultTable(columns, rows)
@@ -108,38 +109,38 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
     """
     groups = {run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()}
     scores: dict[tuple[str, float], dict[int, tuple[float, int]]] = {}
-    for run in runs.names:
-        entry = runs.store.scores(run)
-        match = RECIPE.fullmatch(str(entry["recipe"]))
-        base = None if match is None else _base(groups, entry, match["part"])
-        split = next((e for name, e in entry["splits"].items() if name == MIX or name.endswith(f":{MIX}")), None)
-        if base is None or match is None or split is None or split["score"] is None:
+    for run in runs:
+        match = RECIPE.fullmatch(run.recipe)
+        base = None if match is None else _base(groups, run, match["part"])
+        mix = next((s for name, s in run.splits.items() if name == MIX or name.endswith(f":{MIX}")), None)
+        if base is None or match is None or mix is None or mix.score is None:
             continue
-        each, seed = int(entry["fields"].get("recipe.splits.train.n", 0)) / KINDS[match["part"]], int(entry["seed"])
-        before = base.scores_by_seed(MIX).get(seed)
+        each = int(run.fields.get("recipe.splits.train.n", 0)) / KINDS[match["part"]]
+        before = base.scores_by_seed(MIX).get(run.seed)
         if before is not None:
-            n = runs.store.scores(base.by_seed[seed])["splits"][base.split(MIX)]["n"]
-            scores.setdefault((base.name, 0), {})[seed] = before, n
-        scores.setdefault((base.name, int(each) if each.is_integer() else each), {})[seed] = split["score"], split["n"]
+            n = runs[base.by_seed[run.seed]].splits[base.split(MIX)].n
+            scores.setdefault((base.name, 0), {})[run.seed] = before, n
+        dose = int(each) if each.is_integer() else each
+        scores.setdefault((base.name, dose), {})[run.seed] = mix.score, mix.n
     for (name, dose), by_seed in scores.items():
         values, sizes = zip(*by_seed.values(), strict=True)
         yield {"trained": name, "dose": round(dose), **_interval(values, min(sizes))}
 
 
-def _base(groups: Mapping[str, StoryTrainings], entry: Mapping[str, Any], part: str) -> StoryTrainings | None:
+def _base(groups: Mapping[str, StoryTrainings], run: Run, part: str) -> StoryTrainings | None:
     """Return the training on concat that a run continues.
 
     A file of scores has other digests than the store that the run named: there it is the only one of this learner and part.
     """
-    digest = base_run(entry["fields"])
+    digest = base_run(run.fields)
     if not digest or digest in groups:
         return groups.get(digest)
     alike = {
         _key(group): group
-        for run, group in groups.items()
+        for name, group in groups.items()
         if group.part == part
-        and group.runs.store.scores(run)["learner"] == entry["learner"]
-        and random_twin(group.conditions) == random_twin(entry["fields"])
+        and group.runs[name].learner == run.learner
+        and random_twin(group.conditions) == random_twin(run.fields)
     }
     return next(iter(alike.values())) if len(alike) == 1 else None
 

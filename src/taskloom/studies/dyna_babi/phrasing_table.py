@@ -103,7 +103,7 @@ def paired_trainings(runs: Runs) -> list[StoryTrainings]:
     groups = [g for g in story_trainings(runs) if all(g.split(split) == split for split in splits)]
     if not groups:
         raise StudyError(
-            f"{runs.store.path} has no runs that answered both phrasings; run some with "
+            f"{runs.path} has no runs that answered both phrasings; run some with "
             f"evaluate: [{', '.join(RECIPES.values())}]"
         )
     return groups
@@ -113,7 +113,7 @@ def pair_scores(group: StoryTrainings) -> tuple[NDArray[np.float64], NDArray[np.
     """Return the scores [seeds, pairs] of the yes-no and of the where-P phrasing."""
     yes_no, where = (group.answers(f"{recipe}:pairs") for recipe in RECIPES.values())
     if [item["index"] for item in yes_no.items] != [item["index"] for item in where.items]:
-        raise StudyError(f"{group.runs.store.path}: {group.name} answered different questions in the two phrasings")
+        raise StudyError(f"{group.runs.path}: {group.name} answered different questions in the two phrasings")
     return yes_no.scores, where.scores
 
 

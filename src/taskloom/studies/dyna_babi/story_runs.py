@@ -105,7 +105,7 @@ class StoryTrainings:
 
     def split(self, ending: str) -> str:
         """Return the split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty where there is none."""
-        splits = self.runs.store.scores(self.by_seed[self.seeds[0]])["splits"]
+        splits = self.runs[self.by_seed[self.seeds[0]]].splits
         names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
         return names[0] if names else ""
 
@@ -116,8 +116,8 @@ class StoryTrainings:
     def scores_by_seed(self, ending: str) -> dict[int, float]:
         """Return the score of each seed that answered a split, by its number."""
         split = self.split(ending)
-        entries = {seed: self.runs.store.scores(self.by_seed[seed])["splits"].get(split, {}) for seed in self.seeds}
-        return {seed: entry["score"] for seed, entry in entries.items() if entry.get("score") is not None}
+        scores = {seed: self.runs[self.by_seed[seed]].score(split) for seed in self.seeds}
+        return {seed: score for seed, score in scores.items() if score is not None}
 
     def answers(self, ending: str) -> StoryAnswers:
         """Return the answers on a split, which are read once."""
@@ -128,10 +128,10 @@ class StoryTrainings:
 
     def _answers(self, split: str, ending: str) -> StoryAnswers:
         columns = ["index", "targets", "prediction", "score", "traits"]
-        tables = [self.runs.store.predictions([self.by_seed[s]], columns, splits=[split]) for s in self.seeds]
+        tables = [self.runs.predictions(split, columns, runs=[self.by_seed[s]]) for s in self.seeds]
         if not split or not all(table.num_rows for table in tables):
             raise StudyError(
-                f"{self.runs.store.path} has no answers to single questions of '{split or ending}' by {self.name}; run it with "
+                f"{self.runs.path} has no answers to single questions of '{split or ending}' by {self.name}; run it with "
                 "keep: {predictions: true}, or keep its traits in the file of scores"
             )
         items = [
@@ -198,7 +198,7 @@ def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "dive
     groups = [group for names in repeated_runs(runs) for group in _group(runs, names) if group.data in data]
     if not groups:
         raise StudyError(
-            f"{runs.store.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
+            f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
             "dyna-babi/table3'"
         )
     trained = {group.part for group in groups if group.model != GUESSING}
@@ -211,14 +211,14 @@ def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "dive
 
 
 def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
-    first = runs.store.scores(names[0])
-    match = RECIPE.fullmatch(str(first["recipe"]))
-    if match is None or "learner.start_from" in first["fields"]:
+    first = runs[names[0]]
+    match = RECIPE.fullmatch(first.recipe)
+    if match is None or "learner.start_from" in first.fields:
         return
     conditions = conditions_of(runs, names[0])
-    learner = str(first["learner"]).rpartition("/")[2]
+    learner = first.learner.rpartition("/")[2]
     label = LABELS.get(learner) or model_name(conditions) or learner
-    by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
+    by_seed = {runs[run].seed: run for run in names}
     paper_model = "" if random_twin(conditions) else PAPER_MODELS.get(learner, "")
     yield StoryTrainings(label, paper_model, match["data"], match["part"], conditions, by_seed, runs)
 

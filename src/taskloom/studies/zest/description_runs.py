@@ -7,7 +7,7 @@ the predictions is as good as a run store.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from taskloom.dataset.shards import to_examples, to_table
 from taskloom.example import Example
-from taskloom.experiments.run_files import PREDICTIONS
+from taskloom.experiments.record import Run
 from taskloom.experiments.runs import Runs
 from taskloom.files import json_digest
 from taskloom.recipe.yaml_files import parse
@@ -119,23 +119,23 @@ def description_runs(
             with the scores that were computed when it was made.
     """
     kinds: dict[str, list[str]] = {}
-    for run in runs.names:
-        kinds.setdefault(_kind(runs.store.scores(run)), []).append(run)
+    for run in runs:
+        kinds.setdefault(_kind(run), []).append(run.name)
     splits: dict[tuple[str, int, str], list[Example]] = {}
     groups = [_group(runs, names, parts, mode, splits, totals) for names in kinds.values()]
     chosen = [group for group in groups if group is not None]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)}; make some, e.g. with "
+            f"{runs.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)}; make some, e.g. with "
             "'taskloom reproduce zest/table3', or describe your predictions in a YAML file (docs/how-to/reproduce-a-paper.md)"
         )
     order = ("both", "question", "context")
     return sorted(chosen, key=lambda group: (group.model, order.index(group.part)))
 
 
-def _kind(scores: Mapping[str, Any]) -> str:
-    """Return what runs have in common that differ in the seed."""
-    return json_digest([scores["recipe"], scores["learner"], scores["fields"], str(scores.get("data", ""))])
+def _kind(run: Run) -> str:
+    """What runs have in common that differ in the seed."""
+    return json_digest([run.recipe, run.learner, run.fields, run.data])
 
 
 def _group(
@@ -154,14 +154,14 @@ def _group(
         return None
     files = [key for key in conditions if key.startswith("recipe.files.")]
     conditions["recipe.data"] = "crowd-sourced" if files else "generated"
-    learner = str(runs.store.scores(names[0])["learner"])
+    learner = runs[names[0]].learner
     model = _model(learner, conditions)
     if not conditions.get("learner.model"):
         conditions["learner.model"] = learner  # a network from scratch, or whatever made somebody else's predictions
     group = DescriptionRuns(model, part, conditions, {})
     seen: dict[tuple[str, tuple[str, ...]], int] = {}
     for run in names:
-        seed = int(runs.store.scores(run)["seed"])
+        seed = runs[run].seed
         for split, answers in _answers(runs, run).items():
             examples = _examples(runs, run, split, splits)
             stored = _stored(runs, run, split, mode) if totals and not _same(examples, answers) else None
@@ -200,7 +200,7 @@ def _model(learner: str, conditions: Conditions) -> str:
 
 
 def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
-    rows = runs.store.rows(run, PREDICTIONS, ["split", "index", "targets", "prediction"])
+    rows = runs.answers(run, ["split", "index", "targets", "prediction"])
     if rows is None:
         raise StudyError(f"the run {run} kept no predictions, which this study evaluates; run it with keep.predictions")
     names = rows["split"].cast(pa.string())
@@ -210,7 +210,7 @@ def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
 def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]) -> list[Example]:
     """Return the examples of a split of the run's recipe; made once for all runs."""
     recipe = recipe_of(runs, run)
-    block = parse(runs.store.config(run), ours=True)["recipes"][0]
+    block = parse(runs.config(run), ours=True)["recipes"][0]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
     key = (recipe.digest, seed, split)
     if key not in known:
@@ -231,7 +231,7 @@ def _check(runs: Runs, run: str, split: str, examples: Sequence[Example], answer
         )
     if not _same(examples, answers):
         raise StudyError(
-            f"{runs.store.path}: the answers of '{split}' in the run {run} are not those of its recipe in this version of "
+            f"{runs.path}: the answers of '{split}' in the run {run} are not those of its recipe in this version of "
             "taskloom; make the runs again"
         )
 
@@ -243,13 +243,13 @@ def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
 
 def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
     """Return the totals of a split that were computed with the run, if it kept them."""
-    entry = runs.store.scores(run)["splits"][split]
+    stored = runs[run].splits[split]
     prefix = "official " if mode == "official" else ""
-    scores = {name: entry.get("scores", {}).get(prefix + head) for name, head in SCORES.items()}
-    if None in scores.values():
+    if stored.score is None or not all(prefix + head in stored.further for head in SCORES.values()):
         return None
+    scores = {name: stored.further[prefix + head] for name, head in SCORES.items()}
     shown: Mode = "official" if mode == "official" else "corrected"
-    return ScoreReport(shown, {}, scores, {}, entry["score"], {}, {}, (), ())
+    return ScoreReport(shown, {}, scores, {}, stored.score, {}, {}, (), ())
 
 
 def evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]) -> ScoreReport:
