@@ -106,6 +106,8 @@ def table1(
 TELLING = {
     "draw": "draw {}",
     "processes": "{} processes",
+    "table": "function table {}",
+    "data seed": "data seed {}",
     "always has": "{} in training",
     "steps": "{:,} steps",
     "precision": "{}",
@@ -116,7 +118,9 @@ TELLING = {
 def _of_all(rows: list[dict[str, Any]]) -> str:
     """Return a sentence on what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
-    alike = [TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own))]
+    alike = [
+        TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own)) not in (None, "")
+    ]
     return f" All rows: {', '.join(alike)}." if alike else ""
 
 
@@ -157,7 +161,8 @@ def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
     number = group.processes
     named = "" if not number else "1 process" if number == 1 else f"{number} processes"
-    return (named, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
+    return (named, *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
 
 
 def _precision(group: Trainings) -> str:
@@ -172,6 +177,8 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "data": g.group.variant,
         "draw": g.group.draw,
         "processes": g.group.processes,
+        "table": g.group.table_seed,
+        "data seed": g.group.data_seed,
         "always has": g.group.contents,
         "steps": g.group.conditions.get("learner.steps"),
         "precision": _precision(g.group),

@@ -63,9 +63,22 @@ class Trainings:
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property
+    def table_seed(self) -> int:
+        """Seed of the function table; tables that the recipe gives in full have the default."""
+        return int(self.conditions.get("recipe.table_seed", 0))
+
+    @property
+    def data_seed(self) -> int:
+        """Seed of the training data: trainings that differ in it alone read two draws of one kind."""
+        return int(self.conditions.get("recipe.seed", 0))
+
+    @property
     def export(self) -> str:
-        """Return what the export of the training data is called: the draw, or `processes8` for that of 8 processes."""
-        return self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
+        """Name of the exported training data without the variant: `chains`, `processes8`, `processes8-table1-seed1`."""
+        draw = self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
+        table = f"-table{self.table_seed}" if self.table_seed else ""
+        seed = f"-seed{self.data_seed}" if self.data_seed else ""
+        return f"{draw}{table}{seed}"
 
     @property
     def contents(self) -> str:
