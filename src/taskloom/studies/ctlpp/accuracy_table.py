@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -86,7 +86,8 @@ def table1(
     )
     caption = (
         f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
-        "intervals (t over seeds); diamonds are the paper's means."
+        "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
+        "chance."
     )
     plot = partial(figures.intervals, place="name", series="split")
     return Finding(
@@ -94,13 +95,25 @@ def table1(
         f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as the paper "
         f"counts those of the Transformer; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
         ResultTable(columns, rows),
-        (StudyFigure("table1", caption, points, plot),),
+        (StudyFigure("table1", caption, points, with_chance(plot, every[0].chance)),),
         tuple(j for g in groups for j in _judgements(g)),
         (
             *_notes(groups, converged),
             *([] if drawn else [f"No run is on data of the draw '{draw}': all runs are shown."]),
         ),
     )
+
+
+def with_chance(draw: Callable[[ResultTable], Any], chance: float) -> Callable[[ResultTable], Any]:
+    """Add a dotted line at chance to every panel of a figure whose scores go across."""
+
+    def drawn(data: ResultTable) -> Any:
+        figure = draw(data)
+        for axis in figure.axes:
+            axis.axvline(chance, color="#444444", linewidth=1.0, linestyle=":", zorder=0)
+        return figure
+
+    return drawn
 
 
 TELLING = {

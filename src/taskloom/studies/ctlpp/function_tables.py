@@ -154,8 +154,7 @@ def _series(runs: Runs) -> dict[str, list[FunctionTable]]:
         if group.scores.get("ood"):
             alike.setdefault(_rest(group), []).append(group)
     series = {}
-    order = sorted(alike.values(), key=lambda own: (own[0].label, own[0].variant, own[0].processes or 0))
-    for own in order:
+    for own in alike.values():
         first = own[0]
         drawn = f"{first.processes} processes" if first.processes else f"{first.draw} draw"
         series[f"{first.label}, {first.variant}, {drawn}"] = _function_tables(runs, own)
@@ -351,7 +350,7 @@ def _network_rows(name: str, table: FunctionTable) -> Iterator[dict[str, Any]]:
             "ood": network.ood,
             "published": number.value if number else None,
             "sd": number.sd if number else None,
-            "chance": 1 / int(table.group.conditions["recipe.symbols"]),
+            "chance": table.group.chance,
         }
 
 
@@ -366,7 +365,7 @@ def _distance_figure(series: Mapping[str, list[FunctionTable]]) -> StudyFigure:
             "mean": table.mean,
             "networks": len(table.networks),
             "joined": table.name if regrouped else "",
-            "chance": 1 / int(table.group.conditions["recipe.symbols"]),
+            "chance": table.group.chance,
         }
         for name, own in series.items()
         for table in own

@@ -87,6 +87,11 @@ class Trainings:
         return "both" if singles and pairs else "singles" if singles else "pairs" if pairs else "neither"
 
     @property
+    def chance(self) -> float:
+        """Accuracy of a uniform guess: one in as many as there are symbols."""
+        return 1 / int(self.conditions.get("recipe.symbols", 8))
+
+    @property
     def label(self) -> str:
         """Return the model's name as the paper writes it."""
         return MODELS.get(self.model, self.model)
@@ -98,7 +103,7 @@ class Trainings:
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Return the trainings on some variants, by model, variant and draw; refuse runs that have none.
+    """Return the trainings on some variants, by model, variant, draw, table and data seed; refuse runs that have none.
 
     Args:
         runs: The runs.
@@ -112,14 +117,19 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
             f"{runs.store.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
             f"study needs some, e.g. of 'taskloom {maker}'"
         )
-    order = list(MODELS)
-    return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
+    return sorted(chosen, key=_order)
 
 
 def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
     """Return those trainings that are of a learner; refuse one that none is of."""
     check_choice(runs, "learner", learner, (g.model for g in groups))
     return [g for g in groups if g.model == learner]
+
+
+def _order(group: Trainings) -> tuple[Any, ...]:
+    """Sort key: the paper's order of models, then the data."""
+    model, draw = _place(group.model, list(MODELS)), _place(group.draw, ["published", "chains"])
+    return (model, group.variant, draw, group.processes or 0, group.table_seed, group.data_seed)
 
 
 def _place(name: str, order: list[str]) -> tuple[int, str]:
