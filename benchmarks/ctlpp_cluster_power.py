@@ -53,6 +53,7 @@ WORLDS = (
     Planted("no groups, mean cosine 0.8", 0.8, 0.0),
     Planted("two groups", 0.6, 0.4),
     Planted("two groups, each of two sub-clusters", 0.6, 0.4, 0.2),
+    Planted("two groups", 0.8, 0.2),
     Planted("two groups", 0.8, 0.4),
     Planted("two groups, each of two sub-clusters", 0.8, 0.4, 0.1),
 )

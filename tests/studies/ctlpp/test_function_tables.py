@@ -119,7 +119,7 @@ def test_functions_that_are_regrouped_are_compared_with_themselves(tmp_path: Pat
         ("functions 1", 0.0), ("functions 1", 0.5), ("functions 2", 0.0), ("functions 2", 0.5),
     ]  # fmt: skip
     (figure,) = each.figures
-    assert figure.name == "regrouped"
+    assert figure.name == "regrouping"
     assert len(figure.draw(figure.data).axes[0].lines) == 3, "a line for each set of functions, and chance"
 
 

@@ -375,7 +375,7 @@ def _distance_figure(series: Mapping[str, list[FunctionTable]]) -> StudyFigure:
         "Mean accuracy on unseen compositions by how differently the two groups of functions act on average (total variation "
         f"distance): a dot for each function table, the unit of analysis.{joined} The dotted line is chance."
     )
-    stem = "regrouped" if regrouped else "distance"
+    stem = "regrouping" if regrouped else "distance"
     return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)
 
 

@@ -87,7 +87,8 @@ def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[t
         what = (entry["learner"], entry["variant"], entry["draw"])
         seeds: list[int] = entry["seeds"]
         drawn = (None, entry.get("processes", PROCESSES))  # only the published draw is one of processes
-        alike = [g for g in groups if (g.model, g.variant, g.draw) == what and g.processes in drawn]
+        first = [g for g in groups if g.table_seed == 0 and g.data_seed == 0]  # files by layers name neither seed
+        alike = [g for g in first if (g.model, g.variant, g.draw) == what and g.processes in drawn]
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
             raise StudyError(
