@@ -1,4 +1,4 @@
-"""Function tables as the unit: a world where the table decides, one where the seed does, and functions that are regrouped."""
+"""Function tables as the unit: worlds where the table decides, where the seed does, and regrouped functions."""
 
 from __future__ import annotations
 

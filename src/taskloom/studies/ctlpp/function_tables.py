@@ -1,8 +1,11 @@
-"""Our question about CTL++: does generalization depend on the function table? The unit of analysis is the table.
+"""Our question about CTL++: does generalization depend on the function table?
 
-All of the paper's networks share one random table of functions. An interval over seeds of one table describes that table, so here
-every table counts once: means over tables, the share of variance between them, and how the distance of the two groups of functions
-goes with accuracy on unseen compositions.
+The unit of analysis is the table.
+
+All of the paper's networks share one random table of functions. An interval over seeds of one table
+describes that table, so here every table counts once: means over tables, the share of variance
+between them, and how the distance of the two groups of functions goes with accuracy on unseen
+compositions.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 
 FEWEST_TABLES = 5
-"""Minimum tables for a correlation with the distance of groups: four values cannot reach p < 0.05 by permutation."""
+"""Minimum tables for a correlation: four values cannot reach p < 0.05 by permutation."""
 
 MOST_COLUMNS = 10
 """Maximum tables that are drawn as columns of dots; more are drawn by their distance alone."""
@@ -52,12 +54,13 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionTable:
+class TableNetworks:
     """Networks that were trained on one function table.
 
     Attributes:
         name: For tables and figures.
-        functions: Name of the functions without their order: tables that share it are regroupings of one another.
+        functions: Name of the functions without their order: tables that share it are regroupings
+            of one another.
         distance: How differently the two groups of functions act on average (`group_distance`).
         networks: All of them, of every draw of the training data.
         group: Trainings of the first draw, for conditions that all draws share.
@@ -99,8 +102,9 @@ def tables(runs: Runs) -> list[Finding]:
 def group_distance(world: SymbolWorld) -> float:
     """Total variation distance of the outputs of two groups of functions, averaged over input symbols.
 
-    0 if the groups map every symbol to the same outputs equally often, 1 if they never agree. It is computed from whole numbers
-    with one division at the end: sums of fractions differ by rounding, which would break ties between tables.
+    0 if the groups map every symbol to the same outputs equally often, 1 if they never agree. It is
+    computed from whole numbers with one division at the end: sums of fractions differ by rounding,
+    which would break ties between tables.
     """
     first, second = (world.images[list(members)] for members in list(world.groups.values())[:2])
     unlike = 0
@@ -114,8 +118,8 @@ def group_distance(world: SymbolWorld) -> float:
 def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
     """Share of the variance of scores that is between groups, with a 95 % interval.
 
-    It is the intraclass correlation of a one-way random-effects model. The interval comes from the F distribution, which takes
-    the spread within groups for equal.
+    It is the intraclass correlation of a one-way random-effects model. The interval comes from the
+    F distribution, which takes the spread within groups for equal.
 
     Args:
         groups: Scores of each group, at least two groups, one of them with several scores.
@@ -147,7 +151,7 @@ def _f_quantile(p: float, df: int, df_within: int) -> float:
     return df_within * share / (df * (1 - share))
 
 
-def _series(runs: Runs) -> dict[str, list[FunctionTable]]:
+def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
     """Function tables of the trainings that are alike in everything but the table and the seed of the data."""
     alike: dict[str, list[Trainings]] = {}
     for group in trainings(runs):
@@ -167,12 +171,12 @@ def _rest(group: Trainings) -> str:
     return json.dumps({name: value for name, value in group.conditions.items() if not name.startswith(varied)})
 
 
-def _has_several(own: Sequence[FunctionTable]) -> bool:
+def _has_several(own: Sequence[TableNetworks]) -> bool:
     draws = {network.data_seed for table in own for network in table.networks}
     return len(own) > 1 or len(draws) > 1
 
 
-def _function_tables(runs: Runs, groups: Sequence[Trainings]) -> list[FunctionTable]:
+def _function_tables(runs: Runs, groups: Sequence[Trainings]) -> list[TableNetworks]:
     worlds: dict[bytes, tuple[SymbolWorld, list[Trainings]]] = {}
     for group in groups:
         fields = recipe_of(runs, next(iter(group.runs.values()))).fields
@@ -188,7 +192,7 @@ def _function_tables(runs: Runs, groups: Sequence[Trainings]) -> list[FunctionTa
             name = given.setdefault(functions, f"functions {len(given) + 1}")
         networks = [network for group in own for network in _networks(group)]
         networks.sort(key=lambda network: (network.data_seed, network.seed))
-        found.append(FunctionTable(name, functions, group_distance(world), tuple(networks), own[0]))
+        found.append(TableNetworks(name, functions, group_distance(world), tuple(networks), own[0]))
     return sorted(found, key=lambda table: (int(table.name.split()[-1]), table.distance))
 
 
@@ -199,10 +203,13 @@ def _networks(group: Trainings) -> Iterator[Network]:
             yield Network(group.data_seed, seed, iid.get(seed, 1.0), ood[seed])
 
 
-def _regrouped(own: Sequence[FunctionTable]) -> list[tuple[FunctionTable, FunctionTable]]:
+def _regrouped(own: Sequence[TableNetworks]) -> list[tuple[TableNetworks, TableNetworks]]:
     """Pairs of tables with the same functions: the grouping with the smallest distance and that with the largest."""
+    by_functions: dict[str, list[TableNetworks]] = {}
+    for table in own:
+        by_functions.setdefault(table.functions, []).append(table)
     pairs = []
-    for _, alike in groupby(sorted(own, key=lambda table: table.functions), key=lambda table: table.functions):
+    for alike in by_functions.values():
         ranked = sorted(alike, key=lambda table: table.distance)
         if len(ranked) > 1:
             pairs.append((ranked[0], ranked[-1]))
@@ -226,7 +233,7 @@ SUMMARY_COLUMNS = (
 )
 
 
-def _summary(series: Mapping[str, list[FunctionTable]]) -> Finding:
+def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
     rows = [_summary_row(name, own) for name, own in series.items()]
     shown = [column for column in SUMMARY_COLUMNS if any(row[column] is not None for row in rows)]
     drawn = {name: own for name, own in series.items() if len(own) <= MOST_COLUMNS}
@@ -243,7 +250,7 @@ def _summary(series: Mapping[str, list[FunctionTable]]) -> Finding:
     )
 
 
-def _summary_row(name: str, own: Sequence[FunctionTable]) -> dict[str, Any]:
+def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(SUMMARY_COLUMNS)
     scores = [score for table in own for score in table.ood]
     row |= {"trainings": name, "tables": len(own), "networks": len(scores)}
@@ -265,7 +272,7 @@ def _summary_row(name: str, own: Sequence[FunctionTable]) -> dict[str, Any]:
     return row
 
 
-def _distance_and_ood(own: Sequence[FunctionTable]) -> dict[str, Any]:
+def _distance_and_ood(own: Sequence[TableNetworks]) -> dict[str, Any]:
     distances, means = [table.distance for table in own], [table.mean for table in own]
     low, high = bootstrap_interval(distances, means)
     shown = f"{rank_correlation(distances, means):.2f} [{low:.2f}, {high:.2f}]"
@@ -276,7 +283,7 @@ def _short(estimate: Estimate) -> str:
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def _each_table(series: Mapping[str, list[FunctionTable]]) -> Finding:
+def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
     columns = ("trainings", "table", "distance", "draws", "networks", "learned", "ood", "lowest", "over 95 %")
     rows = [_table_row(name, table) for name, own in series.items() for table in own]
     by_distance = {name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)}
@@ -290,7 +297,7 @@ def _each_table(series: Mapping[str, list[FunctionTable]]) -> Finding:
     )
 
 
-def _table_row(name: str, table: FunctionTable) -> dict[str, Any]:
+def _table_row(name: str, table: TableNetworks) -> dict[str, Any]:
     return {
         "trainings": name,
         "table": table.name,
@@ -312,7 +319,7 @@ def _published(group: Trainings, split: str) -> PublishedNumber | None:
     return numbers[0]
 
 
-def _judgements(name: str, table: FunctionTable) -> Iterator[Judgement]:
+def _judgements(name: str, table: TableNetworks) -> Iterator[Judgement]:
     learned = [network.ood for network in table.networks if network.iid > CONVERGED]
     mean, success = _published(table.group, "ood"), _published(table.group, "success")
     claim = f"{name}, {table.name}"
@@ -325,7 +332,7 @@ def _judgements(name: str, table: FunctionTable) -> Iterator[Judgement]:
         yield judge_share(hits, len(learned), success, claim=f"{claim}: share over 95 %", conditions=conditions)
 
 
-def _columns_figure(series: Mapping[str, list[FunctionTable]]) -> StudyFigure:
+def _columns_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     columns = ("trainings", "table", "distance", "data seed", "seed", "iid", "ood", "published", "sd", "chance")
     rows = [row for name, own in series.items() for table in own for row in _network_rows(name, table)]
     caption = (
@@ -337,7 +344,7 @@ def _columns_figure(series: Mapping[str, list[FunctionTable]]) -> StudyFigure:
     return StudyFigure("tables", caption, ResultTable(columns, rows), draw_columns)
 
 
-def _network_rows(name: str, table: FunctionTable) -> Iterator[dict[str, Any]]:
+def _network_rows(name: str, table: TableNetworks) -> Iterator[dict[str, Any]]:
     number = _published(table.group, "ood")
     for network in table.networks:
         yield {
@@ -354,7 +361,7 @@ def _network_rows(name: str, table: FunctionTable) -> Iterator[dict[str, Any]]:
         }
 
 
-def _distance_figure(series: Mapping[str, list[FunctionTable]]) -> StudyFigure:
+def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     regrouped = any(_regrouped(own) for own in series.values())
     columns = ("trainings", "table", "distance", "mean", "networks", "joined", "chance")
     rows = [

@@ -64,8 +64,8 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy by the number of times that the shared layer is applied when answering. Means over seeds "
-        f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals (t over seeds); the "
-        "items are the same."
+        f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals. The unit is the seed (t over seeds of "
+        "one dataset); the items are the same."
     )
     draw = partial(
         figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering", row=model_of_label

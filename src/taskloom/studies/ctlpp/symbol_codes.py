@@ -1,8 +1,9 @@
 """Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of functions code differently?
 
-All networks of a training share one function table, and with it whatever makes a symbol hard. So the unit is the symbol within a
-table, and the correlation within networks is reported beside two others: with symbols centred over networks, and with the gap of
-another network in place of the network's own. What the own gap predicts beyond these is about the network, not about the symbol.
+All networks of a training share one function table, and with it whatever makes a symbol hard. So
+the unit is the symbol within a table, and the correlation within networks is reported beside two
+others: with symbols centred over networks, and with the gap of another network in place of the
+network's own. What the own gap predicts beyond these is about the network, not about the symbol.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def codes(
     Args:
         runs: Runs that kept their models.
         where: A layer of the model, or `readout`.
-        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
-        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where
+            no run is of it.
+        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
+            models.
         variant: The variant of CTL++.
         draw: Runs whose training data were drawn so; any, where no run is of that draw.
     """
@@ -129,7 +132,8 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
     """Return whether the unseen pairs of one network fail on the symbol that its groups code most differently.
 
     Args:
-        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means over symbols are means over pairs.
+        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means
+            over symbols are means over pairs.
     """
     gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
     kinds = Counter(row["codes"] for row in symbols)
@@ -207,7 +211,8 @@ def other_networks(gaps: Floats, right: Floats) -> float:
 def own_gap_chance(gaps: Floats, right: Floats) -> float:
     """Share of assignments of gaps to networks whose mean correlation is at least as strong as with their own, both signs.
 
-    Every assignment keeps the symbols where they are, so that what makes a symbol hard in all networks counts for both.
+    Every assignment keeps the symbols where they are, so that what makes a symbol hard in all
+    networks counts for both.
     """
     products = _standard_ranks(right) @ _standard_ranks(gaps).T
     count = len(products)
@@ -242,7 +247,7 @@ def concordance(right: Floats) -> float:
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)
     spread = float(((totals - totals.mean()) ** 2).sum())
-    # A network's ranks have the variance of 1 … n less what its ties take away, which is the spread of its own ranks.
+    # Ties lower the spread of a network's ranks, and with it what the totals could reach.
     most = networks * float(((ranked - ranked.mean(axis=1, keepdims=True)) ** 2).sum())
     return spread / most if most and symbols > 1 else math.nan
 
@@ -270,8 +275,8 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
     """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols do better."""
     ood = [row["ood"] for row in table]
     counts = {kind: [float(row[kind]) for row in table] for kind in KINDS}
-    tested = [kind for kind, own in counts.items() if len(table) >= FEWEST and len(set(own)) > 1 and len(set(ood)) > 1]
-    if not tested:
+    tested = [kind for kind, own in counts.items() if len(set(own)) > 1]
+    if len(table) < FEWEST or len(set(ood)) < 2 or not tested:
         return ""
     corrected = correct([order_chance(counts[kind], ood) for kind in tested], "holm")
     parts = [

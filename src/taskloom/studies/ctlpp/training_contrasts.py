@@ -1,7 +1,8 @@
 """Our questions about CTL++: does it matter how the training data are drawn, and what they always contain?
 
-Two groups of seeds that read two datasets are one dataset against one: a test over their seeds is about new seeds on these very
-data, not about new draws. If the same contrast was made on several function tables, a second finding has the table as its unit.
+Two groups of seeds that read two datasets are one dataset against one: a test over their seeds is
+about new seeds on these very data, not about new draws. If the same contrast was made on several
+function tables, a second finding has the table as its unit.
 """
 
 from __future__ import annotations
@@ -282,9 +283,10 @@ WIDENED = (
 def difference_interval(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
     """95 % interval of the difference of two means over seeds, second - first, which does not collapse if seeds agree.
 
-    Welch's interval has no width if no seed differs, and next to none if one item does. As the spread goes to 0 the interval goes
-    to Newcombe's for two shares, with seeds for trials: ± 0.13 for 25 seeds that all succeed against 25. From `ALMOST_NONE` on it
-    is Welch's. The weight between falls in a line, so that one item more or less moves the ends by hundredths at most.
+    Welch's interval has no width if no seed differs, and next to none if one item does. As the
+    spread goes to 0 the interval goes to Newcombe's for two shares, with seeds for trials: ± 0.13
+    for 25 seeds that all succeed against 25. From `ALMOST_NONE` on it is Welch's. The weight
+    between falls in a line, so that one item more or less moves the ends by hundredths at most.
     """
     result = welch(first, second)
     spread = sqrt((statistics.variance(first) + statistics.variance(second)) / 2)
