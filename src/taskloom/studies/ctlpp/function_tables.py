@@ -283,17 +283,21 @@ def _short(estimate: Estimate) -> str:
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
+VERDICTS = " A verdict below is about one table and new seeds on it; it counts networks that learned, as Table 1 does."
+
+
 def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
     columns = ("trainings", "table", "distance", "draws", "networks", "learned", "ood", "lowest", "over 95 %")
     rows = [_table_row(name, table) for name, own in series.items() for table in own]
     by_distance = {name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)}
+    judgements = tuple(one for name, own in series.items() for table in own for one in _judgements(name, table))
     return Finding(
         "CTL++: each function table",
-        f"ood: mean ± standard deviation over all networks of a table. Learned: networks with an iid accuracy over {CONVERGED:g}. "
-        "A verdict below is about one table and new seeds on it; it counts networks that learned, as Table 1 does.",
+        f"ood: mean ± standard deviation over all networks of a table. Learned: networks with an iid accuracy over {CONVERGED:g}."
+        f"{VERDICTS if judgements else ''}",
         ResultTable(columns, rows),
         (_distance_figure(by_distance),) if by_distance else (),
-        tuple(judgement for name, own in series.items() for table in own for judgement in _judgements(name, table)),
+        judgements,
     )
 
 
