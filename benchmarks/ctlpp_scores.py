@@ -5,7 +5,7 @@
 Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
 steps at which it was measured last; seeds that were trained further take the place of what they were. A training of more steps than
 the paper's counts twice, with what it had after these and at its end; seeds that were trained for these steps before stay. Draws of
-other numbers of processes go to processes-scores.json. `--states` names all seeds
+other numbers of processes, and those on other function tables, go to processes-scores.json. `--states` names all seeds
 whose states the page's file is to have (those that figures show), from the folders or from the file itself. `--draws-at 78000`
 writes draws-scores.json as well: the scores at that step of the learners of which some runs were stopped before their end, and the
 final scores of the others.
@@ -24,12 +24,41 @@ import numpy as np
 PROCESSES = "recipe.processes"
 
 DRAWS: dict[str, dict[str, Any]] = {
-    "published": {},
     "chains": {"recipe.draw": "chains", "recipe.include_singles": False, "recipe.include_pairs": True},
     "independent": {"recipe.draw": "independent", "recipe.include_singles": False, "recipe.include_pairs": True},
-    "processes8": {PROCESSES: 8},
 }
-"""The settings of the recipes ctl/A and ctl/R with which the data were exported, by the end of the export's name."""
+"""Settings of ctl/A and ctl/R by the draw in an export's name; without one the draw is the recipe's own."""
+
+NUMBERED = {"processes": PROCESSES, "table": "recipe.table_seed", "seed": "recipe.seed"}
+"""Settings that an export's name gives with a number: `R-processes8-table1-seed1`."""
+
+SHORT_NAMES = {
+    "A8": "A-processes8",
+    "A8b": "A-processes8-seed1",
+    "R8b": "R-processes8-seed1",
+    **{f"T{t}p{p}": f"R-processes{p}-table{t}-seed{t}" for t in (1, 2, 3) for p in (8, 32)},
+}
+"""Exports whose own name is shorter than what they are: variant, draw, seed of the function table and seed of the data."""
+
+
+def recipe_of(data: str) -> tuple[str, dict[str, Any]]:
+    """Variant and recipe fields of an export.
+
+    >>> recipe_of("T1p8")
+    ('R', {'recipe.processes': 8, 'recipe.table_seed': 1, 'recipe.seed': 1})
+    >>> recipe_of("A")
+    ('A', {})
+    """
+    variant, *parts = SHORT_NAMES.get(data, data).split("-")
+    fields: dict[str, Any] = {}
+    for part in parts:
+        kind = part.rstrip("0123456789")
+        if kind in NUMBERED:
+            fields[NUMBERED[kind]] = int(part.removeprefix(kind))
+        else:
+            fields |= DRAWS[part]
+    return variant, fields
+
 
 SPLITS = ("iid", "ood", "all")
 
@@ -39,16 +68,16 @@ PAPER_STEPS = {"bilstm": 80_000, "transformer": 300_000, "ndr": 80_000}
 
 def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
     """Return the scores of a training as a group of a file of scores."""
-    variant, _, draw = result["data"].partition("-")
+    variant, drawn = recipe_of(result["data"])
     step = max(point[0] for curve in result["curves"].values() for point in curve)
-    fields = {**DRAWS[draw or "published"], "learner.preset": "ctlpp"}
+    fields = {**drawn, "learner.preset": "ctlpp"}
     fields |= {"learner.steps": step} if step != PAPER_STEPS[result["model"]] else {}
     fields |= {"learner.precision": result["settings"]["precision"]}
     return {
         "recipe": f"ctl/{variant}",
         "learner": result["model"],
         "fields": fields,
-        "n": dict.fromkeys(SPLITS, 1000),
+        "n": dict.fromkeys(measured_splits(result), 1000),
         "environment": {
             "gpu": result["device"],
             "versions": {"torch": result["torch"]},
@@ -78,7 +107,13 @@ def command_of(result: dict[str, Any]) -> str:
 def last_scores(curve: list[tuple[int, str, float, float]]) -> dict[str, float]:
     """Return the last score on each split."""
     last = {split: score for _, split, score, _ in curve}
-    return {split: round(last[split], 4) for split in SPLITS}
+    return {split: round(last[split], 4) for split in SPLITS if split in last}
+
+
+def measured_splits(result: dict[str, Any]) -> list[str]:
+    """Splits that a training was evaluated on; not all were measured on `all`."""
+    measured = {split for curve in result["curves"].values() for _, split, *_ in curve}
+    return [split for split in SPLITS if split in measured]
 
 
 def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -218,6 +253,16 @@ def _some(values: list[Any], places: list[int]) -> list[Any]:
     return [values[place] for place in places]
 
 
+def short_names(name: str) -> list[str]:
+    """Short names of the export that MODEL-DATASET names.
+
+    >>> short_names("ndr-A-processes8")
+    ['A8']
+    """
+    dataset = name.partition("-")[2]
+    return [short for short, full in SHORT_NAMES.items() if full == dataset]
+
+
 LARGEST = 127
 """The largest entry of a vector that is kept as bytes."""
 
@@ -236,6 +281,8 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     for path in sources:
         with np.load(path) as file:
             texts |= {key: file[key] for key in ("learner", "data", "singles", "pairs", "classes") if key in file}
+            if "data" in texts:
+                texts["data"] = np.array(SHORT_NAMES.get(str(texts["data"]), str(texts["data"])))
             states |= dict(zip(file["seeds"].tolist(), file["singles.readout"], strict=True))
             if "pairs.answers" in file:
                 answered = file["pairs.seeds" if "pairs.seeds" in file else "seeds"].tolist()
@@ -292,7 +339,9 @@ def main() -> None:
     for text in args.states:
         name, _, seeds = text.partition(":")
         file = f"{name}-states.npz"
-        sources = [folder / file for folder in (args.page, *args.results) if (folder / file).is_file()]
+        files = [file, *(f"{name.partition('-')[0]}-{short}-states.npz" for short in short_names(name))]
+        candidates = [folder / own for folder in (args.page, *args.results) for own in files]
+        sources = [path for path in candidates if path.is_file()]
         write_states(sources, [int(seed) for seed in seeds.split(",")], args.page / file)
 
 

@@ -85,14 +85,19 @@ Made = tuple[str, list[tuple[Path, StudyFigure]]]
 """A text and the figures that it shows, each with the stem of its files."""
 
 
+def folder_of(page: Path) -> str:
+    """Folder of a page's files: the page and its full record (`ctlpp-record.md`) share one."""
+    return page.stem.removesuffix("-record")
+
+
 def block(page: Path, study: str, scores: str, settings: str, parts: list[str]) -> Made:
     """Return what a study says, and its figures."""
-    # The full record of a page shares its folder.
-    folder = Path(scores.partition(",")[0]).parent if scores else Path(page.stem.removesuffix("-record"))
+    folder = Path(scores.partition(",")[0]).parent if scores else Path(folder_of(page))
     chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, settings)]
     drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
     level = 2 if study == "profile" else 0  # a profile has several parts that a reader looks for
-    return "\n\n".join(markdown(finding, str(folder), level) for finding in chosen), drawn
+    texts = [markdown(finding, str(folder), level) for finding in chosen]
+    return "\n\n".join(text for text in texts if text), drawn
 
 
 def findings_of(page: Path, study: str, scores: str, settings: str) -> list[Finding]:

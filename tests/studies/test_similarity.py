@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,16 @@ def test_silhouette_by_hand() -> None:
 
 def test_short_vectors_do_not_divide_by_zero() -> None:
     assert np.isfinite(cosines(np.zeros((3, 4)))).all()
+
+
+def test_the_criterion_has_the_power_that_the_record_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in four planted groups at 0.6 within and 0.2 between is found, and nearly all that are closer."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    from ctlpp_cluster_power import WORLDS, detected
+
+    shares = [detected(world, 100)["separate"] for world in WORLDS]
+    none, none_close, groups, halves, _, closer, closer_halves = shares
+    assert max(none, none_close) <= 0.04
+    assert 0.15 <= groups <= 0.45
+    assert 0.05 <= halves <= 0.35
+    assert min(closer, closer_halves) >= 0.9

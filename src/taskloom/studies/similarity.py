@@ -12,7 +12,10 @@ The absolute criterion beside it: the clusters of the cut are *separate* codes i
   however sharp their border is.
 
 Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8; below that the vectors are
-*scattered*: they are not alike, and do not fall into clusters either.
+*scattered*: they are not alike, and the criterion finds no clusters.
+
+Its power is limited. It finds two planted groups of 16 functions in 28 % of trials at a mean cosine of 0.6 within and 0.2 between
+groups, and in 97 % at 0.8 and 0.4 (`benchmarks/ctlpp_cluster_power.py`). So *scattered* does not mean that there are no clusters.
 """
 
 from __future__ import annotations

@@ -103,7 +103,9 @@ COLUMNS = (
 
 CRITERION = (
     f"Codes are separate where the clusters of the cut have a silhouette of at least {SILHOUETTE:g} and cosines within them are "
-    f"larger than between them by at least {GAP:g}; one where the mean cosine is at least {ALIKE:g}; else scattered."
+    f"larger than between them by at least {GAP:g}; one where the mean cosine is at least {ALIKE:g}; else scattered. Scattered "
+    "does not mean that there are no clusters: two planted groups of 16 with cosines of 0.6 within and 0.2 between are found in "
+    "28 % of trials."
 )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from taskloom.experiments.statistics import welch
 from taskloom.studies.ctlpp.rank_correlations import order_chance
+from taskloom.studies.ctlpp.training_contrasts import ALMOST_NONE, difference_interval
 from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from tests.studies.made_up_scores import group, made_up, spread
@@ -100,9 +103,8 @@ def test_singles_against_pairs(tmp_path: Path) -> None:
         "singles": pytest.approx(0.9),
     }
     assert row["corrected_p"] < 0.001
-    (note,) = finding.notes
+    *_, note = finding.notes
     assert note.startswith("Not compared: bi-LSTM, R")
-    assert finding.figures[0].caption.startswith("Mean accuracy by what training always contains, with")
 
 
 def test_comparisons_of_few_seeds_are_doubted(tmp_path: Path) -> None:
@@ -110,8 +112,65 @@ def test_comparisons_of_few_seeds_are_doubted(tmp_path: Path) -> None:
     ten = {"ood": spread(0.5, 0.2, 10)}
     runs = made_up(tmp_path, group("ctl/A", "ndr", ten), group("ctl/A", "ndr", {"ood": [1.0, 1.0]}, SINGLES))
     _, _, (finding,) = analyse("ctlpp/singles", runs)
-    (note,) = finding.notes
+    *_, note = finding.notes
     assert note.startswith("In 1 comparison one side has fewer than 5 seeds")
+
+
+def test_seeds_that_all_agree_have_newcombes_interval_and_one_item_does_not_move_it() -> None:
+    """25 of 25 against 25 of 25 is ± 0.13, as a share of seeds; 0.9999 ± 0.0003 is nearly that."""
+    low, high = difference_interval([1.0] * 25, [1.0] * 25)
+    assert [low, high] == pytest.approx([-0.1332, 0.1332], abs=1e-4)
+    one_item = difference_interval([1.0] * 25, [0.999] + [1.0] * 24)
+    assert one_item == pytest.approx((low, high), abs=0.005)
+    nearly = difference_interval([1.0] * 25, spread(0.9999, 0.00006, 25))
+    assert nearly == pytest.approx((low, high), abs=0.005)
+
+
+def test_the_interval_goes_over_to_welchs_without_a_jump() -> None:
+    """Ends at 200 spreads from 0 to twice the limit: no two neighbours differ by more than a hundredth."""
+    spreads = [2 * ALMOST_NONE * step / 200 for step in range(201)]
+    ends = [difference_interval(spread(0.97, 0.0, 10), spread(0.96, sd, 10)) for sd in spreads]
+    steps = [abs(b - a) for one, two in pairwise(ends) for a, b in zip(one, two, strict=True)]
+    assert max(steps) < 0.01
+    result = welch(spread(0.97, 0.02, 10), spread(0.96, 0.02, 10))
+    assert difference_interval(spread(0.97, 0.02, 10), spread(0.96, 0.02, 10)) == (result.low, result.high)
+
+
+def test_comparisons_of_equal_scores_are_not_in_the_family(tmp_path: Path) -> None:
+    """Two comparisons, of which one is of equal scores: the other is corrected for itself alone."""
+    eight = {"recipe.processes": 8}
+    runs = made_up(
+        tmp_path,
+        group("ctl/R", "ndr", {"iid": [1.0] * 8, "ood": spread(0.5, 0.1, 8)}),
+        group("ctl/R", "ndr", {"iid": [1.0] * 8, "ood": spread(0.6, 0.1, 8)}, eight),
+    )
+    _, _, (finding,) = analyse("ctlpp/processes", runs)
+    assert finding.table is not None
+    p = {row["split"]: row["corrected_p"] for row in finding.table}
+    alone = welch(spread(0.5, 0.1, 8), spread(0.6, 0.1, 8)).p
+    assert p == {"iid": None, "ood": pytest.approx(alone)}
+
+
+@pytest.mark.parametrize(("gains", "found"), [([0.2, 0.25, 0.3, 0.22], True), ([0.6, 0.0, 0.0, 0.02], False)])
+def test_an_effect_on_every_table_is_told_from_one_on_a_single_table(
+    tmp_path: Path, gains: list[float], found: bool
+) -> None:
+    """Ten seeds each on four tables: over seeds both effects look sure, over tables only the one that all tables show."""
+    groups = []
+    for table, gain in enumerate(gains):
+        for processes, mean in ((8, 0.3), (32, 0.3 + gain)):
+            fields = {"recipe.processes": processes, "recipe.table_seed": table, "recipe.seed": table}
+            groups.append(group("ctl/R", "ndr", {"ood": spread(mean, 0.03, 10)}, fields))
+    groups.append(group("ctl/R", "ndr", {"ood": [0.9] * 4}, {"recipe.processes": 8, "recipe.seed": 7}))
+    _, _, (by_seed, by_table) = analyse("ctlpp/processes", made_up(tmp_path, *groups))
+    assert by_seed.table is not None
+    assert by_table.table is not None
+    assert min(row["corrected_p"] for row in by_seed.table) < 0.001
+    (row,) = by_table.table
+    assert (row["tables"], row["a"], row["b"]) == (4, "8", "32"), "data of another seed are not paired"
+    assert row["b - a"] == pytest.approx(sum(gains) / 4)
+    assert (row["low"] > 0) == found
+    assert (row["corrected_p"] < 0.05) == found
 
 
 def test_a_heat_map_has_each_setting_once_with_its_spread(tmp_path: Path) -> None:
@@ -181,8 +240,10 @@ def test_seeds_that_learn_sooner_and_do_better_are_told_from_those_that_do_not(t
         groups.append(scores)
     _, _, (finding,) = analyse("ctlpp/curves", made_up(tmp_path, *groups))
     assert finding.table is not None
-    on_a, on_r = ((row["correlation"], row["p"]) for row in finding.table)
-    assert on_a == pytest.approx((-1.0, 2 / 120))  # two of the 120 orders are as strong
+    on_a, on_r = ((row["correlation"], row["corrected_p"]) for row in finding.table)
+    assert on_a == pytest.approx(
+        (-1.0, 2 * 2 / 120)
+    )  # two of the 120 orders are as strong; two correlations are tested
     assert on_r == pytest.approx((-0.1, 0.95))
     x = [float(i) for i in range(12)]
     assert order_chance(x, x) < 0.001 < order_chance(x, [5.0, 2, 9, 1, 11, 4, 0, 7, 3, 10, 6, 8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,25 @@ def test_seeds_that_were_trained_further_replace_themselves() -> None:
     assert "stopped after step 76" in commands[0]
     add(groups, group_of(result({0: 0.0}, 40), "late"))
     assert ended["seeds"]["0"]["ood"] == 0.9, "what was trained less far replaces nothing"
+
+
+def test_an_export_is_told_from_others_by_table_data_seed_and_processes() -> None:
+    from ctlpp_scores import SHORT_NAMES, alike, group_of, recipe_of
+
+    groups = [group_of(result({0: 0.5}, 80, data=name), "one") for name in SHORT_NAMES]
+    assert not any(alike(a, b) for a, b in combinations(groups, 2))
+    fields = {"recipe.processes": 32, "recipe.table_seed": 2, "recipe.seed": 2}
+    assert recipe_of("T2p32") == recipe_of("R-processes32-table2-seed2") == ("R", fields)
+    assert recipe_of("A-chains")[1]["recipe.draw"] == "chains"
+
+
+def test_a_split_that_was_not_measured_has_no_score() -> None:
+    from ctlpp_scores import group_of
+
+    without = result({0: 0.5}, 80, data="T1p8")
+    without["curves"] = {"0": [[80, "iid", 1.0, 0.0], [80, "ood", 0.5, 0.0]]}
+    group = group_of(without, "one")
+    assert (group["n"], group["seeds"]) == ({"iid": 1000, "ood": 1000}, {"0": {"iid": 1.0, "ood": 0.5}})
 
 
 def test_commands_are_named_once_when_seeds_of_one_run_end_in_several() -> None:

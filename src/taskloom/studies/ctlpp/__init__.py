@@ -3,6 +3,7 @@
 from taskloom.studies.ctlpp import (
     accuracy_table,
     cluster_accuracy,
+    function_tables,
     graph_drawings,
     layers_at_test,
     parameter_table,
@@ -16,6 +17,7 @@ from taskloom.studies.ctlpp import (
 __all__ = [
     "accuracy_table",
     "cluster_accuracy",
+    "function_tables",
     "graph_drawings",
     "layers_at_test",
     "parameter_table",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -86,7 +86,8 @@ def table1(
     )
     caption = (
         f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
-        "intervals (t over seeds); diamonds are the paper's means."
+        "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
+        "chance."
     )
     plot = partial(figures.intervals, place="name", series="split")
     return Finding(
@@ -94,7 +95,7 @@ def table1(
         f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as the paper "
         f"counts those of the Transformer; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
         ResultTable(columns, rows),
-        (StudyFigure("table1", caption, points, plot),),
+        (StudyFigure("table1", caption, points, with_chance(plot, every[0].chance)),),
         tuple(j for g in groups for j in _judgements(g)),
         (
             *_notes(groups, converged),
@@ -103,9 +104,23 @@ def table1(
     )
 
 
+def with_chance(draw: Callable[[ResultTable], Any], chance: float) -> Callable[[ResultTable], Any]:
+    """Add a dotted line at chance to every panel of a figure whose scores go across."""
+
+    def drawn(data: ResultTable) -> Any:
+        figure = draw(data)
+        for axis in figure.axes:
+            axis.axvline(chance, color="#444444", linewidth=1.0, linestyle=":", zorder=0)
+        return figure
+
+    return drawn
+
+
 TELLING = {
     "draw": "draw {}",
     "processes": "{} processes",
+    "table": "function table {}",
+    "data seed": "data seed {}",
     "always has": "{} in training",
     "steps": "{:,} steps",
     "precision": "{}",
@@ -116,7 +131,9 @@ TELLING = {
 def _of_all(rows: list[dict[str, Any]]) -> str:
     """Return a sentence on what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
-    alike = [TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own))]
+    alike = [
+        TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own)) not in (None, "")
+    ]
     return f" All rows: {', '.join(alike)}." if alike else ""
 
 
@@ -157,7 +174,8 @@ def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
     number = group.processes
     named = "" if not number else "1 process" if number == 1 else f"{number} processes"
-    return (named, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
+    return (named, *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
 
 
 def _precision(group: Trainings) -> str:
@@ -172,6 +190,8 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
         "data": g.group.variant,
         "draw": g.group.draw,
         "processes": g.group.processes,
+        "table": g.group.table_seed,
+        "data seed": g.group.data_seed,
         "always has": g.group.contents,
         "steps": g.group.conditions.get("learner.steps"),
         "precision": _precision(g.group),

@@ -64,8 +64,8 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     data = ResultTable(columns, rows)
     caption = (
         "Accuracy by the number of times that the shared layer is applied when answering. Means over seeds "
-        f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals (t over seeds); the "
-        "items are the same."
+        f"({count_range(r['seeds'] for r in rows)}), from {FEWEST} on with 95 % intervals. The unit is the seed (t over seeds of "
+        "one dataset); the items are the same."
     )
     draw = partial(
         figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering", row=model_of_label
@@ -87,7 +87,8 @@ def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[t
         what = (entry["learner"], entry["variant"], entry["draw"])
         seeds: list[int] = entry["seeds"]
         drawn = (None, entry.get("processes", PROCESSES))  # only the published draw is one of processes
-        alike = [g for g in groups if (g.model, g.variant, g.draw) == what and g.processes in drawn]
+        first = [g for g in groups if g.table_seed == 0 and g.data_seed == 0]  # files by layers name neither seed
+        alike = [g for g in first if (g.model, g.variant, g.draw) == what and g.processes in drawn]
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
             raise StudyError(

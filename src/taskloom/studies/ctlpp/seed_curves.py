@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
+from taskloom.experiments.statistics import correct
 from taskloom.studies import figures
 from taskloom.studies.ctlpp.accuracy_table import model_of_label, short_names
 from taskloom.studies.ctlpp.rank_correlations import order_chance, rank_correlation
@@ -41,6 +43,9 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
         raise StudyError(f"{runs.store.path} has no learning curves on iid; set evaluate_every in the learners")
     names = short_names(groups)
     rows = [_row(name, group, by_run, threshold) for name, group in zip(names, groups, strict=True)]
+    tested = [row for row in rows if row["corrected_p"] is not None]
+    for row, p in zip(tested, correct([row["corrected_p"] for row in tested], "holm"), strict=True):
+        row["corrected_p"] = float(p)
     points = [
         {"trainings": name, "seed": seed, "split": split, "step": step, "score": score}
         for name, group in zip(names, groups, strict=True)
@@ -52,17 +57,17 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     seeds = count_of((row["seeds"] for row in rows), "seed")
     caption = (
         f"Accuracy by training step, a line for each seed ({seeds}), so no interval. Models were trained for different numbers of "
-        "steps: the axes of one model are alike, those of two are not."
+        "steps: the axes of one model are alike, those of two are not. The dotted line is chance."
     )
-    columns = ("trainings", "seeds", "learned", "first", "median", "last", "correlation", "p")
+    columns = ("trainings", "seeds", "learned", "first", "median", "last", "correlation", "corrected_p")
     return Finding(
         "CTL++ learning curves",
         f"Learned: seeds whose iid accuracy reaches {threshold:g}; then the first measured step at which it does, for the earliest "
         "seed, the median and the last. Correlation: Spearman's, over the seeds that learned, of that step with the ood accuracy "
-        f"at that step, where they are {FEWEST} or more; negative where seeds that learn sooner do better. p is two-sided, by "
-        "permutation.",
+        f"at that step, if they are {FEWEST} or more; negative if seeds that learn sooner do better. Its unit is the seed on one "
+        "dataset; p is two-sided, by permutation, and corrected for all correlations of the table (Holm).",
         ResultTable(columns, rows),
-        (StudyFigure("curves", caption, data, draw_curves),),
+        (StudyFigure("curves", caption, data, partial(draw_curves, chance=groups[0].chance)),),
     )
 
 
@@ -85,8 +90,8 @@ def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]
     """Return whether seeds that learn sooner do better on unseen compositions as soon as they have learned, as columns of a row."""
     steps, scores = [float(step) for step, _ in pairs], [score for _, score in pairs]
     if len(pairs) < FEWEST or len(set(steps)) == 1 or len(set(scores)) == 1:
-        return {"correlation": None, "p": None}
-    return {"correlation": rank_correlation(steps, scores), "p": order_chance(steps, scores)}
+        return {"correlation": None, "corrected_p": None}
+    return {"correlation": rank_correlation(steps, scores), "corrected_p": order_chance(steps, scores)}
 
 
 def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> dict[str, Any]:
@@ -105,7 +110,7 @@ LINES: dict[str, tuple[str, Any]] = {"iid": ("#111111", "-"), "ood": (figures.SH
 """A split's colour and dashes, which differ in grey as well."""
 
 
-def draw_curves(data: ResultTable) -> Any:
+def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
     """Draw a panel for each group of trainings and a thin line for each seed and split."""
     from matplotlib.lines import Line2D
 
@@ -126,6 +131,7 @@ def draw_curves(data: ResultTable) -> Any:
             for (_, split), (steps, scores) in lines.items():
                 colour, dashes = LINES[split]
                 axis.plot([step / 1000 for step in steps], scores, color=colour, linestyle=dashes, linewidth=0.9)
+            axis.axhline(chance, color="#444444", linewidth=1.0, linestyle=":")
             end = longest[model_of_label(title)] / 1000
             axis.set(title=title, xlabel="thousand training steps", xlim=(-0.03 * end, 1.03 * end), ylim=(-0.03, 1.03))
             axis.grid(color="#dddddd", linewidth=0.6)

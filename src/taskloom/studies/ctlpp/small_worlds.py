@@ -116,6 +116,24 @@ def process_experiments(scale: str, model: str) -> Experiments:
     return [{**block, "grid": {"recipe.processes": list(PROCESSES)}} for block in table_experiments(scale, model)]
 
 
+TABLES = range(6)
+"""Seeds of function tables: six tables are enough for a correlation with the distance of their groups."""
+
+
+def function_table_experiments(scale: str, model: str) -> Experiments:
+    """Experiments on the function table; everything else is as in Table 1, with data of 8 processes at full scale."""
+    if scale == "quick":
+        return [
+            {
+                "recipes": [small("ctl/R", table_seed=seed) for seed in TABLES],
+                "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
+                "seeds": 3,
+            }
+        ]
+    grid = {"recipe.table_seed": list(TABLES), "recipe.processes": [8]}
+    return [{**block, "grid": grid, "seeds": 5} for block in table_experiments(scale, model or "ndr")]
+
+
 SINGLES = ({"include_singles": False, "include_pairs": "added"}, {"include_singles": True, "include_pairs": False})
 """Every pair is added to training, as the public code does; every single function is in training, as the text says."""
 

@@ -50,8 +50,8 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
     counts = [row["seeds"] for row in rows]
     means = f"mean{' ± standard deviation' if max(counts) > 1 else ''} over {count_of(counts, 'seed')}"
     caption = (
-        f"Accuracy of {label} on {split} of S ({means}) by shared functions and shared symbols of {symbols}. Guessing gives "
-        f"1/{symbols}."
+        f"Accuracy of {label} on {split} of S ({means}) by shared functions and shared symbols of {symbols}. The unit is "
+        f"the seed on one dataset a setting; chance is 1/{symbols}."
     )
     draw = partial(
         heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
@@ -66,7 +66,7 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
         notes=(
             "The paper shows these values as shades only, so there are no published numbers to compare with. Its text: to reach "
             "100 %, 16 of 32 functions must be shared, on 6 of 8 symbols.",
-            "More shared functions also make the tested groups smaller (column 'group size'); the two cannot be told apart here.",
+            "More shared functions also make the tested groups smaller (column 'group size'); this does not separate the two.",
         ),
     )
 

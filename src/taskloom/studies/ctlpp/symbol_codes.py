@@ -1,4 +1,10 @@
-"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of functions code differently?"""
+"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of functions code differently?
+
+All networks of a training share one function table, and with it whatever makes a symbol hard. So
+the unit is the symbol within a table, and the correlation within networks is reported beside two
+others: with symbols centred over networks, and with the gap of another network in place of the
+network's own. What the own gap predicts beyond these is about the network, not about the symbol.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +18,10 @@ import numpy as np
 
 from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import over_seeds
+from taskloom.experiments.statistics import correct, over_seeds
+from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.studies import figures
-from taskloom.studies.ctlpp.rank_correlations import order_chance, rank_correlation
+from taskloom.studies.ctlpp.rank_correlations import PERMUTATIONS, order_chance, rank_correlation, ranks
 from taskloom.studies.ctlpp.small_worlds import similarity_experiments
 from taskloom.studies.ctlpp.symbol_similarity import (
     CONVERGED,
@@ -25,8 +32,10 @@ from taskloom.studies.ctlpp.symbol_similarity import (
 )
 from taskloom.studies.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
 from taskloom.studies.ctlpp.trainings import DrawSetting, ModelSetting, VariantSetting
+from taskloom.studies.divergence_accuracy import pearson
 from taskloom.studies.findings import Finding, StudyFigure
 from taskloom.studies.seed_scores import count_of
+from taskloom.studies.similarity import Floats
 from taskloom.studies.study import study
 
 
@@ -49,8 +58,10 @@ def codes(
     Args:
         runs: Runs that kept their models.
         where: A layer of the model, or `readout`.
-        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
-        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where
+            no run is of it.
+        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
+            models.
         variant: The variant of CTL++.
         draw: Runs whose training data were drawn so; any, where no run is of that draw.
     """
@@ -65,12 +76,13 @@ def codes(
         [{"seed": seed, **row, **_among(row, own)} for seed, own in rows.items() for row in own],
     )
     seeds = count_of([len(rows)], "seed")
+    export = pairs[0][0].export
     caption = (
         "Accuracy on the pairs of functions that training does not have, by the gap of groups (mean cosine within groups less that "
-        f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, draw {draw}, a point for each "
-        f"symbol of {seeds}; all inputs, so no interval."
+        f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, draw {export}, a point for each "
+        f"symbol of {seeds}, which share one function table. The unit is the symbol within the table; all inputs, so no interval."
     )
-    special = [variant] * (variant != "A") + [draw] * (draw != "published")
+    special = [variant] * (variant != "A") + [export] * (export != "published")
     stem = "-".join(["codes", *special])
     best = max(models.values(), key=lambda model: model.ood)
     matrices = symbol_cosines(best, where)
@@ -81,7 +93,7 @@ def codes(
     )  # fmt: skip
     return Finding(
         "CTL++: codes of symbols and unseen pairs",
-        _text(table, symbols=len(next(iter(rows.values())))),
+        _text(table, rows),
         ResultTable(SEED_COLUMNS, table),
         (
             StudyFigure(stem, caption, data, plot),
@@ -120,7 +132,8 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
     """Return whether the unseen pairs of one network fail on the symbol that its groups code most differently.
 
     Args:
-        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means over symbols are means over pairs.
+        symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means
+            over symbols are means over pairs.
     """
     gaps, right = ([row[name] for row in symbols] for name in ("gap of groups", "unseen pairs"))
     kinds = Counter(row["codes"] for row in symbols)
@@ -139,25 +152,115 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _text(table: list[dict[str, Any]], symbols: int) -> str:
+def _text(table: list[dict[str, Any]], rows: dict[int, list[dict[str, Any]]]) -> str:
     failing = [row for row in table if row["worst symbol"] is not None]
     if not failing:
         return f"No unseen pair of functions fails, so that there is no failure to explain.{codes_and_outcomes(table)}"
+    symbols = len(next(iter(rows.values())))
     hits = sum(row["of symbol"] == row["worst symbol"] for row in failing)
-    known = [row["correlation"] for row in table if not math.isnan(row["correlation"])]
-    mean = statistics.fmean(known) if known else math.nan
-    estimate = over_seeds(known) if len(known) > 1 else None
-    interval = (
-        f" [{max(-1.0, estimate.low):.2f}, {min(1.0, estimate.high):.2f}]"
-        if estimate and not math.isnan(estimate.low)
-        else ""
-    )
     return (
         f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
-        f"fail on most; by chance it would be in one of {symbols} (so often or more: "
-        f"{p_text(at_least(hits, len(failing), 1 / symbols))}). Spearman's correlation of gap and accuracy over the symbols "
-        f"of a seed is {mean:.2f}{interval} on average (t over seeds).{codes_and_outcomes(table)}"
+        f"fail on most; by chance it would be one in {symbols}.{_symbol_sentences(rows)}{codes_and_outcomes(table)}"
     )
+
+
+def _symbol_sentences(rows: dict[int, list[dict[str, Any]]]) -> str:
+    """Sentences on how much of the correlation belongs to the symbol, and how much to the network."""
+    # A network that answers all unseen pairs alike has no symbols to rank.
+    ranked = [own for own in rows.values() if len({row["unseen pairs"] for row in own}) > 1]
+    if len(ranked) < FEWEST:
+        return ""
+    gaps = np.array([[row["gap of groups"] for row in own] for own in ranked])
+    right = np.array([[row["unseen pairs"] for row in own] for own in ranked])
+    own = within_networks(gaps, right)
+    centred, low, high = centred_correlation(gaps, right)
+    return (
+        f" Spearman's correlation of gap and accuracy over the symbols of a network is {_mean_and_interval(own)} on average (t "
+        f"over {len(own)} networks of one table). With the gap of another network it is {other_networks(gaps, right):.2f}, with "
+        f"symbols centred over networks {centred:.2f} [{low:.2f}, {high:.2f}] (jackknife over networks). Networks agree on which "
+        f"symbols are hard: Kendall's W of accuracy is {concordance(right):.2f}. If gaps are dealt to the networks at random, a "
+        f"correlation as strong as with their own has {p_text(own_gap_chance(gaps, right))} (permutation of networks, one test)."
+    )
+
+
+def _mean_and_interval(values: list[float]) -> str:
+    estimate = over_seeds(values)
+    if math.isnan(estimate.low):
+        return f"{estimate.mean:.2f}"
+    return f"{estimate.mean:.2f} [{max(-1.0, estimate.low):.2f}, {min(1.0, estimate.high):.2f}]"
+
+
+def within_networks(gaps: Floats, right: Floats) -> list[float]:
+    """Correlation of gap and accuracy over the symbols of each network.
+
+    Args:
+        gaps: Gap of groups, networks × symbols.
+        right: Accuracy of the unseen pairs that a symbol stands between, networks × symbols.
+    """
+    return [rank_correlation(gap.tolist(), share.tolist()) for gap, share in zip(gaps, right, strict=True)]
+
+
+def other_networks(gaps: Floats, right: Floats) -> float:
+    """Mean correlation of a network's accuracy with the gap of another network, over all ordered pairs of networks."""
+    ranked_gaps, ranked_right = _standard_ranks(gaps), _standard_ranks(right)
+    products = ranked_right @ ranked_gaps.T
+    count = len(products)
+    return float((products.sum() - np.trace(products)) / (count * (count - 1)))
+
+
+def own_gap_chance(gaps: Floats, right: Floats) -> float:
+    """Share of assignments of gaps to networks whose mean correlation is at least as strong as with their own, both signs.
+
+    Every assignment keeps the symbols where they are, so that what makes a symbol hard in all
+    networks counts for both.
+    """
+    products = _standard_ranks(right) @ _standard_ranks(gaps).T
+    count = len(products)
+    rng = np.random.default_rng(0)
+    orders = np.stack([np.arange(count), *(rng.permutation(count) for _ in range(PERMUTATIONS))])
+    # Products are centred, so that strength is the distance from what any network's gap predicts.
+    sums = np.abs(products[np.arange(count), orders].sum(axis=1) - products.mean() * count)
+    return float((sums >= sums[0] - 1e-9).mean())
+
+
+def centred_correlation(gaps: Floats, right: Floats) -> tuple[float, float, float]:
+    """Correlation of gap and accuracy, ranked within networks, less each symbol's mean rank over networks; 95 % interval.
+
+    The interval is that of the jackknife over networks.
+    """
+    count = len(gaps)
+    value = _centred(gaps, right)
+    without = np.array([_centred(np.delete(gaps, k, 0), np.delete(right, k, 0)) for k in range(count)])
+    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+    half = t_quantile(0.975, count - 1) * error
+    return value, max(-1.0, value - half), min(1.0, value + half)
+
+
+def _centred(gaps: Floats, right: Floats) -> float:
+    first, second = (_ranks(values) - _ranks(values).mean(axis=0) for values in (gaps, right))
+    return pearson(first.ravel().tolist(), second.ravel().tolist())
+
+
+def concordance(right: Floats) -> float:
+    """Kendall's W: how much networks agree on the order of symbols, from 0 to 1, corrected for ties."""
+    ranked = _ranks(right)
+    networks, symbols = ranked.shape
+    totals = ranked.sum(axis=0)
+    spread = float(((totals - totals.mean()) ** 2).sum())
+    # Ties lower the spread of a network's ranks, and with it what the totals could reach.
+    most = networks * float(((ranked - ranked.mean(axis=1, keepdims=True)) ** 2).sum())
+    return spread / most if most and symbols > 1 else math.nan
+
+
+def _ranks(values: Floats) -> Floats:
+    return np.array([ranks(row.tolist()) for row in values])
+
+
+def _standard_ranks(values: Floats) -> Floats:
+    """Ranks within rows with mean 0 and norm 1, so that products of rows are correlations."""
+    centred = _ranks(values) - (values.shape[1] - 1) / 2
+    standard: Floats = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    return standard
 
 
 FEWEST = 4
@@ -170,23 +273,19 @@ KINDS = {"separate": "have separate codes", "scattered": "are scattered"}
 
 def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
     """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols do better."""
-    ood, parts = [row["ood"] for row in table], []
-    for kind, words in KINDS.items():
-        counts = [float(row[kind]) for row in table]
-        if len(table) >= FEWEST and len(set(counts)) > 1 and len(set(ood)) > 1:
-            rho, p = rank_correlation(counts, ood), order_chance(counts, ood)
-            parts.append(f"with the number of symbols that {words} is {rho:.2f} ({p_text(p)})")
-    return f" Over seeds, that of ood accuracy {', '.join(parts)}, by permutation." if parts else ""
-
-
-def at_least(hits: int, trials: int, chance: float) -> float:
-    """Return the probability of so many hits or more.
-
-    >>> at_least(1, 2, 0.5), at_least(0, 3, 0.1)
-    (0.75, 1.0)
-    """
-    return min(
-        1.0, sum(math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(hits, trials + 1))
+    ood = [row["ood"] for row in table]
+    counts = {kind: [float(row[kind]) for row in table] for kind in KINDS}
+    tested = [kind for kind, own in counts.items() if len(set(own)) > 1]
+    if len(table) < FEWEST or len(set(ood)) < 2 or not tested:
+        return ""
+    corrected = correct([order_chance(counts[kind], ood) for kind in tested], "holm")
+    parts = [
+        f"with the number of symbols that {KINDS[kind]} is {rank_correlation(counts[kind], ood):.2f} ({p_text(float(p))})"
+        for kind, p in zip(tested, corrected, strict=True)
+    ]
+    return (
+        f" Over networks, that of ood accuracy {', '.join(parts)}, by permutation, corrected for {len(tested)} "
+        f"test{'s' * (len(tested) > 1)} (Holm)."
     )
 
 

@@ -250,7 +250,7 @@ def similarity_finding(
         f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
         f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
         f"the vectors of {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']} one code (mean "
-        f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered without clusters.",
+        f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered: neither.",
         table,
         (matrix_figure(f"figure{number}", model, matrices, symbols, where),),
         notes=(*outcome_note(model, wanted), claim_note(wanted, codes)),

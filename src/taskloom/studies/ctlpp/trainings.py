@@ -63,15 +63,33 @@ class Trainings:
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property
+    def table_seed(self) -> int:
+        """Seed of the function table; tables that the recipe gives in full have the default."""
+        return int(self.conditions.get("recipe.table_seed", 0))
+
+    @property
+    def data_seed(self) -> int:
+        """Seed of the training data: trainings that differ in it alone read two draws of one kind."""
+        return int(self.conditions.get("recipe.seed", 0))
+
+    @property
     def export(self) -> str:
-        """Return what the export of the training data is called: the draw, or `processes8` for that of 8 processes."""
-        return self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
+        """Name of the exported training data without the variant: `chains`, `processes8`, `processes8-table1-seed1`."""
+        draw = self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
+        table = f"-table{self.table_seed}" if self.table_seed else ""
+        seed = f"-seed{self.data_seed}" if self.data_seed else ""
+        return f"{draw}{table}{seed}"
 
     @property
     def contents(self) -> str:
         """Return what training always contains: all `pairs` of functions, all `singles`, `both` or `neither`."""
         singles, pairs = (bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs"))
         return "both" if singles and pairs else "singles" if singles else "pairs" if pairs else "neither"
+
+    @property
+    def chance(self) -> float:
+        """Accuracy of a uniform guess: one in as many as there are symbols."""
+        return 1 / int(self.conditions.get("recipe.symbols", 8))
 
     @property
     def label(self) -> str:
@@ -85,7 +103,7 @@ class Trainings:
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Return the trainings on some variants, by model, variant and draw; refuse runs that have none.
+    """Return the trainings on some variants, by model, variant, draw, table and data seed; refuse runs that have none.
 
     Args:
         runs: The runs.
@@ -99,14 +117,19 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
             f"{runs.store.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
             f"study needs some, e.g. of 'taskloom {maker}'"
         )
-    order = list(MODELS)
-    return sorted(chosen, key=lambda g: (_place(g.model, order), g.variant, _place(g.draw, ["published", "chains"])))
+    return sorted(chosen, key=_order)
 
 
 def of_learner(runs: Runs, groups: list[Trainings], learner: str) -> list[Trainings]:
     """Return those trainings that are of a learner; refuse one that none is of."""
     check_choice(runs, "learner", learner, (g.model for g in groups))
     return [g for g in groups if g.model == learner]
+
+
+def _order(group: Trainings) -> tuple[Any, ...]:
+    """Sort key: the paper's order of models, then the data."""
+    model, draw = _place(group.model, list(MODELS)), _place(group.draw, ["published", "chains"])
+    return (model, group.variant, draw, group.processes or 0, group.table_seed, group.data_seed)
 
 
 def _place(name: str, order: list[str]) -> tuple[int, str]:
