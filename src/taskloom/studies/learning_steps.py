@@ -44,7 +44,7 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
             group = (labels[point["run"]], point["split"])
             curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point["score"]
     if not curves:
-        raise StudyError(f"{runs.store.path} has no learning curves; set evaluate_every in the learners")
+        raise StudyError(f"{runs.path} has no learning curves; set evaluate_every in the learners")
     rows = [_row(*group, seeds, threshold) for group, seeds in curves.items()]
     columns = ("trainings", "split", "seeds", "reached", "first", "median", "last")
     points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.learners.saved import load
 from taskloom.studies import figures
@@ -60,10 +59,12 @@ def value_similarity(
     check_split(runs, split)
     chosen = _chosen(runs, run)
     columns = ["input", "targets", "traits"]
-    answers = runs.store.predictions([chosen], columns, splits=[split] if split else None).to_pylist()
+    answers = runs.predictions(split or None, columns, runs=[chosen]).to_pylist()
     part = part or _most_parts(runs, answers, value)
     inputs, values, parts = _items(runs, answers, part, value)
-    fitted = load(runs.store.folder(chosen) / MODEL)
+    folder = runs.model(chosen)
+    assert folder is not None  # `_chosen` takes only runs that kept their model
+    fitted = load(folder)
     states = np.asarray(fitted.represent(inputs, where), dtype=np.float64)
     vectors = mean_vectors(states, values, parts)
     rows = list(_rows(vectors))
@@ -71,7 +72,7 @@ def value_similarity(
         raise StudyError(f"no {value} has {FEWEST_PARTS} different values of '{part}'; choose another part")
     points = [point for row in rows for point in _points(row)]
     name = run_labels(runs)[chosen]
-    seed = runs.store.scores(chosen)["seed"]
+    seed = runs[chosen].seed
     caption = (
         f"Mean cosine of the vectors at '{where}' of one {value} made by different values of {part}, and of different values made "
         f"by any: {name}, seed {seed} ({len(inputs):,} inputs; one model, no interval)."
@@ -110,7 +111,7 @@ CRITERION = (
 
 
 def _kept(runs: Runs, wanted: str) -> list[str]:
-    return [run for run in runs.names if (runs.store.folder(run) / MODEL).is_dir() and run.startswith(wanted)]
+    return [run for run in runs.names if runs.model(run) is not None and run.startswith(wanted)]
 
 
 def _other_models(runs: Runs, wanted: str) -> Iterator[str]:
@@ -123,7 +124,7 @@ def _chosen(runs: Runs, wanted: str) -> str:
     kept = _kept(runs, wanted)
     if not kept:
         which = f" that begins with '{wanted}'" if wanted else ""
-        raise StudyError(f"{runs.store.path} has no run{which} with a kept model; run with keep: {{model: true}}")
+        raise StudyError(f"{runs.path} has no run{which} with a kept model; run with keep: {{model: true}}")
     return kept[0]
 
 
@@ -142,7 +143,7 @@ def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) ->
     fit = {name: n for name, n in known.items() if FEWEST_PARTS <= n <= MOST_PARTS}
     if not fit:
         raise StudyError(
-            f"no trait of {runs.store.path} has {FEWEST_PARTS} to {MOST_PARTS} values; name a part: part=TRAIT, of "
+            f"no trait of {runs.path} has {FEWEST_PARTS} to {MOST_PARTS} values; name a part: part=TRAIT, of "
             f"{', '.join(known) or 'none'}"
         )
     return max(fit, key=lambda name: fit[name])
@@ -162,7 +163,7 @@ def _items(
         if own is not None and traits.get(part) is not None:
             items.append((row["input"], str(own), str(traits[part])))
     if not items:
-        raise StudyError(f"no example of {runs.store.path} has both '{part}' and '{value}'")
+        raise StudyError(f"no example of {runs.path} has both '{part}' and '{value}'")
     inputs, values, parts = (list(column) for column in zip(*items[:MOST_INPUTS], strict=True))
     return inputs, values, parts
 

@@ -93,7 +93,7 @@ def tables(runs: Runs) -> list[Finding]:
     series = {name: own for name, own in _series(runs).items() if _has_several(own)}
     if not series:
         raise StudyError(
-            f"{runs.store.path} has no trainings that differ in nothing but the function table (recipe.table_seed, recipe.tables) "
+            f"{runs.path} has no trainings that differ in nothing but the function table (recipe.table_seed, recipe.tables) "
             "or the seed of the data; make some, e.g. with 'taskloom reproduce ctlpp/tables'"
         )
     return [_summary(series), _each_table(series)]

@@ -11,7 +11,6 @@ from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.statistics import over_seeds
 from taskloom.files import read_utf8
@@ -52,7 +51,7 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     groups = [g for g in trainings(runs) if "learner.layers" in g.conditions]
     if not groups:
         raise StudyError(
-            f"{runs.store.path} has no runs of a model whose layer can be applied more or less often; make some, e.g. with "
+            f"{runs.path} has no runs of a model whose layer can be applied more or less often; make some, e.g. with "
             "'taskloom reproduce ctlpp/layers'"
         )
     answered = list(_answered(runs, groups, by_layers))
@@ -92,7 +91,7 @@ def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[t
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
             raise StudyError(
-                f"{by_layers} has accuracies of {', '.join(what)}, and {runs.store.path} no such runs; name runs that have them, "
+                f"{by_layers} has accuracies of {', '.join(what)}, and {runs.path} no such runs; name runs that have them, "
                 "such as curves.json beside docs/results/ctlpp/layers.json"
             )
         yield (
@@ -118,15 +117,15 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
     trained = int(group.conditions["learner.layers"])
     scores: Answered = {}
     for seed, run in group.runs.items():
-        folder = runs.store.folder(run) / MODEL
-        if not folder.is_dir():
+        folder = runs.model(run)
+        if folder is None:
             raise StudyError(
-                f"the run {run} of {runs.store.path} kept no model; run it with keep: {{model: true}}, or name a file of "
+                f"the run {run} of {runs.path} kept no model; run it with keep: {{model: true}}, or name a file of "
                 "accuracies by layers (by_layers=FILE.json; docs/results/ctlpp has one)"
             )
         fitted: Any = load(folder)
         for split in SPLITS:
-            items = runs.store.predictions([run], ["input", "targets"], splits=[split]).to_pylist()
+            items = runs.predictions(split, ["input", "targets"], runs=[run]).to_pylist()
             texts = [item["input"] for item in items]
             for count in range(max(1, trained - FEWER), trained + MORE + 1):
                 answers = fitted.with_layers(count).answer(texts)

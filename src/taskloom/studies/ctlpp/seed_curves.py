@@ -40,7 +40,7 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
             by_run.setdefault((point["run"], point["split"]), {})[point["step"]] = point["score"]
     groups = [g for g in trainings(runs) if any((run, "iid") in by_run for run in g.runs.values())]
     if not groups:
-        raise StudyError(f"{runs.store.path} has no learning curves on iid; set evaluate_every in the learners")
+        raise StudyError(f"{runs.path} has no learning curves on iid; set evaluate_every in the learners")
     names = short_names(groups)
     rows = [_row(name, group, by_run, threshold) for name, group in zip(names, groups, strict=True)]
     tested = [row for row in rows if row["corrected_p"] is not None]

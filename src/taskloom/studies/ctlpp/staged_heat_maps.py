@@ -37,7 +37,7 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
     if not learner and all(group.model != usual for group in trained):
         others = sorted({group.model for group in trained})
         raise StudyError(
-            f"{runs.store.path} has no runs of {MODELS[usual]} on ctl/S, of which Figure {number} is; 'taskloom {maker}' makes "
+            f"{runs.path} has no runs of {MODELS[usual]} on ctl/S, of which Figure {number} is; 'taskloom {maker}' makes "
             f"some, and learner={others[0]} draws those that are there"
         )
     groups = of_learner(runs, trained, learner or usual)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.arguments import path_of
-from taskloom.experiments.run_files import MODEL
 from taskloom.experiments.runs import Runs
 from taskloom.learners.saved import load
 from taskloom.studies.conditions import recipe_of
@@ -173,17 +172,17 @@ def stored_kind(path: Path) -> tuple[str, str, str] | None:
 def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
     """Load the model of a seed, or its states where a file has them."""
     run = group.runs[seed]
-    folder = runs.store.folder(run) / MODEL
-    if not states and not folder.is_dir():
+    folder = runs.model(run)
+    if not states and folder is None:
         raise StudyError(
-            f"the run {run} of {runs.store.path} kept no model; run the experiment with keep: {{model: true}}, or name a file of "
+            f"the run {run} of {runs.path} kept no model; run the experiment with keep: {{model: true}}, or name a file of "
             "states (states=FILE.npz; docs/results/ctlpp has some)"
         )
     fields = recipe_of(runs, run).fields
     assert isinstance(fields, CtlFields)
     ood = group.scores.get("ood", {}).get(seed, float("nan"))
     name = f"{group.label} on {group.variant}, seed {seed}"
-    fitted: Any = load(folder) if not states else _stored(path_of(states), group, seed)
+    fitted: Any = _stored(path_of(states), group, seed) if states or folder is None else load(folder)
     return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
 
 
@@ -223,7 +222,7 @@ def learned_seeds(
     ]
     if not pairs:
         raise StudyError(
-            f"no seed in {runs.store.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
+            f"no seed in {runs.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
         )
     return pairs
 
@@ -265,7 +264,7 @@ def chosen_model(
 
 
 def _kept(runs: Runs, group: Trainings) -> bool:
-    return any((runs.store.folder(run) / MODEL).is_dir() for run in group.runs.values())
+    return any(runs.model(run) is not None for run in group.runs.values())
 
 
 def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:

@@ -127,7 +127,7 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     tests = list(_tests(groups, column, condition))
     if not tests:
         raise StudyError(
-            f"{runs.store.path} has no two groups of runs, with two seeds each, that differ in nothing but what "
+            f"{runs.path} has no two groups of runs, with two seeds each, that differ in nothing but what "
             f"'{column}' says; make some, e.g. with 'taskloom reproduce ctlpp/{figure}'"
         )
     names, common = _short([group for own in alike for group in own], column)

@@ -114,7 +114,7 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
+            f"{runs.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
             f"study needs some, e.g. of 'taskloom {maker}'"
         )
     return sorted(chosen, key=_order)
@@ -137,15 +137,13 @@ def _place(name: str, order: list[str]) -> tuple[int, str]:
 
 
 def _group(runs: Runs, names: list[str]) -> Trainings:
-    first = runs.store.scores(names[0])
     conditions = conditions_of(runs, names[0])
     scores: dict[str, dict[int, float]] = {}
-    for run in names:
-        entry = runs.store.scores(run)
-        for split, numbers in entry["splits"].items():
-            if numbers["score"] is not None:
-                scores.setdefault(split, {})[entry["seed"]] = numbers["score"]
-    by_seed = {runs.store.scores(run)["seed"]: run for run in names}
+    for run in map(runs.__getitem__, names):
+        for split, result in run.splits.items():
+            if result.score is not None:
+                scores.setdefault(split, {})[run.seed] = result.score
+    by_seed = {runs[run].seed: run for run in names}
     variant = str(conditions.get("recipe.variant", ""))
-    environment = runs.store.environment(names[0])
-    return Trainings(str(first["learner"]), variant, conditions, scores, by_seed, environment)
+    environment = runs.environment(names[0])
+    return Trainings(runs[names[0]].learner, variant, conditions, scores, by_seed, environment)
