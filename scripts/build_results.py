@@ -117,7 +117,7 @@ class FoundEntry:
     page: str
     claim: str
     verdict: str
-    measured: str
+    measured: str = ""
     place: str = ""
     paper: str = ""
     but: str = ""
