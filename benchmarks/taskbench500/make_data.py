@@ -101,12 +101,17 @@ def words(size: Callable[[str], int]) -> list[Row]:
     return chosen.rows
 
 
-def sequence_tasks() -> list[str]:
+def map_tasks() -> list[str]:
     from taskloom.suites.taskbench.catalog import select
 
     atoms = [t.expression for t in select(["lexical", "factual", "random"], ["atomic"])]
-    relations = [f"map({a})" for a in atoms if not a.startswith("is_")]
-    return [*relations, *(t.expression for t in select(["lexical"], ["filter"]))]
+    return [f"map({a})" for a in atoms if not a.startswith("is_")]
+
+
+def sequence_tasks() -> list[str]:
+    from taskloom.suites.taskbench.catalog import select
+
+    return [*map_tasks(), *(t.expression for t in select(["lexical"], ["filter"]))]
 
 
 def sequences(size: Callable[[str], int]) -> list[Row]:

@@ -165,3 +165,18 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
     if right:
         return (example.target,)
     return (join((s[0] if s else "" for s in sets), separators),)
+
+
+def cut(text: str, sets: Sequence[Sequence[str]]) -> list[str]:
+    """Cut a right result without separators at its positions: each gets the longest answer that leaves a right rest."""
+    accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
+    words = text.split()
+    parts: list[str] = []
+    for i, answers in enumerate(accepted):
+        for size in sorted({len(a) for a in answers}, reverse=True):
+            rest = words[size:]
+            if tuple(words[:size]) in answers and all(best_segmentation(rest, accepted[i + 1 :])):
+                parts.append(" ".join(words[:size]))
+                words = rest
+                break
+    return parts
