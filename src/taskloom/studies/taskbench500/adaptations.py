@@ -29,6 +29,9 @@ PREFIX = "taskbench/"
 MEMORISED = "memorise"
 """The split of examples to be learnt by heart."""
 
+CONSTANT = "majority"
+"""Learner whose score is that of the best constant answer."""
+
 REFERENCE, ANSWERS = "reference-compatible", "answers"
 """Further numbers of a run: its score as the public code computes it, and the mean number of acceptable answers."""
 
@@ -46,6 +49,8 @@ class Adaptation:
         further: For each split, other numbers of it by name, as means over seeds.
         runs: The digest of each seed's run.
         environment: Machine and whatever else was written down.
+        constant: Score of the best constant answer: that of the `majority` learner on the same task and recipe; None without
+            such a run.
     """
 
     task: str
@@ -56,6 +61,7 @@ class Adaptation:
     further: Mapping[str, Mapping[str, float]]
     runs: Mapping[int, str]
     environment: Mapping[str, Any] = field(default_factory=dict)
+    constant: float | None = None
 
     @property
     def method(self) -> str:
@@ -130,6 +136,17 @@ class Adaptation:
         """Return the mean number of acceptable answers to an input (of an item of a sequence)."""
         return self.further.get(self.split, {}).get(ANSWERS)
 
+    @property
+    def excess(self) -> float | None:
+        """Generalisation score minus the score of the best constant answer; None unless both are known.
+
+        Negative values stay: a model below the constant has learned less than one fixed answer gives.
+        """
+        score = self.adaptability
+        if score is None or self.constant is None:
+            return None
+        return score - self.constant
+
 
 @cache
 def _tree(task: str) -> Expression:
@@ -148,7 +165,8 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     """Return what was adapted to each task; refuse runs without a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
-    groups = [_adaptation(runs, names, known, counts) for names in repeated_runs(runs)]
+    constants = _constants(runs)
+    groups = [_adaptation(runs, names, known, counts, constants) for names in repeated_runs(runs)]
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(
@@ -159,11 +177,15 @@ def adaptations(runs: Runs) -> list[Adaptation]:
 
 
 def _adaptation(
-    runs: Runs, names: list[str], known: dict[str, Conditions], counts: Mapping[tuple[str, str], float]
+    runs: Runs,
+    names: list[str],
+    known: dict[str, Conditions],
+    counts: Mapping[tuple[str, str], float],
+    constants: Mapping[str, float],
 ) -> Adaptation | None:
     first = runs.store.scores(names[0])
     task = _task(first)
-    if task is None or first["learner"] == "majority":
+    if task is None or first["learner"] == CONSTANT:
         return None
     # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
     others = {key: value for key, value in first["fields"].items() if key != TASK_FIELD}
@@ -186,7 +208,26 @@ def _adaptation(
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
     shots = int(known[key].get("learner.shots", 0) or 0)
     environment = runs.store.environment(names[0])
-    return Adaptation(task, str(first["learner"]), shots, known[key], scores, means, by_seed, environment)
+    constant = constants.get(_recipe_key(task, first))
+    return Adaptation(task, str(first["learner"]), shots, known[key], scores, means, by_seed, environment, constant)
+
+
+def _constants(runs: Runs) -> dict[str, float]:
+    """Test score of the best constant answer, by task and recipe."""
+    constants = {}
+    for run in runs.names:
+        entry = runs.store.scores(run)
+        task = _task(entry)
+        score = entry["splits"].get("test", {}).get("score")
+        if entry["learner"] == CONSTANT and task is not None and score is not None:
+            constants[_recipe_key(task, entry)] = float(score)
+    return constants
+
+
+def _recipe_key(task: str, entry: Mapping[str, Any]) -> str:
+    """Task and settings of the recipe: scores on the same data have the same key, whatever was trained on it."""
+    settings = {key: value for key, value in entry["fields"].items() if key.startswith("recipe.") and key != TASK_FIELD}
+    return repr((task, entry["recipe"], sorted(settings.items())))
 
 
 def _task(scores: Mapping[str, Any]) -> str | None:
