@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.studies.reproduction import analyse
+from taskloom.studies.score_files import open_runs
 from taskloom.studies.study import StudyError
+from taskloom.studies.taskbench500.adaptations import adaptations
 from taskloom.suites.taskbench.catalog import select
 from tests.studies.made_up_scores import group, made_up, spread
 from tests.studies.taskbench500.made_up_tasks import adapted, constant
@@ -65,9 +69,24 @@ def test_the_best_constant_stands_beside_every_score(tmp_path: Path) -> None:
     main, families, beside = analyse("taskbench500/table1", made_up(tmp_path, *groups))[2]
     assert {r["procedure"]: r["atomic"] for r in (main.table or ())}["best constant"].startswith("0.200 ±")
     assert next(iter(families.table or ()))["best constant"].startswith("0.200 ±")
-    (line,) = beside.table or ()
+    assert beside.table is not None
+    (line,) = beside.table
     assert (line["mean"], line["best constant"], line["tasks above the constant"]) == ("0.333", "0.200", "2 of 3")
     assert line["difference"].startswith("+0.133")
+
+
+def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
+    """`majority` ran in an experiment of its own, with more recipes; only runs on the same data count as the control."""
+    small = {"lexicon": "packaged", "catalog": None, "few_shot": None, "sequences.n": 60, "pairs": "published"}
+    words = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "entailments[eng]"]}}
+    more = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "map(antonyms[eng])"]}}
+    other = {"recipe": "taskbench/500", "set": {**small, "functions": ["entailments[eng]"], "case": "lower"}}
+    common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": 10, "store": tmp_path, "engine": "here"}
+    tl.run(recipes=[more, other], learners=["majority"], **common)
+    found = tl.run(recipes=[words], learners=["nearest-neighbour"], **common)
+    known = {one.task: one.constant for one in adaptations(open_runs(found.store.path))}
+    assert known["antonyms[eng]"] is not None
+    assert known["entailments[eng]"] is None
 
 
 def test_random_twins_permuted_labels_and_memorisation_are_no_generalisation(tmp_path: Path) -> None:

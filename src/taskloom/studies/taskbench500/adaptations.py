@@ -165,7 +165,7 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     """Return what was adapted to each task; refuse runs without a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
-    constants = _constants(runs)
+    constants = _constants(runs, known)
     groups = [_adaptation(runs, names, known, counts, constants) for names in repeated_runs(runs)]
     chosen = [one for one in groups if one is not None]
     if not chosen:
@@ -187,11 +187,7 @@ def _adaptation(
     task = _task(first)
     if task is None or first["learner"] == CONSTANT:
         return None
-    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
-    others = {key: value for key, value in first["fields"].items() if key != TASK_FIELD}
-    key = repr((first["recipe"], first["learner"], sorted(others.items(), key=str)))
-    if key not in known:
-        known[key] = conditions_of(runs, names[0])
+    conditions = _conditions(runs, names[0], known)
     scores: dict[str, dict[int, float]] = {}
     further: dict[str, dict[str, list[float]]] = {}
     for run in names:
@@ -206,28 +202,43 @@ def _adaptation(
                 further.setdefault(split, {}).setdefault(label, []).append(float(value))
     means = {split: {k: statistics.fmean(v) for k, v in own.items()} for split, own in further.items()}
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
-    shots = int(known[key].get("learner.shots", 0) or 0)
+    shots = int(conditions.get("learner.shots", 0) or 0)
     environment = runs.store.environment(names[0])
-    constant = constants.get(_recipe_key(task, first))
-    return Adaptation(task, str(first["learner"]), shots, known[key], scores, means, by_seed, environment, constant)
+    constant = constants.get(_data_key(task, conditions))
+    return Adaptation(task, str(first["learner"]), shots, conditions, scores, means, by_seed, environment, constant)
 
 
-def _constants(runs: Runs) -> dict[str, float]:
-    """Test score of the best constant answer, by task and recipe."""
+def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
+    """All settings of a run, computed once for runs that differ in their tasks alone."""
+    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
+    entry = runs.store.scores(run)
+    others = {key: value for key, value in entry["fields"].items() if key != TASK_FIELD}
+    key = repr((entry["recipe"], entry["learner"], sorted(others.items(), key=str)))
+    if key not in known:
+        known[key] = conditions_of(runs, run)
+    return known[key]
+
+
+def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, float]:
+    """Test score of the best constant answer, by task and data."""
     constants = {}
     for run in runs.names:
         entry = runs.store.scores(run)
         task = _task(entry)
         score = entry["splits"].get("test", {}).get("score")
         if entry["learner"] == CONSTANT and task is not None and score is not None:
-            constants[_recipe_key(task, entry)] = float(score)
+            constants[_data_key(task, _conditions(runs, run, known))] = float(score)
     return constants
 
 
-def _recipe_key(task: str, entry: Mapping[str, Any]) -> str:
-    """Task and settings of the recipe: scores on the same data have the same key, whatever was trained on it."""
-    settings = {key: value for key, value in entry["fields"].items() if key.startswith("recipe.") and key != TASK_FIELD}
-    return repr((task, entry["recipe"], sorted(settings.items())))
+WHICH_TASKS = ("recipe.task", "recipe.functions", "recipe.catalog", "recipe.compose")
+"""Settings that only choose tasks; the data of one task do not depend on them."""
+
+
+def _data_key(task: str, conditions: Conditions) -> str:
+    """Task and settings of its data: runs on the same data have the same key, whatever was trained on it."""
+    settings = {k: v for k, v in conditions.items() if k.startswith("recipe.") and not k.startswith(WHICH_TASKS)}
+    return repr((task, sorted(settings.items())))
 
 
 def _task(scores: Mapping[str, Any]) -> str | None:
