@@ -28,11 +28,9 @@ import pyarrow.parquet as pq
 from taskloom import Example
 from taskloom.scoring import AnyOf
 from taskloom.studies.score_files import write_scores
+from taskloom.studies.taskbench500.adaptations import BEST_ON_TEST, LABELS
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 from taskloom.suites.taskbench.scorers import Positions, plain
-
-LABELS, BEST = "labels", "best on test"
-"""Names of the further numbers."""
 
 Row = dict[str, Any]
 Task = tuple[str, bool]
@@ -65,7 +63,11 @@ def word_scores(constant: str, splits: Splits) -> dict[str, float]:
     """Score the constants of a task of words."""
     labels = Counter(row["targets"][0] for row in splits["train"])
     tests = [Example(row["input"], row["targets"]) for row in splits["test"]]
-    chosen = {"score": constant, LABELS: labels.most_common(1)[0][0], BEST: best_on([list(t.targets) for t in tests])}
+    chosen = {
+        "score": constant,
+        LABELS: labels.most_common(1)[0][0],
+        BEST_ON_TEST: best_on([list(t.targets) for t in tests]),
+    }
     scorer = AnyOf(numbers=False)
     return {name: statistics.fmean(scorer.score(text, test) for test in tests) for name, text in chosen.items()}
 
@@ -84,7 +86,7 @@ def sequence_scores(
     """
     labels = Counter(item for row in labelled for item in items(row["targets"][0], True))
     all_sets = [accepted for row in tests for accepted in sets[row["key"]]]
-    chosen = {"score": constant, LABELS: labels.most_common(1)[0][0], BEST: best_on(all_sets)}
+    chosen = {"score": constant, LABELS: labels.most_common(1)[0][0], BEST_ON_TEST: best_on(all_sets)}
     scorer = Positions(lambda example: sets[example.key], separators)
     scores: dict[str, list[float]] = {name: [] for name in chosen}
     for row in tests:
@@ -103,7 +105,7 @@ def group(task: str, fields: Row, n: int, scores: dict[str, float], environment:
         "environment": environment,
         "n": {"test": n},
         "seeds": {"0": {"test": round(scores["score"], 6)}},
-        "further": {"0": {"test": {name: round(scores[name], 6) for name in (LABELS, BEST)}}},
+        "further": {"0": {"test": {name: round(scores[name], 6) for name in (LABELS, BEST_ON_TEST)}}},
     }
 
 

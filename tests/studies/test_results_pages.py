@@ -50,7 +50,7 @@ def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("stem", ["ctlpp", "taskbench500"])
+@pytest.mark.parametrize("stem", ["ctlpp", "taskbench500-record"])
 def test_figures_are_what_their_data_draw(script: dict[str, Any], stem: str) -> None:
     check(script, ROOT / "docs" / "results" / f"{stem}.md", drawings=True)
 
@@ -58,10 +58,9 @@ def test_figures_are_what_their_data_draw(script: dict[str, Any], stem: str) -> 
 def test_every_figure_in_the_folders_is_on_a_page(script: dict[str, Any]) -> None:
     for page in script["pages"]():
         text = page.read_text(encoding="utf-8")
+        folder = page.stem.removesuffix("-record")
         files = {
-            f"{page.stem}/{path.name}"
-            for kind in ("svg", "csv")
-            for path in (page.parent / page.stem).glob(f"*.{kind}")
+            f"{folder}/{path.name}" for kind in ("svg", "csv") for path in (page.parent / folder).glob(f"*.{kind}")
         }
         assert {file for file in files if f"({file})" not in text} == set()
 

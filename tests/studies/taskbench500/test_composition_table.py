@@ -186,8 +186,8 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
             groups += [adapted(atom, 0.1 + 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
             groups.append(adapted(task, 0.1 + 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
     line = row(table3(made_up(tmp_path, *groups))[ANSWERS], composition="chain")
-    assert float(line["plain r²"].split()[0]) > 0.9
-    assert float(line["partial r²"].split("[")[1].split(",")[0]) == 0.0
+    assert float(line["r² of parts"].split()[0]) > 0.9
+    assert float(line["r² beside answers"].split("[")[1].split(",")[0]) == 0.0
 
 
 def maps(folder: Path) -> Runs:

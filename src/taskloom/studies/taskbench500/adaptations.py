@@ -32,6 +32,9 @@ MEMORISED = "memorise"
 CONSTANT = "majority"
 """Learner whose score is that of the best constant answer."""
 
+LABELS, BEST_ON_TEST = "labels", "best on test"
+"""Other constants that may be stored: the most frequent training label, and the answer that the tests themselves favour."""
+
 REFERENCE, ANSWERS = "reference-compatible", "answers"
 """Further numbers of a run: its score as the public code computes it, and the mean number of acceptable answers."""
 
@@ -49,8 +52,8 @@ class Adaptation:
         further: For each split, other numbers of it by name, as means over seeds.
         runs: The digest of each seed's run.
         environment: Machine and whatever else was written down.
-        constant: Score of the best constant answer: that of the `majority` learner on the same task and recipe; None without
-            such a run.
+        constants: Scores of constant answers on the same tests, by how the answer was chosen: `CONSTANT` for the `majority`
+            learner's, others where they were stored. Empty without such a run.
     """
 
     task: str
@@ -61,7 +64,7 @@ class Adaptation:
     further: Mapping[str, Mapping[str, float]]
     runs: Mapping[int, str]
     environment: Mapping[str, Any] = field(default_factory=dict)
-    constant: float | None = None
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -137,6 +140,11 @@ class Adaptation:
         return self.further.get(self.split, {}).get(ANSWERS)
 
     @property
+    def constant(self) -> float | None:
+        """Score of the best constant answer, chosen on training data; None if it is not known."""
+        return self.constants.get(CONSTANT)
+
+    @property
     def excess(self) -> float | None:
         """Generalisation score minus the score of the best constant answer; None unless both are known.
 
@@ -181,7 +189,7 @@ def _adaptation(
     names: list[str],
     known: dict[str, Conditions],
     counts: Mapping[tuple[str, str], float],
-    constants: Mapping[str, float],
+    constants: Mapping[str, Mapping[str, float]],
 ) -> Adaptation | None:
     first = runs.store.scores(names[0])
     task = _task(first)
@@ -204,8 +212,8 @@ def _adaptation(
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
     shots = int(conditions.get("learner.shots", 0) or 0)
     environment = runs.store.environment(names[0])
-    constant = constants.get(_data_key(task, conditions))
-    return Adaptation(task, str(first["learner"]), shots, conditions, scores, means, by_seed, environment, constant)
+    own = constants.get(_data_key(task, conditions), {})
+    return Adaptation(task, str(first["learner"]), shots, conditions, scores, means, by_seed, environment, own)
 
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
@@ -219,15 +227,19 @@ def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Condition
     return known[key]
 
 
-def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, float]:
-    """Test score of the best constant answer, by task and data."""
+def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, dict[str, float]]:
+    """Test scores of constant answers, by task and data."""
     constants = {}
     for run in runs.names:
         entry = runs.store.scores(run)
         task = _task(entry)
-        score = entry["splits"].get("test", {}).get("score")
-        if entry["learner"] == CONSTANT and task is not None and score is not None:
-            constants[_data_key(task, _conditions(runs, run, known))] = float(score)
+        if entry["learner"] != CONSTANT or task is None:
+            continue
+        numbers = entry["splits"].get("test", {})
+        if numbers.get("score") is not None:
+            key = _data_key(task, _conditions(runs, run, known))
+            others = {name: float(value) for name, value in numbers.get("scores", {}).items()}
+            constants[key] = {**others, CONSTANT: float(numbers["score"])}
     return constants
 
 

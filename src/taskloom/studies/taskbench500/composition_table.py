@@ -33,7 +33,16 @@ from taskloom.studies.seed_scores import mean_and_se
 from taskloom.studies.study import StudyError, study
 from taskloom.studies.study_settings import CountSetting
 from taskloom.studies.taskbench500.adaptability_table import method_difference, signed
-from taskloom.studies.taskbench500.adaptations import ANSWERS, Adaptation, generalising, model_notes, procedures
+from taskloom.studies.taskbench500.adaptations import (
+    ANSWERS,
+    BEST_ON_TEST,
+    CONSTANT,
+    LABELS,
+    Adaptation,
+    generalising,
+    model_notes,
+    procedures,
+)
 from taskloom.studies.taskbench500.regression_figure import draw_regressions
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 from taskloom.studies.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval
@@ -60,7 +69,47 @@ class ComposedTask:
     parts: float
     score: float
     answers: float | None
-    parts_excess: float | None = None
+    constants: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """Composed tasks of one group beside the scores of constant answers, one number a task.
+
+    Attributes:
+        scores: Score of the composed task.
+        parts: Mean score of its atomic parts.
+        constants: Score of the constant answer to the composed task.
+        parts_constants: Mean score of the constant answers to the parts.
+        atoms: The atomic parts, which tasks share.
+    """
+
+    scores: list[float]
+    parts: list[float]
+    constants: list[float]
+    parts_constants: list[float]
+    atoms: list[tuple[str, ...]]
+
+    @property
+    def excesses(self) -> list[float]:
+        """Score of each task minus that of its constant."""
+        return [score - constant for score, constant in zip(self.scores, self.constants, strict=True)]
+
+    @property
+    def excess_line(self) -> Regression:
+        """Fit the excess of composed tasks on the mean excess of their parts."""
+        across = [score - constant for score, constant in zip(self.parts, self.parts_constants, strict=True)]
+        return regress(across, self.excesses, parts=self.atoms)
+
+    @property
+    def beside_constant(self) -> Regression:
+        """Fit the line beside the constants of the composed tasks: its r² is the partial one."""
+        return regress(self.parts, self.scores, self.constants, parts=self.atoms)
+
+    @property
+    def constant_line(self) -> Regression:
+        """Fit the scores on the constants alone."""
+        return regress(self.constants, self.scores, parts=self.atoms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,36 +131,17 @@ class CompositionTasks:
         """The atomic parts of each task."""
         return [t.one.parts for t in self.tasks]
 
-    @property
-    def has_constants(self) -> bool:
-        """True if the best constant answers of all tasks and of all their parts are known."""
-        return all(t.one.excess is not None and t.parts_excess is not None for t in self.tasks)
-
-    @property
-    def constants(self) -> list[float]:
-        """Score of the best constant answer of each task."""
-        return [t.one.constant or 0.0 for t in self.tasks]
-
-    @property
-    def excesses(self) -> list[float]:
-        """Score of each task minus that of its best constant answer."""
-        return [t.one.excess or 0.0 for t in self.tasks]
-
-    @property
-    def excess_line(self) -> Regression:
-        """Fit the excess of composed tasks over their constants on the mean excess of their parts."""
-        return regress([t.parts_excess or 0.0 for t in self.tasks], self.excesses, parts=self.atoms)
-
-    @property
-    def beside_constant(self) -> Regression:
-        """Fit the line beside the constants of the composed tasks: its r² is the partial one."""
-        parts, scores = [t.parts for t in self.tasks], [t.score for t in self.tasks]
-        return regress(parts, scores, self.constants, parts=self.atoms)
-
-    @property
-    def constant_line(self) -> Regression:
-        """Fit the scores on the constants alone."""
-        return regress(self.constants, [t.score for t in self.tasks], parts=self.atoms)
+    def controlled(self, name: str = CONSTANT) -> Controlled | None:
+        """The tasks beside a constant answer of that name; None unless it is known for all of them and their parts."""
+        if not all(name in t.constants for t in self.tasks):
+            return None
+        return Controlled(
+            scores=[t.score for t in self.tasks],
+            parts=[t.parts for t in self.tasks],
+            constants=[t.constants[name][0] for t in self.tasks],
+            parts_constants=[t.constants[name][1] for t in self.tasks],
+            atoms=self.atoms,
+        )
 
     @property
     def beside_answers(self) -> Regression | None:
@@ -161,10 +191,12 @@ def _composed(one: Adaptation, atomic: Mapping[tuple[str, str], Adaptation], sco
     score = one.adaptability if scoring == RIGHT else one.reference_score
     if len(parts) < len(one.parts) or not parts or score is None:
         return None
-    scores = [part.adaptability or 0.0 for part in parts]
-    excesses = [part.excess for part in parts if part.excess is not None]
-    excess = statistics.fmean(excesses) if len(excesses) == len(parts) else None
-    return ComposedTask(one, statistics.fmean(scores), score, one.answers, excess)
+    constants = {}
+    for name, own in one.constants.items():
+        if all(name in part.constants for part in parts):
+            constants[name] = (own, statistics.fmean(part.constants[name] for part in parts))
+    mean = statistics.fmean(part.adaptability or 0.0 for part in parts)
+    return ComposedTask(one, mean, score, one.answers, constants)
 
 
 @study(
@@ -178,7 +210,6 @@ def table3(runs: Runs) -> list[Finding]:
     """Fit a line for each composition and procedure: beside the best constant, plainly, and beside the number of answers."""
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]
-    controlled = [group for group in right if group.has_constants]
     plain = Finding(
         "TaskBench500 Table 3: plain lines",
         "Secondary: the same without the best constant, as the paper has it. y: generalisation of a composed task; x: mean "
@@ -192,24 +223,27 @@ def table3(runs: Runs) -> list[Finding]:
     beside = Finding(
         "TaskBench500 Table 3 beside the number of answers",
         "The plain lines (right scoring) beside the logarithm of the mean number of acceptable answers: the slope of the parts "
-        "with that held constant, and the partial r² of the parts, beside the plain r².",
+        "with that held constant, and the partial r² of the parts.",
         answer_table(right),
     )
-    claims = claim_findings("TaskBench500 Table 3", _claims(controlled))
-    return [*_constant_findings(controlled), plain, beside, *claims]
+    claims = claim_findings("TaskBench500 Table 3", _claims(right))
+    return [*_constant_findings(right), plain, *_other_constants(right), beside, *claims]
 
 
-def _constant_findings(groups: Sequence[CompositionTasks]) -> list[Finding]:
+def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
     """The primary numbers; none if no `majority` runs are stored."""
+    groups = [group for group in right if group.controlled() is not None]
     if not groups:
         return []
     shown = [group for group in groups if len(group.tasks) >= ENOUGH] or list(groups)
     sizes = {group.composition: len(group.tasks) for group in shown}
     parts = {group.composition: len({atom for own in group.atoms for atom in own}) for group in shown}
     counted = ", ".join(f"{name} {n} tasks of {parts[name]} atomic parts" for name, n in sizes.items())
+    trained = {len(t.one.runs) for group in shown for t in group.tasks}
+    seeds = "one seed" if trained == {1} else f"{min(trained)} to {max(trained)} seeds"
     caption = (
         "Share of the variance of composed scores (r²) that is explained by the best constant answer alone, by the atomic parts "
-        f"alone, and by the parts beside the constant (partial r²). Unit of analysis: composed tasks ({counted}), one seed each; "
+        f"alone, and by the parts beside the constant (partial r²). Unit of analysis: composed tasks ({counted}), {seeds} each; "
         "95 % intervals by the jackknife over atomic parts."
     )
     plot = partial(figures.intervals, place="procedure", series="explained by", panel="composition", xlabel="r²")
@@ -231,12 +265,14 @@ def _share_points(groups: Sequence[CompositionTasks]) -> ResultTable:
     columns = ("composition", "procedure", "explained by", "mean", "low", "high", "tasks")
     rows = []
     for group in groups:
-        lines = (group.constant_line, group.line, group.beside_constant)
+        beside = group.controlled()
+        if beside is None:
+            continue
+        lines = (beside.constant_line, group.line, beside.beside_constant)
         for name, line in zip(EXPLAINED, lines, strict=True):
-            numbers = (line.r2, line.r2_low, line.r2_high)
-            mean, low, high = (None if math.isnan(number) else number for number in numbers)
-            values = (group.composition, group.procedure, name, mean, low, high, len(group.tasks))
-            if mean is not None:
+            if not math.isnan(line.r2_low):
+                numbers = (line.r2, line.r2_low, line.r2_high, len(group.tasks))
+                values = (group.composition, group.procedure, name, *numbers)
                 rows.append(dict(zip(columns, values, strict=True)))
     return ResultTable(columns, rows)
 
@@ -259,23 +295,72 @@ def constant_table(groups: Sequence[CompositionTasks]) -> ResultTable:
     )
     rows = []
     for group in groups:
-        excess = over_task_differences(group.excesses, group.atoms) if len(group.tasks) > 1 else None
+        beside = group.controlled()
+        if beside is None:
+            continue
         values = (
             group.composition,
             group.procedure,
             f"{len(group.tasks)}{group.star}",
             str(len({atom for own in group.atoms for atom in own})),
-            f"{statistics.fmean(t.score for t in group.tasks):.3f}",
-            f"{statistics.fmean(group.constants):.3f}",
-            "–" if excess is None else signed(excess.mean, excess.low, excess.high),
-            r2_cell(group.excess_line),
-            slope_cell(group.excess_line),
-            r2_cell(group.beside_constant),
-            r2_cell(group.constant_line),
+            f"{statistics.fmean(beside.scores):.3f}",
+            f"{statistics.fmean(beside.constants):.3f}",
+            excess_cell(beside),
+            r2_cell(beside.excess_line),
+            slope_cell(beside.excess_line),
+            r2_cell(beside.beside_constant),
+            r2_cell(beside.constant_line),
             r2_cell(group.line),
         )
         rows.append(dict(zip(columns, values, strict=True)))
     return ResultTable(columns, rows)
+
+
+def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
+    """The primary numbers with constants that were chosen otherwise; none if no others are stored."""
+    columns = (
+        "composition",
+        "procedure",
+        "tasks",
+        "constant",
+        "its score",
+        "excess over it",
+        "r² of that",
+        "r² beside it",
+    )
+    rows = []
+    for group in groups:
+        for name in (LABELS, BEST_ON_TEST):
+            beside = group.controlled(name)
+            if beside is None or len(group.tasks) < ENOUGH:
+                continue
+            values = (
+                group.composition,
+                group.procedure,
+                len(group.tasks),
+                name,
+                f"{statistics.fmean(beside.constants):.3f}",
+                excess_cell(beside),
+                r2_cell(beside.excess_line),
+                r2_cell(beside.beside_constant),
+            )
+            rows.append(dict(zip(columns, values, strict=True)))
+    if not rows:
+        return []
+    text = (
+        "Sensitivity: the primary numbers with other constants (r² of that: of the excess; r² beside it: partial). Labels: the most "
+        "frequent training label, which is all that a model could count, since it sees one label of each input. Best on test: the "
+        "answer that is acceptable to most tests, an upper bound that is inflated by choosing on 40 of them."
+    )
+    return [Finding("TaskBench500 Table 3 beside other constants", text, ResultTable(columns, rows))]
+
+
+def excess_cell(beside: Controlled) -> str:
+    """Mean excess over the constant with its interval over parts."""
+    if len(beside.scores) < 2:
+        return "–"
+    excess = over_task_differences(beside.excesses, beside.atoms)
+    return signed(excess.mean, excess.low, excess.high)
 
 
 def r2_cell(line: Regression) -> str:
@@ -409,7 +494,15 @@ def interval(value: float, low: float, high: float) -> str:
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
     """Return the lines beside the number of answers."""
-    columns = ("composition", "procedure", "tasks", "mean answers", "plain r²", "slope beside answers", "partial r²")
+    columns = (
+        "composition",
+        "procedure",
+        "tasks",
+        "mean answers",
+        "r² of parts",
+        "slope beside answers",
+        "r² beside answers",
+    )
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
@@ -420,11 +513,11 @@ def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
                 "procedure": group.procedure,
                 "tasks": f"{len(group.tasks)}{group.star}",
                 "mean answers": f"{sum(known) / len(known):.1f}" if known else "–",
-                "plain r²": interval(plain.r2, plain.r2_low, plain.r2_high),
-                "slope beside answers": "–" if beside is None else interval(beside.slope, beside.slope_low, beside.slope_high),
-                "partial r²": "–" if beside is None else interval(beside.r2, beside.r2_low, beside.r2_high),
+                "r² of parts": r2_cell(plain),
+                "slope beside answers": "–" if beside is None else slope_cell(beside),
+                "r² beside answers": "–" if beside is None else r2_cell(beside),
             }
-        )  # fmt: skip
+        )
     return ResultTable(columns, rows)
 
 
@@ -468,9 +561,10 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
     """Claims on the primary numbers: r² of the excess, and the partial r² beside the best constant."""
     for group in groups:
         text, below = _claim_text(group)
-        if not text:
+        beside = group.controlled()
+        if not text or beside is None:
             continue
-        for name, line in (("r² of excess", group.excess_line), ("partial r²", group.beside_constant)):
+        for name, line in (("r² of excess", beside.excess_line), ("partial r²", beside.beside_constant)):
             measure = f"{name}, {group.procedure}, {len(group.tasks)} tasks"
             yield PaperClaim(text, "section 6", measure, line.r2, line.r2_low, line.r2_high, HALF, below=below)
 
