@@ -348,8 +348,8 @@ def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
     if not rows:
         return []
     text = (
-        "Sensitivity: the primary numbers with other constants (r² of that: of the excess; r² beside it: partial). Labels: the most "
-        "frequent training label, which is all that a model could count, since it sees one label of each input. Best on test: the "
+        "Sensitivity: the primary numbers with other constants (r² of that: of the excess; r² beside it: partial). Labels: most "
+        "frequent training label, all that a model could count, since it sees one label of each input. Best on test: the "
         "answer that is acceptable to most tests, an upper bound that is inflated by choosing on 40 of them."
     )
     return [Finding("TaskBench500 Table 3 beside other constants", text, ResultTable(columns, rows))]
