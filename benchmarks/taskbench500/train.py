@@ -2,10 +2,10 @@
 
     python benchmarks/taskbench500/train.py JOBS.yaml --data FOLDER --out FOLDER [--model smollm2] [--only NAME...]
 
-JOBS.yaml is a list of jobs, done in their order: `{"name", "data", "parts", "learner", "settings", "seed", "answers", "masses"}`.
-Each writes `NAME.parquet` (part, task, separators, input, side, prediction, mass) and `NAME.json` (settings, curves, seconds,
-machine) when it is done, so that what is done stays if the rest is stopped. Scores are computed elsewhere, by `scores.py`: that
-needs the word and fact resources.
+JOBS.yaml is a list of jobs, done in their order: `{"name", "data", "parts", "learner", "settings", "seeds", "answers", "masses"}`.
+All jobs are done for the first of their seeds, then for the second, and so on. Each writes `NAME-SEED.parquet` (part, task,
+separators, input, side, prediction, mass: every answer is kept) and `NAME-SEED.json` (settings, curves, seconds, machine) when it
+is done, so that what is done stays if the rest is stopped. Scores are computed elsewhere, by `collect_scores.py`.
 
 All tasks of a job are trained in one batch (`fit_tasks`) and answered in batches over all tasks (`answer_tasks`).
 """
@@ -59,7 +59,7 @@ def fit(job: dict[str, Any], tasks: dict[Task, Any], model: str) -> tuple[dict[T
     names = {json.dumps(task): task for task in tasks}
     train = {n: [Example(r["input"], r["targets"]) for r in tasks[t]["train"]] for n, t in names.items()}
     began = time.monotonic()
-    fitted = learner.fit_tasks(train, None, job.get("seed", 0), progress=_report(job["name"]))
+    fitted = learner.fit_tasks(train, None, job["seed"], progress=_report(job["name"]))
     return {names[name]: writer for name, writer in fitted.items()}, time.monotonic() - began
 
 
@@ -138,6 +138,19 @@ def done(job: dict[str, Any], args: argparse.Namespace) -> None:
     print(f"{job['name']}: {len(tasks)} tasks, {time.monotonic() - began:.0f} s, training {trained:.0f} s", flush=True)
 
 
+def jobs_by_seed(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give each job one seed and a name of its own, the first seeds of all jobs first."""
+    rounds = max(len(job.get("seeds", [0])) for job in jobs)
+    single = []
+    for turn in range(rounds):
+        for job in jobs:
+            seeds = job.get("seeds", [0])
+            if turn < len(seeds):
+                rest = {key: value for key, value in job.items() if key != "seeds"}
+                single.append({**rest, "name": f"{job['name']}-{seeds[turn]}", "seed": seeds[turn]})
+    return single
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", type=Path)
@@ -151,7 +164,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="steps instead of the job's, for a trial")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for job in parse(args.jobs.read_text(encoding="utf-8")):
+    for job in jobs_by_seed(parse(args.jobs.read_text(encoding="utf-8"))):
         if not args.only or job["name"].startswith(tuple(args.only)):
             done(job, args)
             torch.cuda.empty_cache()

@@ -325,6 +325,7 @@ TASKBENCH: dict[str, Trial] = {
     "rules.outputs": Trial("taskbench", "vocabulary"),
     "pairing": Trial("taskbench/random", "permutation"),
     "facts": Trial("taskbench/facts", "synthetic#people=200"),
+    "case": Trial("taskbench/facts", "lower"),
     "union_domain": Trial("taskbench/facts", "common"),
     "minimum": Trial("taskbench", 2_000),
     "shares": Trial("taskbench", {"train": 0.4, "dev": 0.1, "test": 0.1}, ("train",)),

@@ -366,9 +366,9 @@ def test_a_plan_counts_tasks_and_does_not_repeat_long_lists(
     monkeypatch.setenv("COLUMNS", "160")
     assert run(["reproduce", "taskbench500/table3", "--dry-run", "--store", "nowhere"]) == 0
     out = capsys.readouterr().out
-    assert "72 runs" in out
+    assert "90 runs" in out  # 18 of them of the best constant answer
     assert "functions=synonyms[eng] and 11 more" in out
-    assert len(out.splitlines()) < 30  # 300 with a line or more for each task
+    assert len(out.splitlines()) < 40  # 300 with a line or more for each task
     heads, *lines = [line.split() for line in out.splitlines() if "taskbench/500" in line or "learner" in line]
     assert "tasks" in heads
     assert {line[-4] for line in lines} == {"12", "3"}  # words and sequences

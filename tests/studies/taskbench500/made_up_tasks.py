@@ -39,6 +39,17 @@ def adapted(
     return group
 
 
+def constant(task: str, score: float, fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the group of a task's best constant answer."""
+    return {
+        "recipe": "taskbench/500",
+        "learner": "majority",
+        "fields": {"recipe.task": f"taskbench/{task}", **(fields or {})},
+        "n": {"test": 50},
+        "seeds": {"0": {"test": score}},
+    }
+
+
 def chains() -> list[tuple[str, tuple[str, ...]]]:
     """Return the paper's chains with their atoms."""
     return [(task.expression, task.operands) for task in select(["lexical", "factual"], ["chain"])]

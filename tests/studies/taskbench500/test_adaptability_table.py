@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.studies.reproduction import analyse
+from taskloom.studies.score_files import open_runs
 from taskloom.studies.study import StudyError
+from taskloom.studies.taskbench500.adaptations import adaptations
 from taskloom.suites.taskbench.catalog import select
 from tests.studies.made_up_scores import group, made_up, spread
-from tests.studies.taskbench500.made_up_tasks import adapted
+from tests.studies.taskbench500.made_up_tasks import adapted, constant
 
 ATOMS = [task.expression for task in select(["lexical", "factual", "random"], ["atomic"])]
 
@@ -53,6 +57,36 @@ def test_kinds_families_and_procedures_are_told_apart(tmp_path: Path) -> None:
     cells = {(r["kind"], r["family"]): r["32FT"] for r in (families.table or ())}
     assert cells["atomic", "random"] == "0.000 (1)"
     assert any("LoRA" in note for note in main.notes)
+
+
+def test_the_best_constant_stands_beside_every_score(tmp_path: Path) -> None:
+    """Two tasks are answered better than by a constant, one worse; a constant of other data is not taken for theirs."""
+    scores = {"father": 0.5, "mother": 0.3, "occupation": 0.2}
+    constants = {"father": 0.1, "mother": 0.1, "occupation": 0.4}
+    groups = [adapted(task, score) for task, score in scores.items()]
+    groups += [constant(task, score) for task, score in constants.items()]
+    groups += [constant(task, 0.9, {"recipe.case": "lower"}) for task in constants]
+    main, families, beside = analyse("taskbench500/table1", made_up(tmp_path, *groups))[2]
+    assert {r["procedure"]: r["atomic"] for r in (main.table or ())}["best constant"].startswith("0.200 ±")
+    assert next(iter(families.table or ()))["best constant"].startswith("0.200 ±")
+    assert beside.table is not None
+    (line,) = beside.table
+    assert (line["mean"], line["best constant"], line["tasks above the constant"]) == ("0.333", "0.200", "2 of 3")
+    assert line["difference"].startswith("+0.133")
+
+
+def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
+    """`majority` ran in an experiment of its own, with more recipes; only runs on the same data count as the control."""
+    small = {"lexicon": "packaged", "catalog": None, "few_shot": None, "sequences.n": 60, "pairs": "published"}
+    words = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "entailments[eng]"]}}
+    more = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "map(antonyms[eng])"]}}
+    other = {"recipe": "taskbench/500", "set": {**small, "functions": ["entailments[eng]"], "case": "lower"}}
+    common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": 10, "store": tmp_path, "engine": "here"}
+    tl.run(recipes=[more, other], learners=["majority"], **common)
+    found = tl.run(recipes=[words], learners=["nearest-neighbour"], **common)
+    known = {one.task: one.constant for one in adaptations(open_runs(found.store.path))}
+    assert known["antonyms[eng]"] is not None
+    assert known["entailments[eng]"] is None
 
 
 def test_random_twins_permuted_labels_and_memorisation_are_no_generalisation(tmp_path: Path) -> None:

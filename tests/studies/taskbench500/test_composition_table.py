@@ -17,7 +17,7 @@ from taskloom.studies.reproduction import analyse
 from taskloom.studies.study import StudyError
 from taskloom.studies.taskbench500.task_regression import regress
 from tests.studies.made_up_scores import made_up
-from tests.studies.taskbench500.made_up_tasks import adapted, chains, with_r2
+from tests.studies.taskbench500.made_up_tasks import adapted, chains, constant, with_r2
 
 RNG = np.random.default_rng(3)
 
@@ -29,7 +29,24 @@ def planted(folder: Path, r2: float, slope: float = 1.3, intercept: float = 0.05
     x = [sum(atoms[a] for a in parts) / len(parts) for _, parts in tasks]
     y = with_r2(x, slope, intercept, r2)
     groups = [adapted(atom, score) for atom, score in atoms.items()]
-    return made_up(folder, *groups, *(adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)))
+    groups += [adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)]
+    # Constants that have nothing to do with the scores: what the parts explain, they explain beside them too.
+    groups += [constant(name, float(RNG.uniform(0, 0.01))) for name in (*atoms, *(t for t, _ in tasks))]
+    return made_up(folder, *groups)
+
+
+def table3(runs: Runs) -> dict[str, Finding]:
+    """Return the findings of Table 3 by what follows the name of the table."""
+    findings = analyse("taskbench500/table3", runs)[2]
+    return {finding.title.removeprefix("TaskBench500 Table 3").strip(": "): finding for finding in findings}
+
+
+CONSTANT, PLAIN, ANSWERS, CLAIMS = (
+    "beside the best constant answer",
+    "plain lines",
+    "beside the number of answers",
+    "the paper's claims",
+)
 
 
 def row(finding: Finding, **values: Any) -> dict[str, Any]:
@@ -39,18 +56,18 @@ def row(finding: Finding, **values: Any) -> dict[str, Any]:
 
 
 def test_a_planted_r2_comes_out_with_its_slope_and_intercept(tmp_path: Path) -> None:
-    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.8))[2]
-    line = row(main, composition="chain")
+    found = table3(planted(tmp_path, 0.8))
+    line = row(found[PLAIN], composition="chain")
     assert line["r²"].startswith("0.80 [")
     assert line["slope"].startswith("1.30 [")
     assert line["intercept"] == "+0.050"
-    assert row(claims)["outcome"] == "holds"
+    assert {claim["outcome"] for claim in found[CLAIMS].table or ()} == {"holds"}
 
 
 def test_a_relation_is_not_found_where_none_is(tmp_path: Path) -> None:
-    main, _, claims = analyse("taskbench500/table3", planted(tmp_path, 0.001, 0.02, 0.4))[2]
-    assert row(main, composition="chain")["r²"].startswith("0.00 [0.00,")
-    assert row(claims)["outcome"] == "does not hold"
+    found = table3(planted(tmp_path, 0.001, 0.02, 0.4))
+    assert row(found[PLAIN], composition="chain")["r²"].startswith("0.00 [0.00,")
+    assert {claim["outcome"] for claim in found[CLAIMS].table or ()} == {"does not hold"}
 
 
 def test_few_of_400_lines_without_a_relation_seem_to_have_one() -> None:
@@ -139,11 +156,11 @@ def test_a_claim_that_two_are_alike_holds_where_their_difference_is_small() -> N
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
-    main = analyse("taskbench500/table3", planted(tmp_path, 0.65, 1.32, 0.15))[2][0]
+    main = table3(planted(tmp_path, 0.65, 1.32, 0.15))[PLAIN]
     verdicts = {j.claim: j.verdict for j in main.judgements}
     assert verdicts["chain, FPT: slope"] != "disagrees"
     assert "not comparable" not in verdicts.values()
-    far = analyse("taskbench500/table3", planted(tmp_path, 0.05, 0.1, 0.4))[2][0]
+    far = table3(planted(tmp_path, 0.05, 0.1, 0.4))[PLAIN]
     assert {j.claim: j.verdict for j in far.judgements}["chain, FPT: r²"] == "disagrees"
 
 
@@ -151,7 +168,7 @@ def test_another_model_is_not_compared_with_the_papers_numbers(tmp_path: Path) -
     smaller = {"learner.model": "smollm2"}
     groups = [adapted(a, 0.3, fields=smaller) for a in ("antonyms[eng]", "hyponyms[eng]")]
     runs = made_up(tmp_path, *groups, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4, fields=smaller))
-    main = analyse("taskbench500/table3", runs)[2][0]
+    main = table3(runs)[PLAIN]
     assert {j.verdict for j in main.judgements} == {"not comparable"}
     assert "model SmolLM2-135M (paper: T5-base)" in main.judgements[0].conditions
 
@@ -168,10 +185,9 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
             known |= set(parts)
             groups += [adapted(atom, 0.1 + 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
             groups.append(adapted(task, 0.1 + 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
-    _, beside, _ = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2]
-    line = row(beside, composition="chain")
-    assert float(line["plain r²"].split()[0]) > 0.9
-    assert float(line["partial r²"].split("[")[1].split(",")[0]) == 0.0
+    line = row(table3(made_up(tmp_path, *groups))[ANSWERS], composition="chain")
+    assert float(line["r² of parts"].split()[0]) > 0.9
+    assert float(line["r² beside answers"].split("[")[1].split(",")[0]) == 0.0
 
 
 def maps(folder: Path) -> Runs:
@@ -186,17 +202,22 @@ def maps(folder: Path) -> Runs:
             own = score if separators else 0.02
             further = {"reference-compatible": own / 2}
             groups.append(adapted(f"map({atom})", own, fields=fields, further=further))
-    return made_up(folder, *groups)
+            groups.append(constant(f"map({atom})", 0.01, fields))
+    return made_up(folder, *groups, *(constant(atom, 0.01) for atom in atoms))
 
 
 def test_separators_and_ways_of_scoring_stand_side_by_side(tmp_path: Path) -> None:
-    main, _, claims = analyse("taskbench500/table3", maps(tmp_path))[2]
+    found = table3(maps(tmp_path))
+    main = found[PLAIN]
     assert row(main, composition="map (+separators)", scoring="right")["r²"].startswith("1.00")
     assert row(main, composition="map (+separators)", scoring="reference-compatible")["slope"].startswith("0.50")
     assert row(main, composition="map", scoring="right")["r²"] == "–"
     assert any("0.020 by right scoring and 0.010 as the public code" in note for note in main.notes)
-    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
-    assert outcomes["map with separators: composed follows from atomic (r² > 0.5)"] == "holds"
+    excess = row(found[CONSTANT], composition="map (+separators)")
+    assert (excess["mean"], excess["best constant"]) == ("0.400", "0.010")
+    assert excess["r² of excess"].startswith("1.00")
+    outcomes = {r["measure"]: r["outcome"] for r in (found[CLAIMS].table or ()) if "map with sep" in r["claim"]}
+    assert outcomes["r² of excess, FPT, 4 tasks"] == "holds"
 
 
 def test_full_fine_tuning_with_separators_is_the_papers_exception(tmp_path: Path) -> None:
@@ -207,11 +228,12 @@ def test_full_fine_tuning_with_separators_is_the_papers_exception(tmp_path: Path
     apart = {"recipe.sequences.separators": True}
     groups = [adapted(atom, score, "lora") for atom, score in atoms.items()]
     groups += [adapted(f"map({atom})", score, "lora", fields=apart) for atom, score in atoms.items()]
-    claims = analyse("taskbench500/table3", made_up(tmp_path, *groups))[2][2]
-    assert claims.table is not None
-    (claim,) = list(claims.table)
-    assert claim["claim"] == "map with separators: composed does not follow from atomic (r² < 0.5)"
-    assert (claim["measure"], claim["outcome"]) == ("r², FFT, 4 tasks", "does not hold")
+    groups += [constant(atom, 0.0) for atom in atoms] + [constant(f"map({atom})", 0.0, apart) for atom in atoms]
+    claims = list(table3(made_up(tmp_path, *groups))[CLAIMS].table or ())
+    assert {claim["claim"] for claim in claims} == {
+        "map with separators: composed does not follow from atomic (r² < 0.5)"
+    }
+    assert {claim["measure"]: claim["outcome"] for claim in claims}["r² of excess, FFT, 4 tasks"] == "does not hold"
 
 
 def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +11,7 @@ from typing import Any
 
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.runs import Runs
-from taskloom.experiments.statistics import Estimate, over_tasks
+from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
 from taskloom.studies import figures
 from taskloom.studies.conditions import comparable, differences
 from taskloom.studies.findings import Finding, StudyFigure
@@ -18,7 +20,7 @@ from taskloom.studies.paper_claims import PaperClaim, claim_findings, difference
 from taskloom.studies.published_numbers import PublishedNumber, published
 from taskloom.studies.seed_scores import interval_columns
 from taskloom.studies.study import study
-from taskloom.studies.taskbench500.adaptations import Adaptation, generalising, model_notes, procedures
+from taskloom.studies.taskbench500.adaptations import CONSTANT, Adaptation, generalising, model_notes, procedures
 from taskloom.studies.taskbench500.small_tasks import composition_experiments
 
 PAPER, PLACE = "taskbench500", "Table 1"
@@ -107,13 +109,55 @@ def table1(runs: Runs) -> list[Finding]:
         "The same by the family of the tasks' atoms; random relations cannot be generalised, only memorised.",
         family_table(chosen),
     )
-    return [main, by_family, *claim_findings("TaskBench500 Table 1", _claims(table), CLAIM_RULE)]
+    claims = claim_findings("TaskBench500 Table 1", _claims(table), CLAIM_RULE)
+    return [main, by_family, *_constant_findings(table), *claims]
+
+
+def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
+    """Scores beside the best constant answers; none if no `majority` runs are stored."""
+    columns = ("procedure", "kind", "tasks", "mean", "best constant", "difference", "tasks above the constant")
+    rows = []
+    for cell in table:
+        excesses = [one.excess for one in cell.chosen if one.excess is not None]
+        if len(excesses) < 2 or len(excesses) < len(cell.chosen):
+            continue
+        difference = over_task_differences(excesses, [one.parts for one in cell.chosen])
+        values = (
+            cell.procedure,
+            cell.kind,
+            len(excesses),
+            f"{cell.mean:.3f}",
+            f"{cell.mean - difference.mean:.3f}",
+            signed(difference.mean, difference.low, difference.high),
+            f"{sum(excess > 0 for excess in excesses)} of {len(excesses)}",
+        )
+        rows.append(dict(zip(columns, values, strict=True)))
+    if not rows:
+        return []
+    text = (
+        "Beside the best constant answer: the one that is acceptable to most training inputs, scored on the same tests. For "
+        "sequences it is one item, repeated. Unit of analysis: tasks. Intervals (95 %) of the difference are over atomic parts, or "
+        "over tasks if that is wider."
+    )
+    return [Finding("TaskBench500 Table 1 beside the best constant answer", text, ResultTable(columns, rows))]
 
 
 def shown(mean: float, estimate: Estimate | None, n: int) -> str:
     """Return mean ± standard error with the number of tasks."""
     spread = f" ± {estimate.se:.3f}" if estimate is not None else ""
     return f"{mean:.3f}{spread} ({n})"
+
+
+def signed(value: float, low: float, high: float) -> str:
+    """A difference with its interval and signs; a missing interval is left out.
+
+    >>> signed(-0.0581, -0.2, 0.084), signed(0.1, math.nan, math.nan)
+    ('-0.058 [-0.200, +0.084]', '+0.100')
+    """
+    shown = f"{round(value, 3) + 0.0:+.3f}"
+    if math.isnan(low):
+        return shown
+    return f"{shown} [{round(low, 3) + 0.0:+.3f}, {round(high, 3) + 0.0:+.3f}]"
 
 
 def wide_table(table: Sequence[TaskScores]) -> ResultTable:
@@ -123,7 +167,22 @@ def wide_table(table: Sequence[TaskScores]) -> ResultTable:
     for cell in table:
         row = rows.setdefault(cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")})
         row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
+    constants = {
+        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen]) for kind in kinds
+    }
+    if set(constants.values()) != {"–"}:
+        rows[CONSTANT] = {"procedure": "best constant", **constants}
     return ResultTable(("procedure", *kinds), list(rows.values()))
+
+
+def constant_cell(chosen: Sequence[Adaptation]) -> str:
+    """Mean score of the best constant answers over tasks; a dash unless they are known for all."""
+    known = {one.task: one.constant for one in chosen}
+    constants = [constant for constant in known.values() if constant is not None]
+    if not constants or len(constants) < len(known):
+        return "–"
+    estimate = over_tasks(constants) if len(constants) > 1 else None
+    return shown(statistics.fmean(constants), estimate, len(constants))
 
 
 def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
@@ -138,7 +197,9 @@ def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
                 if own:
                     cell = TaskScores(procedure, kind, tuple(own))
                     row[procedure] = shown(cell.mean, cell.estimate, len(cell.scores))
-    return ResultTable(("kind", "family", *names), list(rows.values()))
+            of_family = [a for a in chosen if (kind_of(a), a.family) == (kind, family)]
+            rows[kind, family]["best constant"] = constant_cell(of_family)
+    return ResultTable(("kind", "family", *names, "best constant"), list(rows.values()))
 
 
 def _number(cell: TaskScores) -> PublishedNumber | None:

@@ -29,6 +29,12 @@ PREFIX = "taskbench/"
 MEMORISED = "memorise"
 """The split of examples to be learnt by heart."""
 
+CONSTANT = "majority"
+"""Learner whose score is that of the best constant answer."""
+
+LABELS, BEST_ON_TEST = "labels", "best on test"
+"""Other constants that may be stored: the most frequent training label, and the answer that the tests themselves favour."""
+
 REFERENCE, ANSWERS = "reference-compatible", "answers"
 """Further numbers of a run: its score as the public code computes it, and the mean number of acceptable answers."""
 
@@ -46,6 +52,8 @@ class Adaptation:
         further: For each split, other numbers of it by name, as means over seeds.
         runs: The digest of each seed's run.
         environment: Machine and whatever else was written down.
+        constants: Scores of constant answers on the same tests, by how the answer was chosen: `CONSTANT` for the `majority`
+            learner's, others where they were stored. Empty without such a run.
     """
 
     task: str
@@ -56,6 +64,7 @@ class Adaptation:
     further: Mapping[str, Mapping[str, float]]
     runs: Mapping[int, str]
     environment: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -130,6 +139,22 @@ class Adaptation:
         """Return the mean number of acceptable answers to an input (of an item of a sequence)."""
         return self.further.get(self.split, {}).get(ANSWERS)
 
+    @property
+    def constant(self) -> float | None:
+        """Score of the best constant answer, chosen on training data; None if it is not known."""
+        return self.constants.get(CONSTANT)
+
+    @property
+    def excess(self) -> float | None:
+        """Generalisation score minus the score of the best constant answer; None unless both are known.
+
+        Negative values stay: a model below the constant has learned less than one fixed answer gives.
+        """
+        score = self.adaptability
+        if score is None or self.constant is None:
+            return None
+        return score - self.constant
+
 
 @cache
 def _tree(task: str) -> Expression:
@@ -148,7 +173,8 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     """Return what was adapted to each task; refuse runs without a task of TaskBench500."""
     known: dict[str, Conditions] = {}
     counts = _answer_counts(runs)
-    groups = [_adaptation(runs, names, known, counts) for names in repeated_runs(runs)]
+    constants = _constants(runs, known)
+    groups = [_adaptation(runs, names, known, counts, constants) for names in repeated_runs(runs)]
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(
@@ -159,17 +185,17 @@ def adaptations(runs: Runs) -> list[Adaptation]:
 
 
 def _adaptation(
-    runs: Runs, names: list[str], known: dict[str, Conditions], counts: Mapping[tuple[str, str], float]
+    runs: Runs,
+    names: list[str],
+    known: dict[str, Conditions],
+    counts: Mapping[tuple[str, str], float],
+    constants: Mapping[str, Mapping[str, float]],
 ) -> Adaptation | None:
     first = runs.store.scores(names[0])
     task = _task(first)
-    if task is None or first["learner"] == "majority":
+    if task is None or first["learner"] == CONSTANT:
         return None
-    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
-    others = {key: value for key, value in first["fields"].items() if key != TASK_FIELD}
-    key = repr((first["recipe"], first["learner"], sorted(others.items(), key=str)))
-    if key not in known:
-        known[key] = conditions_of(runs, names[0])
+    conditions = _conditions(runs, names[0], known)
     scores: dict[str, dict[int, float]] = {}
     further: dict[str, dict[str, list[float]]] = {}
     for run in names:
@@ -184,9 +210,47 @@ def _adaptation(
                 further.setdefault(split, {}).setdefault(label, []).append(float(value))
     means = {split: {k: statistics.fmean(v) for k, v in own.items()} for split, own in further.items()}
     by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
-    shots = int(known[key].get("learner.shots", 0) or 0)
+    shots = int(conditions.get("learner.shots", 0) or 0)
     environment = runs.store.environment(names[0])
-    return Adaptation(task, str(first["learner"]), shots, known[key], scores, means, by_seed, environment)
+    own = constants.get(_data_key(task, conditions), {})
+    return Adaptation(task, str(first["learner"]), shots, conditions, scores, means, by_seed, environment, own)
+
+
+def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
+    """All settings of a run, computed once for runs that differ in their tasks alone."""
+    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
+    entry = runs.store.scores(run)
+    others = {key: value for key, value in entry["fields"].items() if key != TASK_FIELD}
+    key = repr((entry["recipe"], entry["learner"], sorted(others.items(), key=str)))
+    if key not in known:
+        known[key] = conditions_of(runs, run)
+    return known[key]
+
+
+def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, dict[str, float]]:
+    """Test scores of constant answers, by task and data."""
+    constants = {}
+    for run in runs.names:
+        entry = runs.store.scores(run)
+        task = _task(entry)
+        if entry["learner"] != CONSTANT or task is None:
+            continue
+        numbers = entry["splits"].get("test", {})
+        if numbers.get("score") is not None:
+            key = _data_key(task, _conditions(runs, run, known))
+            others = {name: float(value) for name, value in numbers.get("scores", {}).items()}
+            constants[key] = {**others, CONSTANT: float(numbers["score"])}
+    return constants
+
+
+WHICH_TASKS = ("recipe.task", "recipe.functions", "recipe.catalog", "recipe.compose")
+"""Settings that only choose tasks; the data of one task do not depend on them."""
+
+
+def _data_key(task: str, conditions: Conditions) -> str:
+    """Task and settings of its data: runs on the same data have the same key, whatever was trained on it."""
+    settings = {k: v for k, v in conditions.items() if k.startswith("recipe.") and not k.startswith(WHICH_TASKS)}
+    return repr((task, sorted(settings.items())))
 
 
 def _task(scores: Mapping[str, Any]) -> str | None:

@@ -41,6 +41,10 @@ OTHER_TOKENS = 3
 
 PROMPT, FINE = "prompt-tune", "lora"
 
+CONSTANT = {"learner": "majority"}
+"""The control of Tables 1 and 3. On sequences it gives one whole training sequence, a weaker constant than one repeated item, which
+`benchmarks/taskbench500/constants.py` scores."""
+
 FEW = 32
 """Examples of the few-shot procedures."""
 
@@ -76,6 +80,7 @@ def composition_experiments(scale: str, model: str) -> Experiments:
         apart = [quick_words(MAPPED, sequences={**sequences, "separators": value}) for value in (False, True)]
         common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": QUICK_LIMIT}
         blocks: Experiments = []
+        blocks.append({**common, "recipes": [quick_words((*ATOMS, *COMPOSED)), *apart], "learners": [CONSTANT]})
         for shots in (0, FEW):
             blocks += [
                 {
@@ -92,6 +97,7 @@ def composition_experiments(scale: str, model: str) -> Experiments:
     }
     common = {"recipes": ["taskbench/500", separated], "tasks": "each", "evaluate": ["test"], "limit": 100}
     return [
+        {**common, "learners": [CONSTANT]},
         {**common, "learners": learners(model, epochs=100)},
         {**common, "learners": learners(model, epochs=100, shots=FEW), "seeds": FEW_SEEDS},
     ]

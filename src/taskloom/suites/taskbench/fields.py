@@ -119,6 +119,10 @@ class TaskbenchFields(Fields):
         paths="marked",
         description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint",
     )
+    case: Literal["as-is", "lower"] = world(
+        "as-is",
+        description="Case of inputs and answers: that of WordNet and Wikidata, or lower case as in the released data",
+    )
     union_domain: Literal["either", "common"] = draw(
         "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
     )

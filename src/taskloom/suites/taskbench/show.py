@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskloom.errors import TaskloomError
 from taskloom.example import Example, Step
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
-from taskloom.suites.taskbench.scorers import best_segmentation
+from taskloom.suites.taskbench.scorers import cut
 from taskloom.suites.taskbench.worlds.worlds import Answerer
 
 SHOWN = 6
@@ -32,7 +32,7 @@ def sequence(example: Example, answerer: Answerer, separators: bool) -> str:
     """Return a sequence and its result, and for each position of the result what is acceptable there."""
     lines = [f"  {example.input}", f"  → {example.target}"]
     sets = answerer.positions(example.key or example.input)
-    given = items(example.target, True) if separators else _cut(example.target, sets)
+    given = items(example.target, True) if separators else cut(example.target, sets)
     width = max((len(item) for item in given), default=0)
     for item, accepted in zip(given, sets, strict=False):
         others = [a for a in accepted if a != item]
@@ -50,18 +50,3 @@ def _origin(step: Step, number: int) -> str:
     if step.of is None or step.of in ((), (number - 1,)):
         return ""
     return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"
-
-
-def _cut(text: str, sets: list[tuple[str, ...]]) -> list[str]:
-    """Return a right result without separators, cut at the positions: for each the longest start that leaves a right rest."""
-    accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
-    words = text.split()
-    lines: list[str] = []
-    for i, answers in enumerate(accepted):
-        for size in sorted({len(a) for a in answers}, reverse=True):
-            rest = words[size:]
-            if tuple(words[:size]) in answers and all(best_segmentation(rest, accepted[i + 1 :])):
-                lines.append(" ".join(words[:size]))
-                words = rest
-                break
-    return lines

@@ -18,6 +18,7 @@ from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.evaluation.traces import Trace
 from taskloom.suites.taskbench.language.operators import atoms_of
 from taskloom.suites.taskbench.scorers import confirm
+from taskloom.suites.taskbench.worlds.lower_case import LowerCase
 from taskloom.suites.taskbench.worlds.words.rules import Rules
 from taskloom.suites.taskbench.worlds.words.words import Words, open_words
 
@@ -169,4 +170,5 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
         world = open_facts(_place(fields.where_facts_are()))
         return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
 
-    return Worlds(lambda: WordFunctions(words(), separators), factual)
+    world = Worlds(lambda: WordFunctions(words(), separators), factual)
+    return LowerCase(world, separators) if fields.case == "lower" else world
