@@ -145,11 +145,14 @@ def _between_means(
     ours = max(stdev(scores), number.rounding)
     theirs = max(published_sd, number.rounding)
     a, b = ours**2 / n, theirs**2 / m
-    welch_df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / max(m - 1, 1))
-    welch_half = t_quantile(0.5 + level / 2, welch_df) * math.sqrt(a + b)
-    pooled = ((n - 1) * ours**2 + (m - 1) * theirs**2) / (n + m - 2)
-    pooled_half = t_quantile(0.5 + level / 2, n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m))
-    half = max(welch_half, pooled_half)
+    # A spread of one number is its standard error, over tasks. How many they are is not stated, so it gets our freedom.
+    their_df = m - 1 if m > 1 else n - 1
+    df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / their_df)
+    half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
+    if m > 1:
+        pooled = ((n - 1) * ours**2 + (m - 1) * theirs**2) / (n + m - 2)
+        pooled_half = t_quantile(0.5 + level / 2, n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m))
+        half = max(half, pooled_half)
     gap = fmean(scores) - number.value
     return gap - half, gap + half
 

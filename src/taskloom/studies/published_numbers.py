@@ -41,7 +41,7 @@ class PublishedNumber:
         place: Where the paper has it: `Table 1`, `section 4.1`.
         of: What it is of.
         value: The number.
-        sd: Standard deviation over trainings; None where the paper gives none.
+        sd: Standard deviation over trainings; None where the paper gives none. With `n` 1, the standard error of the number.
         n: Trainings it is the mean of.
         decimals: To how many decimals the paper rounds it.
         own_margin: Margin of agreement on the number's own scale, if it is no accuracy (slopes).

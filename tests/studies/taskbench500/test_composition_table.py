@@ -142,17 +142,17 @@ def test_as_many_points_as_weights_explain_nothing() -> None:
 
 def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:
     small, large, wide = ((0.1, 0.0, 0.2), (0.8, 0.7, 0.9), (0.5, 0.3, 0.7))
-    outcomes = [PaperClaim("r² < 0.5", "", "", *ends, limit=0.5, below=True).outcome for ends in (small, large, wide)]
-    assert outcomes == ["holds", "does not hold", "cannot be told"]
-    outcomes = [PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome for ends in (small, large, wide)]
-    assert outcomes == ["does not hold", "holds", "cannot be told"]
+    outcomes = [PaperClaim("r² < 0.5", "", "", *ends, limit=0.5, below=True).outcome() for ends in (small, large, wide)]
+    assert outcomes == ["holds", "does not hold", "inconclusive"]
+    outcomes = [PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome() for ends in (small, large, wide)]
+    assert outcomes == ["does not hold", "holds", "inconclusive"]
 
 
 def test_a_claim_that_two_are_alike_holds_where_their_difference_is_small() -> None:
     alike, apart, wide = ((0.01, -0.02, 0.04), (-0.2, -0.3, -0.1), (0.01, -0.1, 0.1))
-    outcomes = [PaperClaim("alike", "", "", *ends, within=0.05).outcome for ends in (alike, apart, wide)]
-    assert outcomes == ["holds", "does not hold", "cannot be told"]
-    assert PaperClaim("alike", "", "", *alike, within=0.05, trainings=1).outcome == "holds in one training"
+    outcomes = [PaperClaim("alike", "", "", *ends, within=0.05).outcome() for ends in (alike, apart, wide)]
+    assert outcomes == ["holds", "does not hold", "inconclusive"]
+    assert PaperClaim("alike", "", "", *alike, within=0.05, trainings=1).outcome() == "holds in one training"
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
@@ -259,6 +259,6 @@ def test_a_claim_rests_on_parts_where_tasks_share_them() -> None:
     parts = [("a", name) for name in "bcdefgh"] + list(zip("bcdefgh", "cdefghb", strict=True))
     more = [0.30, 0.32, 0.31, 0.33, 0.29, 0.30, 0.31, 0.01, 0.0, 0.01, 0.0, 0.01, 0.0, 0.01]
     less = [0.0] * len(more)
-    outcomes = [difference_claim("", "", "", more, less, paired=True, parts=own).outcome for own in (None, parts)]
-    assert outcomes == ["holds", "cannot be told"]
-    assert difference_claim("", "", "", less, less, paired=True, within=0.05).outcome == "cannot be told"
+    outcomes = [difference_claim("", "", "", more, less, paired=True, parts=own).outcome() for own in (None, parts)]
+    assert outcomes == ["holds", "inconclusive"]
+    assert difference_claim("", "", "", less, less, paired=True, within=0.05).outcome() == "inconclusive"

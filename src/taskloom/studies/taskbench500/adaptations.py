@@ -10,7 +10,7 @@ from typing import Any
 
 from taskloom.errors import TaskloomError
 from taskloom.experiments.field_names import TASK_FIELD
-from taskloom.experiments.record import SUITE_SCORE
+from taskloom.experiments.record import SUITE_SCORE, Run
 from taskloom.experiments.runs import Runs
 from taskloom.studies.conditions import Conditions, conditions_of, model_name
 from taskloom.studies.seed_scores import repeated_runs
@@ -178,7 +178,7 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no runs on single tasks of taskbench; this study needs some, e.g. of 'taskloom reproduce "
+            f"{runs.path} has no runs on single tasks of taskbench; this study needs some, e.g. of 'taskloom reproduce "
             "taskbench500/table1' or of an experiment with tasks: each"
         )
     return chosen
@@ -191,37 +191,35 @@ def _adaptation(
     counts: Mapping[tuple[str, str], float],
     constants: Mapping[str, Mapping[str, float]],
 ) -> Adaptation | None:
-    first = runs.store.scores(names[0])
+    first = runs[names[0]]
     task = _task(first)
-    if task is None or first["learner"] == CONSTANT:
+    if task is None or first.learner == CONSTANT:
         return None
     conditions = _conditions(runs, names[0], known)
     scores: dict[str, dict[int, float]] = {}
     further: dict[str, dict[str, list[float]]] = {}
     for run in names:
-        entry = runs.store.scores(run)
-        for split, numbers in entry["splits"].items():
-            if numbers["score"] is not None:
-                scores.setdefault(split, {})[entry["seed"]] = float(numbers["score"])
-            extra = dict(numbers.get("scores", {}))
+        for split, result in runs[run].splits.items():
+            if result.score is not None:
+                scores.setdefault(split, {})[runs[run].seed] = float(result.score)
+            extra = dict(result.further)
             if (run, split) in counts:
                 extra.setdefault(ANSWERS, counts[run, split])
             for label, value in extra.items():
                 further.setdefault(split, {}).setdefault(label, []).append(float(value))
     means = {split: {k: statistics.fmean(v) for k, v in own.items()} for split, own in further.items()}
-    by_seed = {int(runs.store.scores(run)["seed"]): run for run in names}
+    by_seed = {runs[run].seed: run for run in names}
     shots = int(conditions.get("learner.shots", 0) or 0)
-    environment = runs.store.environment(names[0])
+    environment = runs.environment(names[0])
     own = constants.get(_data_key(task, conditions), {})
-    return Adaptation(task, str(first["learner"]), shots, conditions, scores, means, by_seed, environment, own)
+    return Adaptation(task, first.learner, shots, conditions, scores, means, by_seed, environment, own)
 
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
     """All settings of a run, computed once for runs that differ in their tasks alone."""
     # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
-    entry = runs.store.scores(run)
-    others = {key: value for key, value in entry["fields"].items() if key != TASK_FIELD}
-    key = repr((entry["recipe"], entry["learner"], sorted(others.items(), key=str)))
+    others = {key: value for key, value in runs[run].fields.items() if key != TASK_FIELD}
+    key = repr((runs[run].recipe, runs[run].learner, sorted(others.items(), key=str)))
     if key not in known:
         known[key] = conditions_of(runs, run)
     return known[key]
@@ -230,16 +228,11 @@ def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Condition
 def _constants(runs: Runs, known: dict[str, Conditions]) -> dict[str, dict[str, float]]:
     """Test scores of constant answers, by task and data."""
     constants = {}
-    for run in runs.names:
-        entry = runs.store.scores(run)
-        task = _task(entry)
-        if entry["learner"] != CONSTANT or task is None:
-            continue
-        numbers = entry["splits"].get("test", {})
-        if numbers.get("score") is not None:
-            key = _data_key(task, _conditions(runs, run, known))
-            others = {name: float(value) for name, value in numbers.get("scores", {}).items()}
-            constants[key] = {**others, CONSTANT: float(numbers["score"])}
+    for run in runs:
+        task, score = _task(run), run.score("test")
+        if run.learner == CONSTANT and task is not None and score is not None:
+            key = _data_key(task, _conditions(runs, run.name, known))
+            constants[key] = {**run.splits["test"].further, CONSTANT: score}
     return constants
 
 
@@ -253,9 +246,9 @@ def _data_key(task: str, conditions: Conditions) -> str:
     return repr((task, sorted(settings.items())))
 
 
-def _task(scores: Mapping[str, Any]) -> str | None:
-    """Return the function of a run, None for runs on anything else or on a mixture of tasks."""
-    text = str(scores["fields"].get(TASK_FIELD) or scores["recipe"])
+def _task(run: Run) -> str | None:
+    """The function of a run; None for runs on anything else or on a mixture of tasks."""
+    text = str(run.fields.get(TASK_FIELD) or run.recipe)
     if not text.startswith(PREFIX):
         return None
     try:
@@ -295,7 +288,7 @@ def generalising(runs: Runs) -> list[Adaptation]:
     ]
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no run of a pre-trained model with a score on 'test' or 'dev'; evaluate one of these splits"
+            f"{runs.path} has no run of a pre-trained model with a score on 'test' or 'dev'; evaluate one of these splits"
         )
     return chosen
 

@@ -180,7 +180,7 @@ def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]
                     groups.append(CompositionTasks(composition, procedure, scoring, tasks))
     if not groups:
         raise StudyError(
-            f"{runs.store.path} has no composed task whose atomic parts have runs under the same procedure; this study needs both, "
+            f"{runs.path} has no composed task whose atomic parts have runs under the same procedure; this study needs both, "
             "e.g. of 'taskloom reproduce taskbench500/table3'"
         )
     return groups, chosen
@@ -407,7 +407,7 @@ def figure5(runs: Runs) -> Finding:
     groups, chosen = composed_tasks(runs)
     maps = [g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")]
     if not maps:
-        raise StudyError(f"{runs.store.path} has no runs on map(f) and on f itself; this study needs both")
+        raise StudyError(f"{runs.path} has no runs on map(f) and on f itself; this study needs both")
     above = [_above([g for g in maps if g.composition == name]) for name in dict.fromkeys(g.composition for g in maps)]
     return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
 

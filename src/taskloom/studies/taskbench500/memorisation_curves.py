@@ -69,7 +69,7 @@ def learnt_tasks(runs: Runs) -> list[LearntTask]:
                 tasks.append(LearntTask(one, _mean_curve(known)))
     if not tasks:
         raise StudyError(
-            f"{runs.store.path} has no learning curves of atomic tasks on the split '{MEMORISED}'; this study needs some, e.g. of "
+            f"{runs.path} has no learning curves of atomic tasks on the split '{MEMORISED}'; this study needs some, e.g. of "
             "'taskloom reproduce taskbench500/figure2'"
         )
     return tasks
@@ -90,7 +90,7 @@ def figure2(runs: Runs) -> list[Finding]:
     """Average the memorisation curves of each family under each method."""
     tasks = [task for task in learnt_tasks(runs) if task.setting == OWN]
     if not tasks:
-        raise StudyError(f"{runs.store.path} has no pre-trained model that learnt a task with its own labels by heart")
+        raise StudyError(f"{runs.path} has no pre-trained model that learnt a task with its own labels by heart")
     groups = grouped(tasks, lambda task: task.one.method)
     title = "TaskBench500 Figure 2"
     text = "The share of the training examples that a model gives the learnt answer to, while it is trained on them."

@@ -98,7 +98,7 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
         notes.append(f"{which}: {names}.")
     if not chosen:
         raise StudyError(
-            f"{runs.store.path} has no balanced union with masses on both sides and runs on each side by itself; run with "
+            f"{runs.path} has no balanced union with masses on both sides and runs on each side by itself; run with "
             "balanced: true and keep: {logprobs: targets}, e.g. by 'taskloom reproduce taskbench500/figure4'"
         )
     return chosen, notes
