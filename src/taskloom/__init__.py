@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
     from taskloom.experiments.api import run as run
+    from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
     from taskloom.offers import Option as Option
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
     from taskloom.plan import role_of as role_of
+    from taskloom.profiles.profile import profile as profile
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe.apply import apply as apply
     from taskloom.registry import Suite as Suite
@@ -53,6 +55,15 @@ if TYPE_CHECKING:
     from taskloom.studies.study import study as study
     from taskloom.tasks import knob as knob
     from taskloom.tasks import task as task
+    from taskloom.verbs import compare as compare
+    from taskloom.verbs import export as export
+    from taskloom.verbs import power as power
+    from taskloom.verbs import read as read
+    from taskloom.verbs import recipes as recipes
+    from taskloom.verbs import rescore as rescore
+    from taskloom.verbs import solve as solve
+
+    learners: CallablePackage
 
 _HOME = {
     "apply": "recipe.apply",
@@ -96,6 +107,15 @@ _HOME = {
     "study": "studies.study",
     "knob": "tasks",
     "task": "tasks",
+    "profile": "profiles.profile",
+    "compare": "verbs",
+    "export": "verbs",
+    "power": "verbs",
+    "read": "verbs",
+    "recipes": "verbs",
+    "rescore": "verbs",
+    "solve": "verbs",
+    "learners": "",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -105,6 +125,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'taskloom' has no attribute '{name}'")
+    if not home:
+        return import_module(f"taskloom.{name}")  # a package that is also a function
     return getattr(import_module(f"taskloom.{home}"), name)
 
 

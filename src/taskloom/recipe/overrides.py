@@ -29,6 +29,18 @@ class ChangeError(ParameterError, RecipeError):
         super().__init__("set", f"{change}: {problem}")
 
 
+def given_changes(changes: Changes, set: Changes) -> Changes:
+    """Return the changes that a function was given, as `changes` or, as on the command line, as `set`."""
+    if _given(changes) and _given(set):
+        raise ParameterError("changes", "and set are two names of one argument; give one of them")
+    return changes if _given(changes) else set
+
+
+def _given(changes: Changes) -> bool:
+    # Compared and not tested for truth: 0 is a mistake that has an error of its own.
+    return changes is not None and changes != ()
+
+
 def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     """Return the base with the changes in it; groups of fields are merged key by key."""
     merged = dict(base)
