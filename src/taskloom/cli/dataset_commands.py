@@ -112,29 +112,20 @@ def verify(
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
 
-    In a folder of runs, the scores of each run are checked against its predictions: taskloom verify runs/
-
     A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
     """
     from taskloom.cli.dataset_output import verification
     from taskloom.dataset import verify as verifying
 
     if (folder / "store.json").is_file():
-        _verify_runs(folder, as_json)
+        from taskloom.cli.run_commands import verify_runs
+
+        typer.echo(f"taskloom: 'taskloom verify {folder}' is now 'taskloom runs verify {folder}'", err=True)
+        verify_runs(folder, as_json)
         return
 
     result = verifying.verify(folder, every=every, task=task)
     verification(result, folder, as_json)
-    if result.wrong:
-        raise typer.Exit(1)
-
-
-def _verify_runs(store: Path, as_json: bool) -> None:
-    from taskloom.cli.run_output import run_verification
-    from taskloom.experiments.stored_scores import verify_runs
-
-    result = verify_runs(store)
-    run_verification(result, store, as_json)
     if result.wrong:
         raise typer.Exit(1)
 

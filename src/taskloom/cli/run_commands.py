@@ -1,4 +1,4 @@
-"""Learning and its scores: score, run, report, power, rescore."""
+"""Learning and its scores: score, run, power; and what is done with finished runs: show, compare, report, rescore, verify."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ Where = Annotated[
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
-def runs(
+def show_runs(
     store: Runs,
     by: By = None,
     split: SomeSplits = None,
@@ -208,8 +208,8 @@ def runs(
 
     \b
     Examples:
-      $ taskloom runs my-runs
-      $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
+      $ taskloom runs show my-runs
+      $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
     from taskloom.studies import any_runs
@@ -243,8 +243,8 @@ def compare(
 
     \b
     Examples:
-      $ taskloom compare my-runs seed=0 seed=1
-      $ taskloom compare my-runs seed=0 seed=1 --split test --test mcnemar --json
+      $ taskloom runs compare my-runs seed=0 seed=1
+      $ taskloom runs compare my-runs seed=0 seed=1 --split test --test mcnemar --json
     """
     from taskloom import verbs
     from taskloom.cli.run_output import results
@@ -279,10 +279,10 @@ def report(
 
     \b
     Examples:
-      $ taskloom report my-runs -o report.html
-      $ taskloom report my-runs --level 0.99 --json
-      $ taskloom report my-runs --data my-runs/data --figures figures
-      $ taskloom report my-runs --where 'test >= 0' --threshold 0.95
+      $ taskloom runs report my-runs -o report.html
+      $ taskloom runs report my-runs --level 0.99 --json
+      $ taskloom runs report my-runs --data my-runs/data --figures figures
+      $ taskloom runs report my-runs --where 'test >= 0' --threshold 0.95
     """
     from taskloom.cli.output import emit
     from taskloom.reports import run_report
@@ -338,10 +338,29 @@ def rescore(
 
     \b
     Examples:
-      $ taskloom rescore my-runs --scorer any-of
-      $ taskloom rescore my-runs --scorer own --json
+      $ taskloom runs rescore my-runs --scorer any-of
+      $ taskloom runs rescore my-runs --scorer own --json
     """
     from taskloom import verbs
     from taskloom.cli.run_output import rescored
 
     rescored(verbs.rescore(store, scorer), scorer, as_json)
+
+
+def verify_runs(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")], as_json: Json = False
+) -> None:
+    """Check the scores of finished runs against their stored predictions; status 1 if they differ.
+
+    \b
+    Examples:
+      $ taskloom runs verify my-runs
+      $ taskloom runs verify my-runs --json
+    """
+    from taskloom.cli.run_output import run_verification
+    from taskloom.experiments.stored_scores import verify_runs as score_again
+
+    result = score_again(store)
+    run_verification(result, store, as_json)
+    if result.wrong:
+        raise typer.Exit(1)

@@ -246,7 +246,7 @@ def score(
     Args:
         data: A dataset, or its folder.
         predictions: In the order of the examples, or a file of them; see `score_dataset`.
-        split: Which split; by default the only one with as many examples as there are predictions; training comes last, `test` first.
+        split: Which split; by default the one with as many examples as there are predictions, `test` first and training last.
         by: The trait that tells tasks apart; as the dataset says by default.
         linked: The trait that tasks of one family share.
         thresholds: The T of each C@T, in percent.
