@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,37 @@ def test_score_prefers_the_test_split_to_training_of_the_same_size() -> None:
     data = tl.make("babi/1", changes={"splits": {"train": {"n": 20}, "test": {"n": 20}}})
     right = [example.target for example in data["test"]]
     assert tl.score(data, right).to_dict()["accuracy"] == 1.0
+
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*")]
+DEEP = re.compile(r"(?:from|import) (taskloom\.[\w.]+)")
+PUBLIC = re.compile(r"taskloom\.(learners|interop\.\w+|suites\..+)")
+"""Packages that pages may name: learners, one module for each other tool, and what a suite offers beyond its recipes."""
+
+
+def test_pages_and_examples_use_the_public_api_only() -> None:
+    found = []
+    for page in PAGES:
+        if page.suffix not in (".md", ".py", ".ipynb"):
+            continue
+        for module in DEEP.findall(page.read_text(encoding="utf-8")):
+            if not PUBLIC.fullmatch(module):
+                found.append(f"{page.relative_to(ROOT)}: {module}")
+    assert found == []
+
+
+def test_a_study_is_applied_to_runs(store: Path) -> None:
+    (finding,) = tl.analyse("runs/trait-accuracy", store, trait="task")
+    assert finding.table is not None
+    by_table = tl.analyse("runs/trait-accuracy", tl.runs(store), trait="task")
+    assert str(by_table[0].table) == str(finding.table)
+
+
+def test_namespaces_hold_what_suites_and_studies_need() -> None:
+    assert issubclass(tl.fields.Size, tl.fields.Fields)
+    assert callable(tl.figures.intervals)
+    low, high = tl.statistics.wilson(1, 2)
+    assert low < 0.5 < high
+    assert tl.learners.read({"learner": "majority"}).name == "majority"
+    assert set(tl.owners(["train", "test"], tl.Key("api"))) == {"train", "test"}

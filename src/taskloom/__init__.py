@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
+    from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
+    from taskloom.experiments.result_table import ResultTable as ResultTable
+    from taskloom.experiments.runs import Runs as Runs
     from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from taskloom.plan import role_of as role_of
     from taskloom.profiles.profile import profile as profile
     from taskloom.recipe import Recipe as Recipe
+    from taskloom.recipe import fields as fields
     from taskloom.recipe.apply import apply as apply
     from taskloom.registry import Suite as Suite
     from taskloom.registry import suite as suite
@@ -48,13 +52,16 @@ if TYPE_CHECKING:
     from taskloom.scoring import set_of as set_of
     from taskloom.seeding import Key as Key
     from taskloom.seeding import Random as Random
+    from taskloom.studies import figures as figures
     from taskloom.studies.any_runs import runs as runs
     from taskloom.studies.findings import Finding as Finding
     from taskloom.studies.findings import StudyFigure as StudyFigure
     from taskloom.studies.reproduction import reproduce as reproduce
     from taskloom.studies.study import study as study
+    from taskloom.task_splits import owners as owners
     from taskloom.tasks import knob as knob
     from taskloom.tasks import task as task
+    from taskloom.verbs import analyse as analyse
     from taskloom.verbs import compare as compare
     from taskloom.verbs import export as export
     from taskloom.verbs import power as power
@@ -108,6 +115,10 @@ _HOME = {
     "knob": "tasks",
     "task": "tasks",
     "profile": "profiles.profile",
+    "ResultTable": "experiments.result_table",
+    "Runs": "experiments.runs",
+    "owners": "task_splits",
+    "analyse": "verbs",
     "compare": "verbs",
     "export": "verbs",
     "power": "verbs",
@@ -115,18 +126,26 @@ _HOME = {
     "recipes": "verbs",
     "rescore": "verbs",
     "solve": "verbs",
-    "learners": "",
 }
+"""The module of each name."""
 
-__all__ = ["__version__", *_HOME]
+_NAMESPACES = {
+    "fields": "recipe.fields",
+    "figures": "studies.figures",
+    "learners": "learners",
+    "statistics": "experiments.statistics",
+}
+"""Modules that are public as a whole."""
+
+__all__ = ["__version__", *_HOME, *_NAMESPACES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMESPACES:
+        return import_module(f"taskloom.{_NAMESPACES[name]}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'taskloom' has no attribute '{name}'")
-    if not home:
-        return import_module(f"taskloom.{name}")  # a package that is also a function
     return getattr(import_module(f"taskloom.{home}"), name)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from taskloom.offers import SolveReport
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
+    from taskloom.studies.findings import Finding
     from taskloom.tasks import Task
 
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
@@ -114,6 +115,20 @@ def compare(
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     rules = [where] if isinstance(where, str) else where
     return opened.where(*rules).compare(a, b, split, by, test, correction, level, over)
+
+
+def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) -> list[Finding]:
+    """Apply a study to runs and return what it found, as `taskloom study` does.
+
+    Args:
+        study: Its name, as `taskloom list studies` lists them, or `FILE.py::NAME`.
+        runs: A folder of runs, scores from elsewhere, or runs; nothing for studies of recipes.
+        **settings: Of the study.
+    """
+    from taskloom.studies.reproduction import analyse as apply_study
+
+    _, _, findings = apply_study(study, runs, **settings)
+    return findings
 
 
 def power(

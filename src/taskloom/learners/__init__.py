@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from taskloom.learners.config import read
 from taskloom.learners.decorator import learner
 from taskloom.learners.interface import (
     LEARNERS,
@@ -39,6 +40,7 @@ __all__ = [
     "find_learner",
     "learner",
     "load",
+    "read",
 ]
 
 
