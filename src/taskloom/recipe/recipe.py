@@ -25,7 +25,7 @@ from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes, override
 from taskloom.recipe.validation_errors import validated
-from taskloom.registry import SUITES, TASKS, Suite
+from taskloom.registry import SUITES, TASKS, FunctionSuite, Suite
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -295,4 +295,11 @@ def _curriculum(given: Any, where: str) -> CurriculumFields | None:
 
 def task_suite(task: Task) -> Suite:
     """Return a task that is one function as a suite of its own."""
-    return Suite(task.name, task.describe, task.fields(), task.weave, task.version(), task.make.__module__)
+    return FunctionSuite(
+        name=task.name,
+        describe=task.describe,
+        fields=task.fields(),
+        weave=task.weave,
+        version=task.version(),
+        module=task.make.__module__,
+    )
