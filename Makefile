@@ -43,13 +43,14 @@ demo: $(VENV)/.demo-ready ## datasets of every suite, a small model trained on C
 		$(BIN)/taskloom make $$recipe --workers 2 -o $$folder && $(BIN)/taskloom audit $$folder || exit; \
 	done
 	$(BIN)/taskloom run examples/demo.yaml --store demo/runs
-	$(BIN)/taskloom report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html
+	$(BIN)/taskloom runs report demo/runs --data demo/data --data demo/runs/data --figures demo/figures -o demo/report.html
 
 demo-figure: demo ## the demo, and its learning curves as the figure of README.md
 	cp demo/figures/learning-curves.svg docs/images/demo.svg
 
 collect-demo: $(VENV)/.ready ## a half-filled collection project in demo/collect, served until Ctrl-C: open the link that it prints
-	$(BIN)/taskloom collect demo/collect --demo
+	test -e demo/collect || $(BIN)/taskloom collect demo demo/collect
+	$(BIN)/taskloom collect serve demo/collect
 
 # Two workers, each with a half of the tests (tests/conftest.py); percentages would be those of one of them.
 HALVES := -n 2 --dist each --halves --max-worker-restart 0 -o console_output_style=classic

@@ -80,7 +80,7 @@ def commands() -> dict[str, list[str]]:
         "taskloom show ctl/A": [*TASKLOOM, "show", "ctl/A"],
         "taskloom make ctl/A, 5,000 rows": [*TASKLOOM, "make", "ctl/A", "-o", "new", "--force", *SMALL],
         "taskloom run, nothing left to do": [*TASKLOOM, "run", "experiment.yaml", "--store", "runs"],
-        "taskloom report, 4 runs": [*TASKLOOM, "report", "runs", "-o", "report.html"],
+        "taskloom runs report, 4 runs": [*TASKLOOM, "runs", "report", "runs", "-o", "report.html"],
     }
 
 

@@ -48,9 +48,9 @@ def test_every_command_has_examples_and_they_run(
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     files_to_score(tmp_path)
     for command in COMMANDS:
-        text = in_process([command, "--help"], tmp_path).output
+        text = in_process([*command.split(), "--help"], tmp_path).output
         lines = re.findall(r"^\s+\$ (.+)$", text, re.M)
-        assert len(lines) >= 2, command
+        assert len(lines) >= 2 or command == "collect serve", command  # which ends with Ctrl-C
         assert "--json" in text, command
         for line in lines:
             line = line if pytestconfig.getoption("--nightly") else with_fewer_rows(line)
@@ -131,7 +131,7 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
         ("power --gap 0 --accuracy 0.5", "gap must be a difference other than 0"),
         ("show ctl/A --set symbols=x", "symbols: should be a whole number, not 'x'"),
         ("show ./nowhere", "there is no file or folder ./nowhere"),
-        ("runs nowhere", "there is no folder nowhere"),
+        ("runs show nowhere", "there is no folder nowhere"),
         ("audit nowhere", "no dataset folder"),
         ("data get nothing", "no resource is called 'nothing'"),
         ("data get", "taskloom data get NAME"),

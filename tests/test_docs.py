@@ -115,7 +115,7 @@ def test_the_nav_lists_every_page_once() -> None:
 
 
 def test_the_reference_lists_every_command_and_every_public_name() -> None:
-    commands = set(re.findall(r"^\| `taskloom ([\w-]+)`", (DOCS / "reference/commands.md").read_text(), re.M))
+    commands = set(re.findall(r"^\| `taskloom ([\w -]+)`", (DOCS / "reference/commands.md").read_text(), re.M))
     assert commands == set(COMMANDS)
     rows = re.findall(r"^\| (`tl\..+?) \|", (DOCS / "reference/python.md").read_text(), re.M)
     assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(taskloom.__all__) - {"__version__"}

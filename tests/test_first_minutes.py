@@ -34,7 +34,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys)
     assert "Usage: taskloom" in text
-    assert all(f"  {name}" in text for name in COMMANDS)
+    assert all(f"  {name.split()[0]}" in text for name in COMMANDS)
     assert said(capsys, "--version") == f"taskloom {tl.__version__}\n"
 
 
@@ -175,7 +175,7 @@ def test_the_list_of_commands_cuts_no_sentence_and_usage_lines_read_as_manuals_d
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "..." not in said(capsys).partition("Commands:")[2]
-    usage = {name: said(capsys, name, "--help").partition("\n")[0] for name in COMMANDS}
+    usage = {name: said(capsys, *name.split(), "--help").partition("\n")[0] for name in COMMANDS}
     assert usage["apply"] == "Usage: taskloom apply [OPTIONS] RECIPE [INPUT]..."
     assert usage["study"] == "Usage: taskloom study [OPTIONS] STUDY [RUNS]"
     assert not [line for line in usage.values() if "{" in line or "[[" in line]

@@ -36,6 +36,7 @@ LAYERS = [
         "recipe.apply",
         "ray_cluster",
     },
+    {"dataset.folder"},
     {"dataset.dataset"},
     {"dataset.workers"},
     {"dataset.manifest"},
@@ -46,6 +47,7 @@ LAYERS = [
     {"reports.page"},
     {"studies"},
     {"reports", "viewer", "collect", "interop", "profiles"},
+    {"verbs"},
     {"cli"},
     {"__main__"},
 ]

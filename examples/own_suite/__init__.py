@@ -10,23 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import taskloom as tl
-from taskloom.recipe import Fields, Size, Span
-from taskloom.recipe.fields import draw
-from taskloom.task_splits import owners
 
 STEPS = {"north": (0, 1), "south": (0, -1), "east": (1, 0), "west": (-1, 0)}
 
 
-class Walks(Size):
+class Walks(tl.fields.Size):
     """One split: how many walks, and how many steps they have."""
 
-    steps: Span = Span(2, 4)
+    steps: tl.fields.Span = tl.fields.Span(2, 4)
 
 
-class WalkFields(Fields):
+class WalkFields(tl.fields.Fields):
     """The fields of a recipe; unknown keys are errors."""
 
-    splits: dict[str, Walks] = draw()
+    splits: dict[str, Walks] = tl.fields.draw()
 
 
 def end_of(steps: Sequence[str]) -> str:
@@ -59,12 +56,23 @@ def as_tsv(examples: Sequence[tl.Example], fields: WalkFields | None) -> tl.Expo
     return tl.Export(f"{e.input}\t{e.target}\n" for e in examples)
 
 
-@tl.suite("walks", fields=WalkFields, describe="Where a walk on a grid ends", exporters={"tsv": as_tsv})
-def weave(fields: WalkFields, key: tl.Key) -> tl.Plan:
-    """Plan the splits of a recipe; no walk is in two of them, and no size of one moves another."""
-    owns = owners(fields.splits, key.child("split"))
-    splits = tuple(
-        tl.Split(name, part.n, partial(rows, key, name, part, owns[name]), tl.role_of(name))
-        for name, part in fields.splits.items()
-    )
-    return tl.Plan(splits, {"steps": int}, "Start at 0 0. Say where the walk ends.", check=solve_by_counting)
+EXPORTERS = {"tsv": as_tsv}
+
+
+@tl.suite
+class WalkSuite(tl.Suite):
+    """Walks on a grid; `weave` is all that a suite needs, `exporters` is one of the things that it may offer."""
+
+    name = "walks"
+    describe = "Where a walk on a grid ends"
+    fields = WalkFields
+    exporters = EXPORTERS
+
+    def weave(self, fields: WalkFields, key: tl.Key) -> tl.Plan:
+        """Plan the splits of a recipe; no walk is in two of them, and no size of one moves another."""
+        owns = tl.owners(fields.splits, key.child("split"))
+        splits = tuple(
+            tl.Split(name, part.n, partial(rows, key, name, part, owns[name]), tl.role_of(name))
+            for name, part in fields.splits.items()
+        )
+        return tl.Plan(splits, {"steps": int}, "Start at 0 0. Say where the walk ends.", check=solve_by_counting)

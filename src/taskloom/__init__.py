@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from taskloom.example import Answer as Answer
     from taskloom.example import Example as Example
     from taskloom.example import Step as Step
+    from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
+    from taskloom.experiments.result_table import ResultTable as ResultTable
+    from taskloom.experiments.runs import Runs as Runs
+    from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
     from taskloom.offers import Export as Export
     from taskloom.offers import Option as Option
@@ -31,7 +35,9 @@ if TYPE_CHECKING:
     from taskloom.plan import Plan as Plan
     from taskloom.plan import Split as Split
     from taskloom.plan import role_of as role_of
+    from taskloom.profiles.profile import profile as profile
     from taskloom.recipe import Recipe as Recipe
+    from taskloom.recipe import fields as fields
     from taskloom.recipe.apply import apply as apply
     from taskloom.registry import Suite as Suite
     from taskloom.registry import suite as suite
@@ -46,13 +52,25 @@ if TYPE_CHECKING:
     from taskloom.scoring import set_of as set_of
     from taskloom.seeding import Key as Key
     from taskloom.seeding import Random as Random
+    from taskloom.studies import figures as figures
     from taskloom.studies.any_runs import runs as runs
     from taskloom.studies.findings import Finding as Finding
     from taskloom.studies.findings import StudyFigure as StudyFigure
     from taskloom.studies.reproduction import reproduce as reproduce
     from taskloom.studies.study import study as study
+    from taskloom.task_splits import owners as owners
     from taskloom.tasks import knob as knob
     from taskloom.tasks import task as task
+    from taskloom.verbs import analyse as analyse
+    from taskloom.verbs import compare as compare
+    from taskloom.verbs import export as export
+    from taskloom.verbs import power as power
+    from taskloom.verbs import read as read
+    from taskloom.verbs import recipes as recipes
+    from taskloom.verbs import rescore as rescore
+    from taskloom.verbs import solve as solve
+
+    learners: CallablePackage
 
 _HOME = {
     "apply": "recipe.apply",
@@ -96,12 +114,35 @@ _HOME = {
     "study": "studies.study",
     "knob": "tasks",
     "task": "tasks",
+    "profile": "profiles.profile",
+    "ResultTable": "experiments.result_table",
+    "Runs": "experiments.runs",
+    "owners": "task_splits",
+    "analyse": "verbs",
+    "compare": "verbs",
+    "export": "verbs",
+    "power": "verbs",
+    "read": "verbs",
+    "recipes": "verbs",
+    "rescore": "verbs",
+    "solve": "verbs",
 }
+"""The module of each name."""
 
-__all__ = ["__version__", *_HOME]
+_NAMESPACES = {
+    "fields": "recipe.fields",
+    "figures": "studies.figures",
+    "learners": "learners",
+    "statistics": "experiments.statistics",
+}
+"""Modules that are public as a whole."""
+
+__all__ = ["__version__", *_HOME, *_NAMESPACES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMESPACES:
+        return import_module(f"taskloom.{_NAMESPACES[name]}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'taskloom' has no attribute '{name}'")

@@ -1,6 +1,6 @@
 """Pictures of an example: what a suite hands to whoever draws it, such as `taskloom view`. Data only, no markup.
 
-A suite offers `picture=...` to `@suite(...)`: a function from an example, the checked fields of its recipe and the recipe's key
+A suite offers the method `picture`: from an example, the checked fields of its recipe and the recipe's key
 to one of these. Where it returns None, or a suite offers nothing, the derivation is drawn as it is.
 """
 

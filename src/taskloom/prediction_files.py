@@ -95,6 +95,15 @@ def predictions_for(
     return _arranged(predictions, ids, _places(examples, names, ids), content.name)
 
 
+def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
+    """Return how many predictions a file has, and the splits that its rows name."""
+    content = open_source(source)
+    rows = _records(content, objects=True)
+    if rows is None:
+        return len(read_lines(content)), frozenset()
+    return len(rows), frozenset(str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None)
+
+
 def open_source(source: str | Path) -> PredictionSource:
     """Read a file, a pipe or, for `-`, standard input."""
     if str(source) == "-":

@@ -15,13 +15,14 @@ import json
 import marshal
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from taskloom.arguments import path_of
 from taskloom.errors import TaskloomError, nearest
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from taskloom.seeding import Key
     from taskloom.tasks import Task
 
-F = TypeVar("F", bound="BaseModel")
+S = TypeVar("S", bound="Suite")
+W = TypeVar("W", bound=Callable[..., Any])
 
 GROUP = "taskloom"
 
@@ -171,17 +173,18 @@ class Registry(Generic[T]):
         load_entry_points()
 
 
-@dataclass(frozen=True, slots=True)
 class Suite:
-    """A family of tasks that share a world.
+    """A family of tasks that share a world. A suite is a subclass with `@tl.suite` before it.
+
+    It has a `name`, a line to `describe` it, the `fields` of its recipes, and `weave`. Everything else is optional: a suite that
+    offers it has an attribute or a method of that name, and commands find it there.
 
     Attributes:
         name: The first part of its recipes' names.
         describe: One line for `taskloom list`.
         fields: The pydantic model of its recipes' fields; unknown keys are errors.
-        weave: From checked fields and a key to a plan.
         version: Raised whenever the same fields would give other data; part of every recipe digest.
-        module: Where it is defined; its recipes lie in `recipes/` beside it.
+        module: The module that defines it; its recipes are in `recipes/` next to that. Set by `@tl.suite`.
         resolve: For suites whose names are a language: fields for a name that has no file, or None.
         function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
         code: For suites that people add functions to: the digests, by name, of the added code that these fields use. They are
@@ -201,22 +204,25 @@ class Suite:
     name: str
     describe: str
     fields: type[BaseModel]
-    weave: Callable[[Any, Key], Plan]
-    version: int
+    version: int = 1
     module: str
     resolve: Callable[[str], dict[str, Any] | None] | None = None
     function: Callable[[Any], Callable[[str], Answer]] | None = None
     code: Callable[[Any], dict[str, str]] | None = None
-    exporters: Mapping[str, Exporter] = field(default_factory=dict)
+    exporters: Mapping[str, Exporter] = MappingProxyType({})
     solve: Solver | None = None
     evaluate: Evaluator | None = None
-    options: tuple[Option, ...] = ()
-    resources: tuple[Resource, ...] = ()
+    options: Sequence[Option] = ()
+    resources: Sequence[Resource] = ()
     run_scores: RunScores | None = None
     task_form: TaskForm | None = None
-    views: Mapping[str, View] = field(default_factory=dict)
+    views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
     predictions: PredictionReader | None = None
+
+    def weave(self, fields: Any, key: Key, /) -> Plan:
+        """Plan the splits of a recipe, from its checked fields and the key of its random streams."""
+        raise NotImplementedError
 
     def recipe_files(self) -> dict[str, Path]:
         """Return the recipe names of this suite with their files."""
@@ -225,58 +231,72 @@ class Suite:
         return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}
 
 
+@dataclass(frozen=True, kw_only=True)
+class FunctionSuite(Suite):
+    """A suite that is one function: a task of `@tl.task`, or data of one's own. It offers nothing else."""
+
+    name: str
+    describe: str
+    fields: type[BaseModel]
+    weave: Callable[[Any, Key], Plan]
+    version: int
+    module: str
+    code: Callable[[Any], dict[str, str]] | None = None
+
+
 SUITES: Registry[Suite] = Registry("suite", "taskloom.suites")
 TASKS: Registry[Task] = Registry("task")
 
 
-def suite(
-    name: str,
-    *,
-    fields: type[F],
-    describe: str,
-    version: int = 1,
-    resolve: Callable[[str], dict[str, Any] | None] | None = None,
-    function: Callable[[F], Callable[[str], Answer]] | None = None,
-    code: Callable[[F], dict[str, str]] | None = None,
-    exporters: Mapping[str, Exporter] | None = None,
-    solve: Solver | None = None,
-    evaluate: Evaluator | None = None,
-    options: Sequence[Option] = (),
-    resources: Sequence[Resource] = (),
-    run_scores: RunScores | None = None,
-    task_form: TaskForm | None = None,
-    views: Mapping[str, View] | None = None,
-    picture: PictureMaker | None = None,
-    predictions: PredictionReader | None = None,
-) -> Callable[[Callable[[F, Key], Plan]], Callable[[F, Key], Plan]]:
-    """Register a function from checked recipe fields and a key to a plan as a suite; the arguments are `Suite`'s attributes."""
+@overload
+def suite(name: type[S]) -> type[S]: ...
 
-    def record(weave: Callable[[F, Key], Plan]) -> Callable[[F, Key], Plan]:
-        recorded = Suite(
-            name,
-            describe,
-            fields,
-            weave,
-            version,
-            weave.__module__,
-            resolve,
-            function,
-            code,
-            exporters or {},
-            solve,
-            evaluate,
-            tuple(options),
-            tuple(resources),
-            run_scores,
-            task_form,
-            views or {},
-            picture,
-            predictions,
-        )
-        SUITES.add(name, recorded, weave.__module__)
+
+@overload
+def suite(name: str, **offers: Any) -> Callable[[W], W]: ...
+
+
+def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
+    """Register a subclass of `Suite`.
+
+    Args:
+        name: The class; the decorator stands before it without parentheses.
+        **offers: Deprecated, with the suite's name: its attributes, to be put before a function that is its `weave`.
+    """
+    if not isinstance(name, str):
+        return _register(name)
+    warnings.warn(
+        f"@tl.suite({name!r}, ...) before a function is deprecated; write a subclass of tl.Suite with the method weave",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    for offer in offers:
+        if offer not in Suite.__annotations__:
+            raise TaskloomError(
+                f"the suite '{name}': there is no offer '{offer}'; {nearest(offer, Suite.__annotations__)}"
+            )
+
+    def record(weave: W) -> W:
+        own = {"name": name, "weave": weave, **offers}
+        # As attributes of a class, functions would be methods and get the suite as their first argument.
+        plain = {
+            key: staticmethod(value) if callable(value) and key != "fields" else value for key, value in own.items()
+        }
+        _register(type(name, (Suite,), {**plain, "__module__": weave.__module__}))
         return weave
 
     return record
+
+
+def _register(kind: type[S]) -> type[S]:
+    """Make the suite of a class known."""
+    missing = [need for need in ("name", "describe", "fields") if not hasattr(kind, need)]
+    if missing or kind.weave is Suite.weave:
+        raise TaskloomError(f"the suite {kind.__name__} needs {', '.join(missing) or 'the method weave'}")
+    made = kind()
+    made.module = kind.__module__
+    SUITES.add(made.name, made, made.module)
+    return kind
 
 
 def find_suite(name: str) -> Suite | None:

@@ -1,7 +1,8 @@
 """Scorers that several suites share: typed objects that score a prediction and explain themselves to people.
 
 A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and `explain(prediction, example)
--> str`. Its settings are its fields, so its `repr` rebuilds it.
+-> str`. Its settings are its fields, so its `repr` rebuilds it. Called, it scores a prediction against the right answer
+alone: `exact("a", "a")`.
 """
 
 from __future__ import annotations
@@ -89,6 +90,21 @@ class Scorer(Protocol):
         """Return one sentence that says why."""
 
 
+class CallableScorer:
+    """Makes a scorer callable with the right answer in the place of an example."""
+
+    __slots__ = ()
+
+    def __call__(self: Scorer, prediction: str, target: str | Sequence[str] | Example) -> float:
+        """Return how right a prediction is, from 0 to 1.
+
+        >>> exact("a", "a"), any_of("Kitchen", ["garden", "kitchen"])
+        (1.0, 1.0)
+        """
+        example = target if isinstance(target, Example) else Example("", target)
+        return self.score(prediction, example)
+
+
 def tidy(text: str) -> str:
     """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full stop at the end."""
     folded = unicodedata.normalize("NFKC", text).casefold()
@@ -136,7 +152,7 @@ def number(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(CallableScorer):
     """Right when the prediction is the official target, character by character (outer white space aside)."""
 
     name: str = "exact"
@@ -152,7 +168,7 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(CallableScorer):
     """Right when the prediction is one of the acceptable targets, in any case and spacing, with or without an article.
 
     A number may stand in digits or in words; `no` is not one here, since it also answers other questions.
@@ -190,7 +206,7 @@ def _sets(text: str) -> list[set[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf:
+class SetOf(CallableScorer):
     """Compares the items of a list in any order; a repeated item counts once. `partial` gives the F1 of the two sets."""
 
     name: str = "set"
@@ -225,7 +241,7 @@ class SetOf:
 
 
 @dataclass(frozen=True, slots=True)
-class PerPosition:
+class PerPosition(CallableScorer):
     """The share of positions at which the words agree; a missing or superfluous word is a wrong position."""
 
     name: str = "per-position"
@@ -251,7 +267,7 @@ class PerPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberWord:
+class NumberWord(CallableScorer):
     """Right when both say the same number, in digits or words: 'two', '2' and 'Two.' are one answer; so are 'none' and '0'."""
 
     name: str = "number-words"
@@ -311,7 +327,7 @@ def forget(home: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionScorer:
+class FunctionScorer(CallableScorer):
     """A scorer that is one function from a prediction and its example to a number from 0 to 1."""
 
     name: str
@@ -371,6 +387,8 @@ def _instance(kind: type[Any], name: str) -> Scorer:
         ) from error
     if not isinstance(judge, Scorer):
         raise TaskloomError(f"the scorer {name}: {kind.__name__} needs the methods score and explain")
+    if not callable(judge):
+        kind.__call__ = CallableScorer.__call__
     if judge.name != name:
         raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one")
     return judge

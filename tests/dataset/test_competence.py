@@ -117,7 +117,7 @@ def test_bad_predictions_are_one_sentence(tmp_path: Path, raw: bytes, says: str)
 
 
 def test_a_suites_own_scorer_is_found_in_a_fresh_process() -> None:
-    """As `taskloom rescore --scorer zest` does, before any recipe of the suite was read."""
+    """As `taskloom runs rescore --scorer zest` does, before any recipe of the suite was read."""
     code = "from taskloom.registry import find_scorer; print(find_scorer('zest').name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "zest\n"

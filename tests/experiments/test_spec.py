@@ -184,7 +184,7 @@ def test_a_recipe_that_is_tested_by_another_is_evaluated_on_it() -> None:
         ({"grid": {"learner.learner": ["majority"]}}, "no learner here has the setting 'learner'"),
         ({"recipes": ["ctl/AA"]}, "no recipe is called 'ctl/AA'; did you mean 'ctl/A'"),
         ({"recipes": [{"extends": "babi/2", "splits": {}}]}, "names no recipe; write {recipe: babi/2, set: {…}}"),
-        ({"recipes": [{"recipe": "ctl/A", "max_length": 3}]}, "stand under 'set', e.g. set: {max_length: …}"),
+        ({"recipes": [{"recipe": "ctl/A", "max_length": 3}]}, "stand under 'changes', e.g. changes: {max_length: …}"),
         ({"recipes": [{"recipe": "ctl/A", "set": {"max_lenght": 3}}]}, "did you mean 'max_length'"),
         ({"learners": ["majorty"]}, "no learner is called 'majorty'; did you mean 'majority'?"),
         ({"learners": [{"learner": "bilstm", "stat": 3}]}, "no setting 'stat'; did you mean 'state'"),

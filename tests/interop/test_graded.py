@@ -91,7 +91,7 @@ def test_wrong_arguments_are_named(arguments: dict[str, object], sentence: str) 
 
 def test_a_made_dataset_takes_no_changes(tmp_path: Path) -> None:
     tl.make("ctl/A", tmp_path, set={"splits": {"train": {"n": 50}, "iid": {"n": 10}}})
-    with pytest.raises(ParameterError, match="set goes with a recipe"):
+    with pytest.raises(ParameterError, match="changes is for a recipe"):
         open_split(tmp_path, set={"max_length": 3})
     with pytest.raises(ParameterError, match=r"n is 11, and the split 'iid' of .* has 10 examples"):
         open_split(tmp_path, n=11)

@@ -1,6 +1,6 @@
 """Tests of tasks that training lacks, but of which it has one that differs in a constant alone.
 
-What is a constant only the suite can tell: it offers `task_form` (`@tl.suite(..., task_form=…)`), a task's name without its
+What is a constant only the suite can tell: it offers `task_form` (a method of the suite), a task's name without its
 constants.
 """
 

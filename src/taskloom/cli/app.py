@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from taskloom.cli.renamed import FLAGS_COMMAND, todays
 from taskloom.cli.suite_options import command_of
 from taskloom.errors import LONGEST, ParameterError, TaskloomError
 
@@ -33,20 +34,36 @@ COMMANDS: dict[str, str] = {
     "data": "task_commands.data",
     "score": "run_commands.score",
     "run": "run_commands.run",
-    "runs": "run_commands.runs",
-    "compare": "run_commands.compare",
-    "report": "run_commands.report",
+    "runs show": "run_commands.show_runs",
+    "runs compare": "run_commands.compare",
+    "runs report": "run_commands.report",
+    "runs rescore": "run_commands.rescore",
+    "runs verify": "run_commands.verify_runs",
     "view": "view_commands.view",
     "power": "run_commands.power",
-    "rescore": "run_commands.rescore",
     "profile": "profile_commands.profile",
     "study": "study_commands.study",
     "reproduce": "study_commands.reproduce",
-    "collect": "collect_commands.collect",
+    "collect new": "collect_commands.new",
+    "collect demo": "collect_commands.demo",
+    "collect status": "collect_commands.status",
+    "collect check": "collect_commands.check",
+    "collect log": "collect_commands.log",
+    "collect export": "collect_commands.export",
+    "collect serve": "collect_commands.serve",
     "doctor": "doctor_command.doctor",
     "serve-env": "env_commands.serve_env",
 }
 """The module and function of each command, in the order in which --help lists them; imported when they are needed."""
+
+HIDDEN = {FLAGS_COMMAND: "collect_commands.flags"}
+"""Commands that --help does not list."""
+
+GROUPS = {
+    "runs": "Everything about finished runs: scores, paired tests, one page, new scores without the model",
+    "collect": "Collect tasks with a group of people: a local web app over your own documents, as ZEST was collected",
+}
+"""Commands with actions as words, and the line about each."""
 
 VERBOSE = frozenset({"-v", "--verbose"})
 
@@ -72,11 +89,27 @@ def app_for(arguments: list[str]) -> typer.Typer:
     before = _options_before(arguments)
     line = arguments[len(before) :]
     # `--help` of the whole program, a misspelled command and the shell's completion need all of them.
-    only = line[:1] if VERBOSE.issuperset(before) and COMMANDS.keys() >= set(line[:1]) else []
+    only = _called(line) if VERBOSE.issuperset(before) else []
+    groups: dict[str, typer.Typer] = {}
     for name in only or COMMANDS:
         function = _function(name)
-        app.command(name, cls=_Command, short_help=_summary(function))(command_of(name, function, line))
+        group, _, word = name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = typer.Typer(rich_markup_mode=None)
+            app.add_typer(groups[group], name=group, help=GROUPS[group], short_help=GROUPS[group])
+        register = groups.get(group, app).command
+        summary = _summary(function)
+        register(word, cls=_Command, short_help=summary, hidden=name in HIDDEN)(command_of(name, function, line))
     return app
+
+
+def _called(line: list[str]) -> list[str]:
+    """Return the command that a line calls, with its action, or all commands of a group; nothing if there is no such command."""
+    known = COMMANDS | HIDDEN
+    for name in (" ".join(line[:2]), " ".join(line[:1])):
+        if name in known:
+            return [name]
+    return [name for name in COMMANDS if line and name.startswith(f"{line[0]} ")]
 
 
 class _Command(TyperCommand):
@@ -100,7 +133,7 @@ def _summary(function: Callable[..., None]) -> str:
 
 
 def _function(name: str) -> Callable[..., None]:
-    module, _, function = COMMANDS[name].partition(".")
+    module, _, function = (COMMANDS | HIDDEN)[name].partition(".")
     command: Callable[..., None] = getattr(import_module(f"taskloom.cli.{module}"), function)
     return command
 
@@ -146,6 +179,9 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status."""
+    arguments, hint = todays(arguments)
+    if hint:
+        _say(hint, 0)
     if VERBOSE.isdisjoint(_options_before(arguments)):
         return _run(arguments)
     began = time.monotonic()

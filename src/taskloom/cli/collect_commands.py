@@ -1,4 +1,4 @@
-"""The collection of tasks: collect."""
+"""The collection of tasks: collect new, demo, status, check, log, export, serve."""
 
 from __future__ import annotations
 
@@ -13,54 +13,147 @@ if TYPE_CHECKING:
     from taskloom.collect.collection import Collection
 
 
-def collect(
-    project: Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")],
-    new: Annotated[bool, typer.Option("--new", help="Write a project.yaml to edit, and stop.")] = False,
-    demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Fill a new folder with the package's own documents, half-way through a round."),
-    ] = False,
-    export: Annotated[
-        Path | None, typer.Option("--export", metavar="DIR", help="Audit and export into a new folder, and stop.")
-    ] = None,
-    despite_leaks: Annotated[
-        bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")
-    ] = False,
-    log: Annotated[
-        Path | None, typer.Option("--log", metavar="FILE", help="Write the log as JSON lines, and stop.")
-    ] = None,
-    status: Annotated[bool, typer.Option("--status", help="Print how far the project has come, and stop.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare the records with the log that they follow from, and stop.")
-    ] = False,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)] = 8765,
-    token: Annotated[str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")] = "",
-    as_json: Json = False,
-) -> None:
-    """Collect tasks with a group of people: a local web app over your own documents, as ZEST was collected.
+Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")]
+DespiteLeaks = Annotated[bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")]
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)]
+Token = Annotated[str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")]
+
+
+def new(project: Project, as_json: Json = False) -> None:
+    """Write a project.yaml to edit, with its keys explained.
 
     \b
     Examples:
-      $ taskloom collect parks --new
-      $ taskloom collect my-demo --demo --status
-      $ taskloom collect my-demo --export my-release
+      $ taskloom collect new parks
+      $ taskloom collect new museums --json
     """
     from taskloom.collect.project_file import write_template
 
-    if new:
-        print(f"wrote {write_template(project)}; edit it, then run: taskloom collect {project}")
-        return
-    if demo:
-        from taskloom.collect.demo_project import fill_demo
+    file = write_template(project)
+    _tell({"file": str(file)}, [f"wrote {file}; edit it, then run: taskloom collect serve {project}"], as_json)
 
+
+def demo(project: Project, as_json: Json = False) -> None:
+    """Fill a new folder with the package's own documents, half-way through a round.
+
+    \b
+    Examples:
+      $ taskloom collect demo my-demo
+      $ taskloom collect demo another-demo --json
+    """
+    from taskloom.collect.demo_project import fill_demo
+
+    fill_demo(project)
+    _tell({"folder": str(project)}, [f"{project} is filled; see it with: taskloom collect serve {project}"], as_json)
+
+
+def status(project: Project, as_json: Json = False) -> None:
+    """Print how far a project has come.
+
+    \b
+    Examples:
+      $ taskloom collect status my-demo
+      $ taskloom collect status my-demo --json
+    """
+    _once(project, status=True, as_json=as_json)
+
+
+def check(project: Project, as_json: Json = False) -> None:
+    """Compare the records of a project with the log that they follow from.
+
+    \b
+    Examples:
+      $ taskloom collect check my-demo
+      $ taskloom collect check my-demo --json
+    """
+    _once(project, check=True, as_json=as_json)
+
+
+def log(
+    project: Project,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write the log of a project as JSON lines.
+
+    \b
+    Examples:
+      $ taskloom collect log my-demo log.jsonl
+      $ taskloom collect log my-demo log.jsonl --json
+    """
+    _once(project, log=file, as_json=as_json)
+
+
+def export(
+    project: Project,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    despite_leaks: DespiteLeaks = False,
+    as_json: Json = False,
+) -> None:
+    """Audit what was collected and export it into a new folder.
+
+    \b
+    Examples:
+      $ taskloom collect export my-demo my-release
+      $ taskloom collect export my-demo release-2 --json
+    """
+    _once(project, export=folder, despite_leaks=despite_leaks, as_json=as_json)
+
+
+def serve(
+    project: Project,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Serve a project as a local web app until Ctrl-C: people write, annotate and adjudicate tasks there.
+
+    \b
+    For example:
+      taskloom collect serve my-demo
+      taskloom collect serve my-demo --port 8000
+    """
+    from taskloom.collect.web import serve as web
+
+    web.serve(project, host, port, token, report=_emit_line if as_json else _print_line)
+
+
+def flags(
+    project: Project,
+    make_new: Annotated[bool, typer.Option("--new")] = False,
+    fill: Annotated[bool, typer.Option("--demo")] = False,
+    export_to: Annotated[Path | None, typer.Option("--export", metavar="DIR")] = None,
+    despite_leaks: DespiteLeaks = False,
+    log_to: Annotated[Path | None, typer.Option("--log", metavar="FILE")] = None,
+    show_status: Annotated[bool, typer.Option("--status")] = False,
+    check_log: Annotated[bool, typer.Option("--check")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token: Token = "",
+    as_json: Json = False,
+) -> None:
+    """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were words."""
+    from taskloom.collect.demo_project import fill_demo
+
+    if make_new:
+        new(project, as_json)
+        return
+    if fill:
         fill_demo(project)
-    if export or log or check or status:
-        _once(project, export, despite_leaks, log, check, status, as_json)
+    if export_to or log_to or check_log or show_status:
+        _once(
+            project,
+            export=export_to,
+            despite_leaks=despite_leaks,
+            log=log_to,
+            check=check_log,
+            status=show_status,
+            as_json=as_json,
+        )
         return
-    from taskloom.collect.web.serve import serve
-
-    serve(project, host, port, token, report=_emit_line if as_json else _print_line)
+    serve(project, host, port, token, as_json)
 
 
 def _counted(value: object) -> str:
@@ -83,10 +176,16 @@ def _emit_line(line: str) -> None:
 
 
 def _once(
-    project: Path, export: Path | None, despite_leaks: bool, log: Path | None, check: bool, status: bool, as_json: bool
+    project: Path,
+    *,
+    export: Path | None = None,
+    despite_leaks: bool = False,
+    log: Path | None = None,
+    check: bool = False,
+    status: bool = False,
+    as_json: bool = False,
 ) -> None:
-    """Do one thing with a project and stop."""
-    from taskloom.cli.output import emit
+    """Open a project, do what is asked, and print what came of it."""
     from taskloom.collect.annotation import settle_answered
     from taskloom.collect.collect_errors import CollectError
     from taskloom.collect.collection import Collection
@@ -116,11 +215,18 @@ def _once(
             lines.append(f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to {export}")
     finally:
         collection.close()
+    _tell(report, lines, as_json)
+
+
+def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
+    """Print a report: as JSON for machines, or in lines for people."""
+    from taskloom.cli.output import emit
+
     if as_json:
         emit(report)
-    else:
-        for line in lines:
-            _print_line(line)
+        return
+    for line in lines:
+        _print_line(line)
 
 
 def _status(collection: Collection) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -91,49 +91,17 @@ def export(
       $ taskloom export stories --split train --format squad -o qa1.json --json
       $ taskloom export stories --format lm-eval -o tasks
     """
+    from taskloom import verbs
     from taskloom.cli.dataset_output import exported
 
-    if kind in ("hf", "lm-eval"):
-        if split is not None:
-            raise ParameterError("split", f"is for the formats of suites; {kind} takes all splits")
-        exported(*_export_for_tool(folder, kind, out, extract, task), as_json)
-        return
-    from taskloom.dataset.export import check_format
-    from taskloom.dataset.export import export as export_split
-
-    check_format(folder, kind, also=("hf", "lm-eval"), task=task)
-    if split is None:
-        raise ParameterError("split", f"is needed: '{kind}' holds one split (hf and lm-eval take all)")
-    file = export_split(folder, split, kind, out, task=task)
-    without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
-    entry = {"file": str(out), "format": kind, "examples": file.examples, "left_out": file.left_out}
-    exported(entry, f"{out}: {file.examples:,} examples of {folder}, split {split}, as {kind}{without}", as_json)
-
-
-def _export_for_tool(folder: Path, kind: str, out: Path, extract: str, task: Path | None) -> tuple[dict[str, Any], str]:
-    """Write a dataset for a tool; return what was written, for machines and for people."""
-    if task is not None:
-        from taskloom.dataset import load
-
-        load(folder).recipe_by(task)
-    if kind == "hf":
-        from taskloom.interop.hugging_face import export_hf
-
-        export_hf(folder, out)
-        return {"folder": str(out), "format": kind}, f"{out}: load it with datasets.load_dataset({str(out)!r})"
-    from taskloom.interop.lm_eval import export_lm_eval
-
-    tasks = export_lm_eval(folder, out, extract=extract)
-    form = f"a choice of {len(tasks.choices)} answers" if tasks.choices else "generation"
-    groups = "".join(f"\n  {name}" for name in (tasks.group, *tasks.tasks, *tasks.by_trait))
-    entry = {"folder": str(out), "format": kind, "group": tasks.group, "tasks": list(tasks.tasks)}
-    entry |= {"by_trait": list(tasks.by_trait), "choices": list(tasks.choices)}
-    return entry, f"{out}: lm_eval --include_path {out} --tasks {tasks.group} ({form}); tasks and groups:{groups}"
+    result = verbs.export(folder, kind, out, split=split, extract=extract, task=task)
+    place = "folder" if kind in verbs.TOOLS else "file"
+    exported({place: str(result.path), "format": kind, **result.details}, result.text, as_json)
 
 
 def verify(
     folder: Folder,
-    every: Annotated[bool, typer.Option("--all", help="Derive every answer again, not a sample.")] = False,
+    every: Annotated[bool, typer.Option("--every", "--all", help="Derive every answer again, not a sample.")] = False,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -144,29 +112,20 @@ def verify(
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
 
-    In a folder of runs, the scores of each run are checked against its predictions: taskloom verify runs/
-
     A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
     """
     from taskloom.cli.dataset_output import verification
     from taskloom.dataset import verify as verifying
 
     if (folder / "store.json").is_file():
-        _verify_runs(folder, as_json)
+        from taskloom.cli.run_commands import verify_runs
+
+        typer.echo(f"taskloom: 'taskloom verify {folder}' is now 'taskloom runs verify {folder}'", err=True)
+        verify_runs(folder, as_json)
         return
 
     result = verifying.verify(folder, every=every, task=task)
     verification(result, folder, as_json)
-    if result.wrong:
-        raise typer.Exit(1)
-
-
-def _verify_runs(store: Path, as_json: bool) -> None:
-    from taskloom.cli.run_output import run_verification
-    from taskloom.experiments.stored_scores import verify_runs
-
-    result = verify_runs(store)
-    run_verification(result, store, as_json)
     if result.wrong:
         raise typer.Exit(1)
 

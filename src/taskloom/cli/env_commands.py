@@ -40,7 +40,7 @@ def serve_env(
     from taskloom.interop.env_server import EnvironmentServer, RecipeEnvironment
     from taskloom.interop.graded import open_split
 
-    graded = open_split(name, split, n, seed=seed, set=set or (), described=True, extract=extract, role="train")
+    graded = open_split(name, split, n, seed=seed, changes=set, described=True, extract=extract, role="train")
     environment = RecipeEnvironment(graded)
     sentence = f"{graded.name}, split {graded.split}: {len(graded):,} examples, scored by {graded.plan.scorer.name}"
     if only_info:

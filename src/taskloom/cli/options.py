@@ -26,7 +26,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe field; part of the digest.")
+    list[str] | None,
+    typer.Option("--set", "--changes", metavar="KEY=VALUE", help="Change a recipe field; part of the digest."),
 ]
 
 

@@ -68,7 +68,7 @@ def profile(
         _list(as_json)
         return
     from taskloom.cli import run_output
-    from taskloom.experiments import api, progress
+    from taskloom.experiments import api
     from taskloom.profiles import profile as profiles
     from taskloom.profiles.profiled_model import read_model
 
@@ -83,10 +83,9 @@ def profile(
     if dry_run:
         run_output.experiment(api.dry_run(profiles.planned(asked, quick), store), as_json)
         return
-    with progress.display() as watch:
-        result = profiles.profile(
-            model, quick=quick, random=random, endpoint=endpoint, store=store, workers=workers, gpus=gpus, watch=watch
-        )
+    result = profiles.profile(
+        model, quick=quick, random=random, endpoint=endpoint, store=store, workers=workers, gpus=gpus, progress=True
+    )
     twin = asked.twin
     beside = profiles.gather(twin, store, quick) if twin is not None else None
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in result.name).strip("-")

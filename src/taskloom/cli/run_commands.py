@@ -1,4 +1,4 @@
-"""Learning and its scores: score, run, report, power, rescore."""
+"""Learning and its scores: score, run, power; and what is done with finished runs: show, compare, report, rescore, verify."""
 
 from __future__ import annotations
 
@@ -13,27 +13,34 @@ from taskloom.cli.suite_options import NOTHING
 from taskloom.errors import TaskloomError
 
 if TYPE_CHECKING:
-    from taskloom.dataset import Dataset
+    from taskloom.dataset import Dataset, Examples
     from taskloom.offers import Evaluation
 
 
 def score(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")],
     gold: Annotated[
-        Path, typer.Option("--gold", help="A dataset's folder; a file where the suite has an evaluation of its own.")
+        Path,
+        typer.Option(
+            "--gold", "--data", help="A dataset's folder; a file where the suite has an evaluation of its own."
+        ),
     ],
     pred: Annotated[
         Path,
         typer.Option(
             "--pred",
+            "--predictions",
             help="One prediction a line, in the order of the gold examples; or JSON lines, CSV or Parquet with 'prediction' "
             "and, to be matched in any order, 'id' or 'index' (the example's number from 0); - is standard input.",
         ),
     ],
     at: Annotated[
-        list[float] | None, typer.Option("--at", help="A T of C@T, in percent; 75 and 90 by default.")
+        list[float] | None,
+        typer.Option("--at", "--thresholds", help="A T of C@T, in percent; 75 and 90 by default. May be repeated."),
     ] = None,
-    split: Annotated[str, typer.Option("--split", help="Which split, when --gold is a dataset.")] = "test",
+    split: Annotated[
+        str, typer.Option("--split", help="Which split, when --gold is a dataset [the only one that fits].")
+    ] = "",
     by: Annotated[str, typer.Option("--by", help="The trait that tells tasks apart [as the suite says].")] = "",
     linked: Annotated[
         str, typer.Option("--linked", help="The trait that tasks of one family share, for consistency.")
@@ -68,11 +75,16 @@ def score(
     thresholds = at or competence.THRESHOLDS
     report: Evaluation
     if owner is None or owner.evaluate is None:
-        report = competence.score_dataset(_made_by(name, gold), split, pred, by, linked, thresholds)
+        data = _made_by(name, gold)
+        split = split or competence.find_split(data, pred)
+        report = competence.score_dataset(data, split, pred, by, linked, thresholds)
     elif by or linked:
         raise TaskloomError(f"--by and --linked are for other suites; {name} knows itself which tasks belong together")
     else:
-        examples = _made_by(name, gold)[split] if gold.is_dir() else gold
+        examples: Examples | Path = gold
+        if gold.is_dir():
+            data = _made_by(name, gold)
+            examples = data[split or competence.find_split(data, pred)]
         report = owner.evaluate(examples, pred, thresholds=thresholds, **options)
     if as_json:
         emit(report.to_dict(details))
@@ -166,10 +178,14 @@ By = Annotated[
     list[str] | None,
     typer.Option("--by", metavar="NAME", help="Also by a column, a trait of the examples, or task; may be repeated."),
 ]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
+]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
-def runs(
+def show_runs(
     store: Runs,
     by: By = None,
     split: SomeSplits = None,
@@ -181,10 +197,7 @@ def runs(
             "scores of items are not kept].",
         ),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
-    ] = None,
+    where: Where = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
     ] = None,
@@ -195,8 +208,8 @@ def runs(
 
     \b
     Examples:
-      $ taskloom runs my-runs
-      $ taskloom runs my-runs --by task --over seeds --where 'seed=0' --json
+      $ taskloom runs show my-runs
+      $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
     from taskloom.studies import any_runs
@@ -223,19 +236,23 @@ def compare(
         str, typer.Option("--correction", help="holm, benjamini-hochberg, bonferroni or none.")
     ] = "holm",
     level: Level = 0.95,
+    where: Where = None,
     as_json: Json = False,
 ) -> None:
     """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
 
     \b
     Examples:
-      $ taskloom compare my-runs seed=0 seed=1
-      $ taskloom compare my-runs seed=0 seed=1 --split test --test mcnemar --json
+      $ taskloom runs compare my-runs seed=0 seed=1
+      $ taskloom runs compare my-runs seed=0 seed=1 --split test --test mcnemar --json
     """
+    from taskloom import verbs
     from taskloom.cli.run_output import results
-    from taskloom.studies import any_runs
 
-    results(any_runs.runs(store).compare(a, b, split, by or (), test, correction, level, over), as_json)
+    compared = verbs.compare(
+        store, a, b, split, by=by or (), where=where or (), over=over, test=test, correction=correction, level=level
+    )
+    results(compared, as_json)
 
 
 def report(
@@ -251,10 +268,7 @@ def report(
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files.")
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="RULE", help="Only these runs, e.g. 'iid > 0.5' or a learner."),
-    ] = None,
+    where: Where = None,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
     ] = None,
@@ -265,10 +279,10 @@ def report(
 
     \b
     Examples:
-      $ taskloom report my-runs -o report.html
-      $ taskloom report my-runs --level 0.99 --json
-      $ taskloom report my-runs --data my-runs/data --figures figures
-      $ taskloom report my-runs --where 'test >= 0' --threshold 0.95
+      $ taskloom runs report my-runs -o report.html
+      $ taskloom runs report my-runs --level 0.99 --json
+      $ taskloom runs report my-runs --data my-runs/data --figures figures
+      $ taskloom runs report my-runs --where 'test >= 0' --threshold 0.95
     """
     from taskloom.cli.output import emit
     from taskloom.reports import run_report
@@ -324,10 +338,29 @@ def rescore(
 
     \b
     Examples:
-      $ taskloom rescore my-runs --scorer any-of
-      $ taskloom rescore my-runs --scorer own --json
+      $ taskloom runs rescore my-runs --scorer any-of
+      $ taskloom runs rescore my-runs --scorer own --json
     """
+    from taskloom import verbs
     from taskloom.cli.run_output import rescored
-    from taskloom.experiments import rescore as rescoring
 
-    rescored(rescoring.rescore(store, scorer), scorer, as_json)
+    rescored(verbs.rescore(store, scorer), scorer, as_json)
+
+
+def verify_runs(
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")], as_json: Json = False
+) -> None:
+    """Check the scores of finished runs against their stored predictions; status 1 if they differ.
+
+    \b
+    Examples:
+      $ taskloom runs verify my-runs
+      $ taskloom runs verify my-runs --json
+    """
+    from taskloom.cli.run_output import run_verification
+    from taskloom.experiments.stored_scores import verify_runs as score_again
+
+    result = score_again(store)
+    run_verification(result, store, as_json)
+    if result.wrong:
+        raise typer.Exit(1)

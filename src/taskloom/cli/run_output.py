@@ -186,7 +186,7 @@ def results(rows: ResultTable, as_json: bool) -> None:
 
 
 def rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
-    """Print the result of `taskloom rescore`: means before and after."""
+    """Print the result of `taskloom runs rescore`: means before and after."""
     if as_json:
         emit([asdict(c) for c in changes])
         return

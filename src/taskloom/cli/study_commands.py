@@ -109,7 +109,7 @@ def reproduce(
     """
     from taskloom.cli import study_output
     from taskloom.errors import ParameterError
-    from taskloom.experiments import api, progress
+    from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
     from taskloom.studies import reproduction
     from taskloom.studies.published_numbers import paper_names
@@ -132,16 +132,15 @@ def reproduce(
         plan = api.dry_run(experiments, store) if experiments else None
         study_output.dry_run(named, plan, own_cost=scale == "quick" and not model, as_json=as_json)
         return
-    with progress.display() as watch:
-        result = reproduction.reproduce(
-            name,
-            scale=scale,
-            model=model,
-            store=store,
-            out=out,
-            engine=engine,
-            workers=workers,
-            watch=watch,
-            **settings,
-        )
+    result = reproduction.reproduce(
+        name,
+        scale=scale,
+        model=model,
+        store=store,
+        out=out,
+        engine=engine,
+        workers=workers,
+        progress=True,
+        **settings,
+    )
     study_output.findings(result.findings, result.page, as_json, result.note)

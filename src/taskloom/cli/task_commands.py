@@ -145,10 +145,10 @@ def solve(
     from taskloom.cli.output import emit
     from taskloom.cli.suite_options import of_suite
     from taskloom.registry import suite_that
+    from taskloom.verbs import solve as solve_file
 
-    solver = suite_that("solve", suite)
-    assert solver.solve is not None
-    report = solver.solve(file, **of_suite(given, "solve", solver.name))
+    solver = suite_that("solve", suite).name
+    report = solve_file(file, solver, **of_suite(given, "solve", solver))
     if as_json:
         emit(report.to_dict())
     else:

@@ -82,7 +82,8 @@ def show(
     start: int = 0,
     *,
     seed: int | None = None,
-    set: Changes = (),
+    changes: Changes = None,
+    set: Changes = None,
 ) -> None:
     """Print examples as a person reads them, with the derivation of each answer, as `taskloom show` does.
 
@@ -92,10 +93,13 @@ def show(
         split: Which split; the first by default.
         start: The index of the first.
         seed: Of a recipe: the seed of the samples.
-        set: Of a recipe: changes of its fields.
+        changes: Of a recipe: changes of its fields.
+        set: Another name for `changes`.
     """
     from taskloom.dataset import Dataset, Examples, load
+    from taskloom.recipe.overrides import given_changes
 
+    changes = given_changes(changes, set)
     n, start = whole(n, "n", least=0), whole(start, "start", least=0)
     if isinstance(what, str | Path) and path_of(what).is_dir():
         what = load(what)
@@ -105,11 +109,11 @@ def show(
             {what.name: what.table},
         )
     if isinstance(what, Dataset):
-        if seed is not None or set:
-            raise TaskloomError("the dataset is made already: seed and set go with a recipe")
+        if seed is not None or changes:
+            raise TaskloomError("the dataset is made already: seed and changes go with a recipe")
         _print(_of_dataset(what, str(what.manifest.get("recipe", {}).get("name", "")), n, split, start, None, True))
     else:
-        _print(_of_recipe(what, n, split, start, seed, set))
+        _print(_of_recipe(what, n, split, start, seed, changes))
 
 
 def examples(

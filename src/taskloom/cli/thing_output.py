@@ -43,7 +43,8 @@ def listing(what: str, as_json: bool) -> None:
 
 
 def _listed(kind: str) -> list[tuple[str, str]]:
-    from taskloom import learners, registry, scoring
+    from taskloom import registry, scoring
+    from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import counting_order, descriptions
 
     if kind == "suites":
@@ -53,7 +54,7 @@ def _listed(kind: str) -> list[tuple[str, str]]:
     if kind == "tasks":
         return registry.TASKS.descriptions()
     if kind == "learners":
-        return learners.LEARNERS.descriptions()
+        return LEARNERS.descriptions()
     if kind == "studies":
         from taskloom.studies import STUDIES
 

@@ -160,7 +160,7 @@ def read_project(folder: Path) -> ProjectFile:
     path = folder / FILE
     if not path.is_file():
         raise CollectError(
-            f"{folder} has no {FILE}; 'taskloom collect {folder} --new' writes one to edit, with its keys explained"
+            f"{folder} has no {FILE}; 'taskloom collect new {folder}' writes one to edit, with its keys explained"
         )
     given = load(path, CollectError)
     try:

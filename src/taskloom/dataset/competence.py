@@ -17,10 +17,10 @@ from typing import Any
 
 from taskloom.dataset import Dataset, Examples, load
 from taskloom.descriptions import UNSEEN
-from taskloom.errors import InputError, nearest
+from taskloom.errors import InputError, ParameterError, nearest
 from taskloom.example import Example
 from taskloom.offers import Evaluation
-from taskloom.prediction_files import predictions_for
+from taskloom.prediction_files import predictions_for, size_and_splits
 from taskloom.registry import SUITES, find_scorer
 from taskloom.scoring import Scorer, competence_at
 
@@ -200,10 +200,41 @@ def score_dataset(
     return competence(examples, list(pred), scorer_of(data), tasks_by, linked, thresholds)
 
 
+def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
+    """Return the split that predictions are for, or raise an error that names the splits where that is not clear."""
+    size, named = _size(predictions)
+    sizes: dict[str, int] = {split: entry["n"] for split, entry in data.manifest["splits"].items()}
+    if named:
+        fitting = [split for split in sizes if split in named]
+    else:
+        fitting = [split for split in sizes if sizes[split] == size]
+    # With no fitting split, the only test split is meant: scoring then says which predictions are missing.
+    known = fitting or list(sizes)
+    tests = [split for split in known if data.role(split) != "train"]
+    found = tests or known
+    if len(found) == 1:
+        return found[0]
+    if "test" in found:  # before dev of the same size
+        return "test"
+    many = "the predictions" if size is None else f"{size:,} predictions"
+    fit = "fit several splits" if fitting else "fit no split"
+    listed = ", ".join(f"{split} ({sizes[split]:,})" for split in known)
+    raise ParameterError("split", f"is needed, since {many} {fit}: {listed}")
+
+
+def _size(predictions: str | Path | Sequence[str]) -> tuple[int | None, frozenset[str]]:
+    """Return the number of predictions and the splits that they name; None for standard input, which is read but once."""
+    if not isinstance(predictions, str | Path):
+        return len(predictions), frozenset()
+    if str(predictions) == "-":
+        return None, frozenset()
+    return size_and_splits(predictions)
+
+
 def score(
     data: Dataset | str | Path,
     predictions: str | Path | Sequence[str],
-    split: str = "test",
+    split: str = "",
     *,
     by: str = "",
     linked: str = "",
@@ -215,13 +246,14 @@ def score(
     Args:
         data: A dataset, or its folder.
         predictions: In the order of the examples, or a file of them; see `score_dataset`.
-        split: Which split.
+        split: Which split; by default the one with as many examples as there are predictions, `test` first and training last.
         by: The trait that tells tasks apart; as the dataset says by default.
         linked: The trait that tasks of one family share.
         thresholds: The T of each C@T, in percent.
         options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists them.
     """
     data = data if isinstance(data, Dataset) else load(data)
+    split = split or find_split(data, predictions)
     suite = SUITES.find(str(data.manifest.get("recipe", {}).get("suite", "")))
     if suite is None or suite.evaluate is None:
         if options:

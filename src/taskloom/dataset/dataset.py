@@ -138,6 +138,14 @@ class Dataset:
 
         return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
 
+    def save(self, path: str | Path) -> Dataset:
+        """Write the dataset into a new folder, as `make` does, and return it as loaded from there."""
+        from taskloom.dataset.folder import write_tables
+
+        folder = path_of(path)
+        write_tables(folder, self.manifest, {name: self.table(name) for name in self.splits})
+        return load(folder)
+
     @cached_property
     def recipe(self) -> Recipe:
         """Return the recipe that made this dataset; its task or suite must be known in this process."""

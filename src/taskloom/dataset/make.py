@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 from taskloom.arguments import path_of, whole
 from taskloom.dataset import Dataset, dataset, shards
-from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables, write_beside
+from taskloom.dataset.folder import origin_of, write_beside
+from taskloom.dataset.manifest import manifest_of_shards, manifest_of_tables
 from taskloom.dataset.processes import refuse_while_importing_main
 from taskloom.dataset.row_progress import ShowRows, shown_rows
-from taskloom.dataset.workers import Piece, RowCounter, Where, make_shards, origin_of, table_of
+from taskloom.dataset.workers import Piece, RowCounter, Where, make_shards, table_of
 from taskloom.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.files import locked, sweep
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe, read
-from taskloom.recipe.overrides import Changes
+from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def make(
     out: str | Path | None = None,
     *,
     seed: int | None = None,
-    set: Changes = (),
+    changes: Changes = None,
+    set: Changes = None,
     workers: int = 1,
     shard_rows: int | None = None,
     jsonl: bool = False,
@@ -53,8 +55,9 @@ def make(
         recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or a task of `@tl.task`.
         out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
         seed: The seed of the samples; the recipe's own by default.
-        set: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
+        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
             `["max_length=8"]`.
+        set: Another name for `changes`.
         workers: Processes; the result does not depend on it.
         shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
         jsonl: Also write one JSONL file per split.
@@ -66,10 +69,11 @@ def make(
     """
     if engine not in ("local", "ray"):
         raise TaskloomError(f"no engine is called '{engine}'; {nearest(str(engine), ('local', 'ray'))}")
+    changes = given_changes(changes, set)
     if not isinstance(recipe, Recipe):
-        recipe = read(recipe, set)
-    elif set:
-        raise ParameterError("set", "goes with a recipe's name, not with a checked recipe")
+        recipe = read(recipe, changes)
+    elif changes:
+        raise ParameterError("changes", "go with a recipe's name, not with a checked recipe")
     seed = recipe.seed if seed is None else whole(seed, "seed")
     workers = whole(workers, "workers", least=1)
     plan = recipe.plan(seed)

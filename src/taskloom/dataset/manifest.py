@@ -1,8 +1,7 @@
-"""What lies beside the shards of a dataset: its manifest, its card, and JSONL where it is wanted."""
+"""The manifest of a dataset: its recipe, versions and sources, and of each split the digest and the counts."""
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +12,7 @@ import pyarrow as pa
 
 import taskloom
 from taskloom.dataset import dataset, shards
-from taskloom.dataset.json_lines import json_lines
 from taskloom.dataset.workers import Piece
-from taskloom.files import atomic
 from taskloom.plan import Plan
 from taskloom.recipe import Recipe
 
@@ -77,47 +74,3 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         },
         "splits": entries,
     }
-
-
-def write_beside(folder: Path, manifest: dict[str, Any], jsonl: bool) -> None:
-    """Write everything but the shards, the manifest last: it says that the rest is there."""
-    if jsonl:
-        _write_jsonl(folder, manifest)
-    _write_text(folder / "README.md", _card(manifest))
-    _write_text(folder / dataset.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-
-
-def _write_jsonl(folder: Path, manifest: dict[str, Any]) -> None:
-    for name, entry in manifest["splits"].items():
-        with (
-            atomic(folder / f"{name}.jsonl") as beside,
-            beside.open("wb") as file,
-        ):
-            for shard in entry["shards"]:
-                file.writelines(json_lines(shards.read(folder / shard["file"])))
-
-
-def _write_text(path: Path, text: str) -> None:
-    with atomic(path) as beside:
-        beside.write_text(text, encoding="utf-8")
-
-
-def _card(manifest: dict[str, Any]) -> str:
-    """Write a dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the rest is for people."""
-    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
-    for name, entry in manifest["splits"].items():
-        if entry["n"]:
-            # Hugging Face split names are identifiers, and 'all' is a reserved one.
-            lines += [f"  - split: {'any' if name == 'all' else name.replace('-', '_')}", f"    path: {name}/*.parquet"]
-    name, seed = manifest["recipe"]["name"], manifest["seed"]
-    lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
-    lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
-    lines += [f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |" for n, e in manifest["splits"].items()]
-    if sources := manifest["sources"]:
-        lines += ["", "Made from:", *(f"- {source}, digest `{digest}`" for source, digest in sources.items())]
-    lines += [
-        "",
-        f"Content digest `{manifest['digest']}`. `manifest.json` holds the full recipe; made by Taskloom.",
-        "",
-    ]
-    return "\n".join(lines)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.dataset import shards
+from taskloom.dataset.folder import origin_of, shard_file
 from taskloom.dataset.processes import can_fork, context_for, forking
 from taskloom.errors import DataError
-from taskloom.files import json_digest, sweep
+from taskloom.files import sweep
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe
 from taskloom.recipe.finder import load_definitions
@@ -61,7 +62,7 @@ class Piece:
     @property
     def file(self) -> str:
         """Return its path inside the dataset's folder."""
-        return f"{self.split}/{self.number:05d}.parquet"
+        return shard_file(self.split, self.number)
 
 
 class RowCounter:
@@ -87,13 +88,6 @@ class Where:
     workers: int
     engine: str
     address: str | None
-
-
-def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
-    """Return what shards are stamped with: the recipe's digest, and what its outside resources held when they were made."""
-    if not sources:
-        return recipe
-    return json_digest([recipe, dict(sources)])
 
 
 def make_shards(

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.arguments import path_of
-from taskloom.experiments import cells, engines, jobs, progress, spec, trackers
+from taskloom.experiments import cells, engines, jobs, spec, trackers
 from taskloom.experiments.cells import Cell
 from taskloom.experiments.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.failed_runs import failures
+from taskloom.experiments.progress import given_progress, watching
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.experiments.store import Store
@@ -130,6 +131,7 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     tracker: str | None = None,
+    progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
     **more: Any,
 ) -> Runs:
@@ -146,8 +148,9 @@ def run(
         workers: Processes; as many as there are cores by default.
         address: The address of a Ray cluster.
         tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
-        watch: Whether to show how far it is: a table on a terminal, a line in a notebook or a log; by default in notebooks only.
+        progress: Whether to show how far it is: a table on a terminal, a line in a notebook or a log; by default in notebooks only.
             Or a function that is called with the state of the experiment now and then.
+        watch: The old name of `progress`; deprecated.
         **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
     """
     if experiment is None:
@@ -157,7 +160,7 @@ def run(
         raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
     else:
         checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
-    with progress.watching(watch) as show:
+    with watching(given_progress(progress, watch)) as show:
         outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=show)
     if outcome.state.failed:
         _warn(outcome)

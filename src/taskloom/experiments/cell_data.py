@@ -216,7 +216,7 @@ def read_data(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Ite
 
 def read_recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData]:
     """Yield the data of a block that is not a mix."""
-    data = {"recipe": block} if isinstance(block, str) else dict(block)
+    data = {"recipe": block} if isinstance(block, str) else _spelled(dict(block))
     grid = {**grid, **own_grid(data)}
     if is_own_data(str(data.get("recipe", ""))):
         yield _own(data, grid)
@@ -277,12 +277,21 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
     return data.described() if described else data
 
 
+def _spelled(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block with its changes under the key that runs are recorded by: `changes` is another name for `set`."""
+    if "changes" not in block:
+        return block
+    if "set" in block:
+        raise ExperimentError("recipes: changes and set are two names of one key; give one of them")
+    return {("set" if key == "changes" else key): value for key, value in block.items()}
+
+
 def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
     unknown = [k for k in block if k not in ("recipe", "set", "seed", "grid")]
     if unknown:
         raise ExperimentError(
-            f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand under 'set', e.g. "
-            f"set: {{{unknown[0]}: …}}"
+            f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand under 'changes', e.g. "
+            f"changes: {{{unknown[0]}: …}}"
         )
     given = parse_changes(block["set"]) if isinstance(block.get("set"), list) else block.get("set")
     fields = {**_mapping(given, f"recipes: {block['recipe']}: set"), **tried}

@@ -21,7 +21,7 @@ from taskloom.errors import DataError, nearest
 from taskloom.files import json_digest
 from taskloom.plan import Level, Plan, Split, Tasks, role_of
 from taskloom.recipe import Fields, Recipe
-from taskloom.registry import Suite
+from taskloom.registry import FunctionSuite
 from taskloom.scoring import AnyOf
 from taskloom.seeding import Key
 
@@ -61,7 +61,15 @@ def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
         names = tuple(sorted({task for split in splits for task in split.tasks or ()}))
         return Plan(splits, traits, scorer=AnyOf(), tasks=Tasks(tell=_name, names=names))
 
-    suite = Suite("own-data", "your own data", OwnFields, weave, 1, __name__, code=lambda fields: digests)
+    suite = FunctionSuite(
+        name="own-data",
+        describe="your own data",
+        fields=OwnFields,
+        weave=weave,
+        version=1,
+        module=__name__,
+        code=lambda fields: digests,
+    )
     return Recipe(name, suite, OwnFields(path=path, columns=columns))
 
 

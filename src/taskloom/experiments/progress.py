@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -23,16 +24,25 @@ SHOWN_JOBS = 3
 """Running jobs whose progress is shown."""
 
 
+def given_progress(progress: Watch | bool | None, watch: Watch | bool | None) -> Watch | bool | None:
+    """Return what a public function was given as `progress`, or by its old name `watch`, which warns."""
+    if watch is None:
+        return progress
+    # Level 3 is the line that called the public function.
+    warnings.warn("watch= is deprecated; write progress=", DeprecationWarning, stacklevel=3)
+    return watch
+
+
 @contextlib.contextmanager
-def watching(watch: Watch | bool | None) -> Iterator[Watch | None]:
+def watching(progress: Watch | bool | None) -> Iterator[Watch | None]:
     """Yield the function that a driver calls with its state: the given one, the display, or None.
 
     Args:
-        watch: Whether to show the state; None: in notebooks only. Or a function of your own.
+        progress: Whether to show the state; None: in notebooks only. Or a function of your own.
     """
-    if callable(watch):
-        yield watch
-    elif progress_display.wanted(watch):
+    if callable(progress):
+        yield progress
+    elif progress_display.wanted(progress):
         with display() as show:
             yield show
     else:

@@ -22,7 +22,7 @@ from taskloom.extraction import Extraction
 from taskloom.plan import Plan, Split
 from taskloom.recipe import read
 from taskloom.recipe.fields import CurriculumFields
-from taskloom.recipe.overrides import Changes, changed_fields
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 from taskloom.scoring import Scorer
 
 LONGEST_ANSWER = 10_000
@@ -125,7 +125,8 @@ def open_split(
     n: int | None = None,
     *,
     seed: int | None = None,
-    set: Changes = (),
+    changes: Changes = None,
+    set: Changes = None,
     described: bool = False,
     extract: str = DEFAULT_EXTRACT,
     role: str = "test",
@@ -137,19 +138,20 @@ def open_split(
         split: Which split; the first with the role by default.
         n: How many examples; all by default. More than the recipe's own are made where it can make more.
         seed: Of the samples; the recipe's own by default.
-        set: Changes of the recipe's fields.
+        changes: Changes of the recipe's fields.
+        set: Another name for `changes`.
         described: Begin every input with the description of its task, for models that were not trained on it.
         extract: How answers are cut out of replies: see `taskloom.extraction.KINDS`.
         role: `train` or `test`: what the split is for, where none is named.
     """
     extraction, name = Extraction.read(extract), fspath(recipe)
+    changes = changed_fields(given_changes(changes, set))
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise ParameterError("n", f"must be a whole number of at least 1, not {echo(n)}")
     if (Path(name) / MANIFEST).is_file():
-        if set or described or seed is not None:
-            raise ParameterError(
-                "set" if set else "described" if described else "seed", f"goes with a recipe; {name} is made already"
-            )
+        for parameter, value in (("changes", changes), ("described", described), ("seed", seed is not None)):
+            if value:
+                raise ParameterError(parameter, f"is for a recipe; {name} is made already")
         data = load(name)
         plan = data.recipe.plan(data.manifest["seed"])
         chosen = choose_split(plan, split, role)
@@ -157,10 +159,8 @@ def open_split(
             raise ParameterError("n", f"is {n}, and the split '{chosen.name}' of {name} has {chosen.n} examples")
         declared = data.recipe.curriculum
         return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data, declared)
-    changes = {
-        **changed_fields(set),
-        **({"described": True} if described else {}),
-    }
+    if described:
+        changes = {**changes, "described": True}
     checked = read(name, changes)
     plan = checked.plan(seed)
     chosen = choose_split(plan, split, role)
@@ -185,7 +185,7 @@ def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: i
         raise
     except RecipeError as error:
         raise ParameterError(
-            "n", f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by set"
+            "n", f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by changes"
         ) from error
     if plan.split(split.name).n < n:
         raise ParameterError(

@@ -16,7 +16,7 @@ from typing import Any
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 from taskloom.recipe.finder import names as recipe_names
-from taskloom.recipe.overrides import parse_changes
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 RECORD = "taskloom"
 """The key of a sample's metadata under which scoring finds the example; traits stand beside it by their names."""
@@ -52,8 +52,9 @@ def _task_of(default: str) -> Callable[..., Any]:
         extract: str = DEFAULT_EXTRACT,
         by: str | list[str] | None = None,
         epochs: int = 1,
+        changes: str | list[str] | dict[str, Any] | None = None,
     ) -> Any:
-        return recipe_to_task(recipe, split, n, seed, set, described, extract, by, epochs)
+        return recipe_to_task(recipe, split, n, seed, set, described, extract, by, epochs, changes)
 
     return recipe_task
 
@@ -68,6 +69,7 @@ def recipe_to_task(
     extract: str = DEFAULT_EXTRACT,
     by: str | list[str] | None = None,
     epochs: int = 1,
+    changes: str | list[str] | Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the `Task` of a recipe.
 
@@ -76,11 +78,12 @@ def recipe_to_task(
         split: Which split; the first test split by default.
         n: How many examples; all by default.
         seed: Of the samples; the recipe's own by default.
-        set: Changes of the recipe's fields, as `--set` takes them.
+        set: Another name for `changes`.
         described: Whether inputs begin with the description of their task.
         extract: How answers are cut out of replies.
         by: Traits that metrics are grouped by; by default every trait with two to a dozen values.
         epochs: How often each sample is answered.
+        changes: Changes of the recipe's fields, as `--set` takes them.
     """
     need("inspect-ai", "inspect_ai", "Task")
     from inspect_ai import Epochs, Task
@@ -92,7 +95,7 @@ def recipe_to_task(
         "split": split,
         "n": n,
         "seed": seed,
-        "set": _changes(set),
+        "set": dict(changed_fields(given_changes(_listed(changes), _listed(set)))),
         "described": described,
     }
     graded = _opened(**where, extract=extract)
@@ -116,10 +119,9 @@ def recipe_to_task(
     )
 
 
-def _changes(given: str | list[str] | Mapping[str, Any] | None) -> dict[str, Any]:
-    if given is None:
-        return {}
-    return dict(given) if isinstance(given, Mapping) else parse_changes([given] if isinstance(given, str) else given)
+def _listed(changes: str | list[str] | Mapping[str, Any] | None) -> Changes:
+    """Return changes as Python has them; Inspect's `-T` gives a single one as text."""
+    return [changes] if isinstance(changes, str) else changes
 
 
 _cache: dict[str, GradedSplit] = {}
@@ -130,7 +132,7 @@ def _opened(
 ) -> GradedSplit:
     key = repr((recipe, split, n, seed, set, described, extract))
     if key not in _cache:
-        _cache[key] = open_split(recipe, split, n, seed=seed, set=set, described=described, extract=extract)
+        _cache[key] = open_split(recipe, split, n, seed=seed, changes=set, described=described, extract=extract)
     return _cache[key]
 
 

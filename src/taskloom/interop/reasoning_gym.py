@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from taskloom.errors import InputError, ParameterError, echo
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 __all__ = ["GymConfig", "GymDataset", "create_dataset"]
 
@@ -32,7 +33,7 @@ class GymConfig:
         split: Which split; the first test split by default.
         seed: Of the samples.
         size: How many entries.
-        set: Changes of the recipe's fields.
+        changes: Changes of the recipe's fields.
         described: Whether questions begin with the description of their task.
         extract: How answers are cut out of replies.
     """
@@ -41,9 +42,14 @@ class GymConfig:
     split: str | None = None
     seed: int = 0
     size: int = 500
-    set: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
     described: bool = True
     extract: str = DEFAULT_EXTRACT
+    set: InitVar[Changes] = None
+
+    def __post_init__(self, set: Changes) -> None:
+        """Take changes under their other name, `set`."""
+        self.changes = changed_fields(given_changes(self.changes or None, set))
 
     def validate(self) -> None:
         """Raise a `ParameterError` where size or seed is not a whole number, as far as it shows without the recipe."""
@@ -69,7 +75,13 @@ class GymDataset:
         """Return the examples with their scorer."""
         how = self.config
         return open_split(
-            how.recipe, how.split, self.size, seed=self.seed, set=how.set, described=how.described, extract=how.extract
+            how.recipe,
+            how.split,
+            self.size,
+            seed=self.seed,
+            changes=how.changes,
+            described=how.described,
+            extract=how.extract,
         )
 
     def __len__(self) -> int:
@@ -106,7 +118,7 @@ def create_dataset(name: str, **config: Any) -> GymDataset:
 
     Args:
         name: A recipe's name or file.
-        config: The other attributes of `GymConfig`: `size`, `seed`, `split`, `set`, `described`, `extract`.
+        config: The other attributes of `GymConfig`: `size`, `seed`, `split`, `changes` (or `set`), `described`, `extract`.
     """
     _join_the_library()
     try:

@@ -17,6 +17,7 @@ from typing import Any
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
+from taskloom.recipe.overrides import Changes, given_changes
 
 RECORD = "taskloom"
 """The column that the reward needs; TRL hands it on with every completion."""
@@ -66,7 +67,8 @@ def recipe_rewards(
     n: int | None = None,
     *,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,
+    changes: Changes = None,
+    set: Changes = None,
     described: bool = True,
     extract: str = DEFAULT_EXTRACT,
     chat: bool = True,
@@ -78,13 +80,15 @@ def recipe_rewards(
         split: Which split; the first training split by default.
         n: How many prompts; all by default.
         seed: Of the samples; the recipe's own by default.
-        set: Changes of the recipe's fields.
+        changes: Changes of the recipe's fields.
+        set: Another name for `changes`.
         described: Whether prompts begin with the description of their task.
         extract: How answers are cut out of completions.
         chat: Whether a prompt is a message of a conversation, for models with a chat template, or a bare text.
     """
     datasets = need("datasets", "datasets", "Dataset")
-    graded = _open(recipe, split, n, seed, set, described, extract)
+    changes = given_changes(changes, set)
+    graded = _open(recipe, split, n, seed, changes, described, extract)
     rows = [row_of(example.input, to_record(example), chat) for example in graded]
     return datasets.Dataset.from_list(rows), RecipeReward(graded)
 
@@ -96,7 +100,8 @@ def curriculum_rewards(
     n: int | None = None,
     *,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,
+    changes: Changes = None,
+    set: Changes = None,
     described: bool = True,
     extract: str = DEFAULT_EXTRACT,
     chat: bool = True,
@@ -112,13 +117,15 @@ def curriculum_rewards(
         split: As for `recipe_rewards`.
         n: As for `recipe_rewards`.
         seed: As for `recipe_rewards`; also of the order of prompts.
-        set: As for `recipe_rewards`.
+        changes: As for `recipe_rewards`.
+        set: Another name for `changes`.
         described: As for `recipe_rewards`.
         extract: As for `recipe_rewards`.
         chat: As for `recipe_rewards`.
     """
     datasets = need("datasets", "datasets", "IterableDataset")
-    graded = _open(recipe, split, n, seed, set, described, extract)
+    changes = given_changes(changes, set)
+    graded = _open(recipe, split, n, seed, changes, described, extract)
     curriculum = Curriculum(graded, levels or levels_of(graded), graded.seed)
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -138,13 +145,11 @@ def _open(
     split: str | None,
     n: int | None,
     seed: int | None,
-    set: Mapping[str, Any] | None,
+    changes: Changes,
     described: bool,
     extract: str,
 ) -> GradedSplit:
-    return open_split(
-        recipe, split, n, seed=seed, set=dict(set or {}), described=described, extract=extract, role="train"
-    )
+    return open_split(recipe, split, n, seed=seed, changes=changes, described=described, extract=extract, role="train")
 
 
 def checkpoint_callback(curriculum: Curriculum) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 from taskloom.interop.graded import DEFAULT_EXTRACT
 from taskloom.interop.packages import need
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 TASKSET = "taskloom-recipes"
 
@@ -24,7 +25,8 @@ def load_taskset(
     n: int | None = None,
     *,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,
+    changes: Changes = None,
+    set: Changes = None,
     described: bool = True,
     extract: str = DEFAULT_EXTRACT,
     role: str = "train",
@@ -36,7 +38,8 @@ def load_taskset(
         split: Which split; the first with the role by default.
         n: How many examples; all by default.
         seed: Of the samples; the recipe's own by default.
-        set: Changes of the recipe's fields.
+        changes: Changes of the recipe's fields.
+        set: Another name for `changes`.
         described: Whether prompts begin with the description of their task.
         extract: How answers are cut out of replies.
         role: `train` or `test`: what the split is for, where none is named.
@@ -50,7 +53,7 @@ def load_taskset(
         split=split,
         n=n,
         seed=seed,
-        set=dict(set or {}),
+        set=dict(changed_fields(given_changes(changes, set))),
         described=described,
         extract=extract,
         role=role,

@@ -8,6 +8,10 @@ fitted.answer(["c b a 3"])
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
+from taskloom.learners.config import read
 from taskloom.learners.decorator import learner
 from taskloom.learners.interface import (
     LEARNERS,
@@ -36,4 +40,19 @@ __all__ = [
     "find_learner",
     "learner",
     "load",
+    "read",
 ]
+
+
+class CallablePackage(ModuleType):
+    """Makes `tl.learners()` list the learners.
+
+    `taskloom.learners` is this package as soon as anything imports it, so a function of that name would be lost.
+    """
+
+    def __call__(self) -> dict[str, str]:
+        """Return the names of all learners, each with the line about it, as `taskloom list learners` prints them."""
+        return dict(LEARNERS.descriptions())
+
+
+sys.modules[__name__].__class__ = CallablePackage

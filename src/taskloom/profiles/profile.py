@@ -12,6 +12,7 @@ from taskloom.arguments import path_of
 from taskloom.errors import DataError, TaskloomError, nearest
 from taskloom.experiments import api, cells, spec
 from taskloom.experiments.driver import Watch
+from taskloom.experiments.progress import watching
 from taskloom.experiments.run_files import PREDICTIONS
 from taskloom.experiments.store import Store
 from taskloom.files import atomic, digest, read_utf8
@@ -147,7 +148,7 @@ def profile(
     engine: str = "local",
     workers: int | None = None,
     gpus: float = 1.0,
-    watch: Watch | None = None,
+    progress: Watch | bool | None = None,
     panel: TaskPanel | None = None,
 ) -> ModelProfile:
     """Run what is missing of a model's profile, and return it.
@@ -161,12 +162,13 @@ def profile(
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
         gpus: GPUs of one run, or a share of one, so that several runs of a small model go on at once.
-        watch: Called with the state of the runs now and then.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
         panel: Another panel than the packaged one.
     """
     chosen = panel or packaged_panel()
     asked = read_model(model, random=random, endpoint=endpoint)
-    outcome = api.fill(planned(asked, quick, chosen, gpus), store, engine=engine, workers=workers, watch=watch)
+    with watching(progress) as show:
+        outcome = api.fill(planned(asked, quick, chosen, gpus), store, engine=engine, workers=workers, watch=show)
     failed = outcome.state.failed
     result = gather(asked, store, quick, chosen)
     if not result.measurements:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, overload
 from taskloom.errors import InputError, echo
 from taskloom.example import Answer
 from taskloom.recipe import read
-from taskloom.recipe.overrides import Changes
+from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
     from taskloom.tasks import Task
 
 
-def answerer(name: Source | Task, set: Changes = ()) -> Callable[[str], Answer]:
+def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:
     """Return the function of a task, from an input's text to its answer."""
-    recipe = read(name, set)
+    recipe = read(name, changes)
     if recipe.suite.function is not None:
         answer = recipe.suite.function(recipe.fields)
         if recipe.described is None:
@@ -34,14 +34,20 @@ def answerer(name: Source | Task, set: Changes = ()) -> Callable[[str], Answer]:
 
 
 @overload
-def apply(name: Source | Task, text: str, *, set: Changes = ()) -> Answer: ...  # type: ignore[overload-overlap]
+def apply(  # type: ignore[overload-overlap]
+    name: Source | Task, text: str, *, changes: Changes = None, set: Changes = None
+) -> Answer: ...
 
 
 @overload
-def apply(name: Source | Task, text: Sequence[str], *, set: Changes = ()) -> list[Answer]: ...
+def apply(
+    name: Source | Task, text: Sequence[str], *, changes: Changes = None, set: Changes = None
+) -> list[Answer]: ...
 
 
-def apply(name: Source | Task, text: str | Sequence[str], *, set: Changes = ()) -> Answer | list[Answer]:
+def apply(
+    name: Source | Task, text: str | Sequence[str], *, changes: Changes = None, set: Changes = None
+) -> Answer | list[Answer]:
     """Return the answer to one input, with its derivation; for a list of inputs, the list of their answers.
 
     >>> import taskloom as tl
@@ -50,7 +56,7 @@ def apply(name: Source | Task, text: str | Sequence[str], *, set: Changes = ()) 
     >>> [answer.targets for answer in tl.apply("ctl/A", ["c b a 3", "b a 3"])]
     [('7',), ('1',)]
     """
-    answer = answerer(name, set)
+    answer = answerer(name, given_changes(changes, set))
     if isinstance(text, str):
         return answer(text)
     inputs = list(text) if isinstance(text, Iterable) else [text]

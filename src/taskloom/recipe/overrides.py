@@ -29,6 +29,18 @@ class ChangeError(ParameterError, RecipeError):
         super().__init__("set", f"{change}: {problem}")
 
 
+def given_changes(changes: Changes, set: Changes) -> Changes:
+    """Return the changes that a function was given, as `changes` or, as on the command line, as `set`."""
+    if _given(changes) and _given(set):
+        raise ParameterError("changes", "and set are two names of one argument; give one of them")
+    return changes if _given(changes) else set
+
+
+def _given(changes: Changes) -> bool:
+    # Compared and not tested for truth: 0 is a mistake that has an error of its own.
+    return changes is not None and changes != ()
+
+
 def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     """Return the base with the changes in it; groups of fields are merged key by key."""
     merged = dict(base)
@@ -92,11 +104,28 @@ def _parse(text: str, change: str) -> Any:
     if text.startswith("@"):
         return from_file(path_of(text[1:]))
     try:
-        return yaml_files.parse(text)
+        value = yaml_files.parse(text)
     except RepeatedKeyError as error:
         raise ChangeError(change, f"the value {error}") from error
     except YamlError as error:
         raise ChangeError(change, f"the value {error}; quote it") from error
+    if key := _glued_key(value):
+        raise ChangeError(change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}")
+    return value
+
+
+def _glued_key(value: Any) -> str:
+    """Return a key such as `n:60`, which YAML reads as a name without a value; nothing if there is none."""
+    if isinstance(value, list):
+        return next(filter(None, map(_glued_key, value)), "")
+    if not isinstance(value, dict):
+        return ""
+    for key, inner in value.items():
+        if inner is None and isinstance(key, str) and ":" in key:
+            return key
+        if found := _glued_key(inner):
+            return found
+    return ""
 
 
 def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] | None) -> None:

@@ -9,7 +9,7 @@ data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
@@ -23,9 +23,9 @@ from taskloom.files import json_digest
 from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
-from taskloom.recipe.overrides import Changes, changed_fields, override
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes, override
 from taskloom.recipe.validation_errors import validated
-from taskloom.registry import SUITES, TASKS, Suite
+from taskloom.registry import SUITES, TASKS, FunctionSuite, Suite
 from taskloom.seeding import Key
 
 if TYPE_CHECKING:
@@ -62,8 +62,11 @@ class ChangedCodeError(RecipeError):
 class Recipe:
     """A checked recipe.
 
+    >>> Recipe("ctl/A", changes={"max_length": 4}).fields.max_length
+    4
+
     Attributes:
-        name: Its path or file.
+        name: Its path or file. Given alone, the recipe of that name is read and checked.
         suite: The suite (or, for a task that is one function, the task) that weaves it.
         fields: The checked fields.
         describe: One line for people; not part of the digest.
@@ -71,18 +74,25 @@ class Recipe:
         described: Whether and how inputs begin with the description of their task.
         files: Where files are that its fields name, if not where the text says; not part of the digest.
         curriculum: How training that is rewarded begins with easy examples; not part of the digest, since it changes none.
+        changes: With a name alone: fields to change, as `tl.make` takes them.
     """
 
     name: str
-    suite: Suite
-    fields: BaseModel
+    suite: Suite = None  # type: ignore[assignment]  # never None once the recipe is built
+    fields: BaseModel = None  # type: ignore[assignment]
     describe: str = ""
     seed: int = 0
     described: Described | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     curriculum: CurriculumFields | None = None
+    changes: InitVar[Changes] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, changes: Changes) -> None:
+        """Read the recipe if only its name is given."""
+        if self.suite is None:
+            known = read(self.name, changes)
+            for attribute in fields(self):
+                object.__setattr__(self, attribute.name, getattr(known, attribute.name))
         if isinstance(self.fields, Fields):
             self.fields.place_files(self.files)
 
@@ -190,13 +200,14 @@ Source = str | PathLike[str] | Mapping[str, Any]
 """What a recipe is read from: its name or file, or its keys and values."""
 
 
-def read(source: Source | Task, set: Changes = ()) -> Recipe:
+def read(source: Source | Task, changes: Changes = None, *, set: Changes = None) -> Recipe:
     """Find and check a recipe by name or file, with changes of its fields.
 
     Args:
         source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` where it defines several things);
             a mapping, `{"suite": NAME, FIELD: VALUE}`, as a YAML file would have it; or a task of `@tl.task` itself.
-        set: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
+        changes: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
+        set: Another name for `changes`.
     """
     if isinstance(source, Mapping):
         data, where, folders = from_mapping(source)
@@ -205,7 +216,7 @@ def read(source: Source | Task, set: Changes = ()) -> Recipe:
     else:
         name = task_name(source) or _path(source)
         data, where, folders = find(name)
-    changes = changed_fields(set)
+    changes = changed_fields(given_changes(changes, set))
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
     # What a person types is seen from the working folder, what a file says from the file's own folder first.
@@ -284,4 +295,11 @@ def _curriculum(given: Any, where: str) -> CurriculumFields | None:
 
 def task_suite(task: Task) -> Suite:
     """Return a task that is one function as a suite of its own."""
-    return Suite(task.name, task.describe, task.fields(), task.weave, task.version(), task.make.__module__)
+    return FunctionSuite(
+        name=task.name,
+        describe=task.describe,
+        fields=task.fields(),
+        weave=task.weave,
+        version=task.version(),
+        module=task.make.__module__,
+    )

@@ -1,4 +1,4 @@
-"""`taskloom report runs/`: what was run, how well it did and how certain that is, on one page to send to a colleague."""
+"""`taskloom runs report runs/`: what was run, how well it did and how certain that is, on one page to send to a colleague."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from taskloom.arguments import path_of
 from taskloom.errors import ParameterError, TaskloomError, echo, nearest
-from taskloom.experiments import api, progress, spec
+from taskloom.experiments import api, spec
 from taskloom.experiments.driver import Watch
+from taskloom.experiments.progress import given_progress, watching
 from taskloom.experiments.runs import Runs
 from taskloom.experiments.spec import Experiment
 from taskloom.notebook_html import paragraph
@@ -115,6 +116,7 @@ def reproduce(
     out: str | Path | None = None,
     engine: str = "local",
     workers: int | None = None,
+    progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
     **settings: Any,
 ) -> Reproduced:
@@ -128,7 +130,8 @@ def reproduce(
         out: The folder to write to; nothing is written by default.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        watch: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        watch: The old name of `progress`; deprecated.
         **settings: Of the study.
     """
     if not isinstance(name, str):
@@ -140,23 +143,24 @@ def reproduce(
         check_folder(path_of(out), study.name)
     how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}
     experiments = experiments_of(study, scale, model)
-    runs = _run(study, experiments, watch, how)
+    progress = given_progress(progress, watch)
+    runs = _run(study, experiments, progress, how)
     if runs is not None and study.follow is not None:
         blocks = study.follow(runs, scale, model)
         further = [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
-        runs = _run(study, [*experiments, *further], watch, how)
+        runs = _run(study, [*experiments, *further], progress, how)
     findings = study(scale if runs is None else runs, **settings)
     page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
     return Reproduced(study, scale, findings, page, runs)
 
 
 def _run(
-    study: Study, experiments: list[Experiment], watch: Watch | bool | None, how: Mapping[str, Any]
+    study: Study, experiments: list[Experiment], progress: Watch | bool | None, how: Mapping[str, Any]
 ) -> Runs | None:
     """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
     if not experiments:
         return None
-    with progress.watching(watch) as show:
+    with watching(progress) as show:
         outcome = api.fill(experiments, watch=show, **how)
     if outcome.state.failed:
         first = next(iter(outcome.state.failed.values()))

@@ -104,7 +104,7 @@ class Study:
         return {name: checked_setting(self.analyse, name, value, self.name) for name, value in settings.items()}
 
 
-TAKEN = frozenset({"self", "name", "runs", "scale", "model", "store", "out", "engine", "workers", "watch"})
+TAKEN = frozenset({"self", "name", "runs", "scale", "model", "store", "out", "engine", "workers", "progress", "watch"})
 """What no setting may be called: `reproduce` takes settings beside its own parameters."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.studies", indexed=True)

@@ -26,7 +26,7 @@ ANSWERS = 25
 """Predictions of one page."""
 
 GROUPS = 300
-"""Rows of the table of results; more are left to `taskloom runs`."""
+"""Rows of the table of results; more are left to `taskloom runs show`."""
 
 SHOWS = {"all": "all, wrong first", "wrong": "wrong", "right": "right"}
 """Which predictions are listed."""

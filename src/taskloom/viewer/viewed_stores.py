@@ -151,7 +151,7 @@ class ViewedStore:
         return table
 
     def results(self) -> ResultTable:
-        """Return the mean score of everything that runs differ in, but the seed, with its interval, as `taskloom runs` has it."""
+        """Return the mean score of everything that runs differ in, but the seed, with its interval, as `taskloom runs show`."""
         table = self.table()
         results = self._results
         if results is None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from taskloom.offers import Export, Option
-from taskloom.registry import suite
+from taskloom.registry import Suite, suite
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.official_archive import BABI_FILES
 
@@ -38,41 +38,43 @@ def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -
     return export(kind, examples, fields)
 
 
-def _solve(path: str, reading: str = "natural") -> StoryFileReport:
-    from taskloom.suites.babi.solve_file import solve_file
-
-    return solve_file(path, reading)
+EXPORTERS = {kind: partial(_export, kind) for kind in FORMATS}
 
 
-def _resolve(name: str) -> dict[str, Any] | None:
-    """Return the fields that a JSON configuration of the public generator stands for, as in `babi/mix_T7.json`."""
-    if not name.endswith(".json"):
-        return None
-    from taskloom.suites.babi.dyna_babi.reference_config import import_file
+@suite
+class BabiSuite(Suite):
+    """Stories with questions."""
 
-    return {field: value for field, value in import_file(name).items() if field != "suite"}
+    name = "babi"
+    fields = BabiFields
+    describe = "Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)"
+    version = 5
+    exporters = EXPORTERS
+    options = OPTIONS
+    resources = (BABI_FILES,)
 
+    def weave(self, fields: BabiFields, key: Key) -> Plan:
+        """Build the plan of a story recipe."""
+        from taskloom.suites.babi.plan import plan
 
-def _picture(example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
-    from taskloom.suites.babi.show import lit_story
+        return plan(fields, key)
 
-    return lit_story(example)
+    def resolve(self, name: str) -> dict[str, Any] | None:
+        """Return the fields that a JSON configuration of the public generator stands for, as in `babi/mix_T7.json`."""
+        if not name.endswith(".json"):
+            return None
+        from taskloom.suites.babi.dyna_babi.reference_config import import_file
 
+        return {field: value for field, value in import_file(name).items() if field != "suite"}
 
-@suite(
-    "babi",
-    fields=BabiFields,
-    describe="Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)",
-    version=5,
-    resolve=_resolve,
-    exporters={kind: partial(_export, kind) for kind in FORMATS},
-    solve=_solve,
-    options=OPTIONS,
-    resources=(BABI_FILES,),
-    picture=_picture,
-)
-def weave(fields: BabiFields, key: Key) -> Plan:
-    """Build the plan of a story recipe."""
-    from taskloom.suites.babi.plan import plan
+    def solve(self, path: str, reading: str = "natural") -> StoryFileReport:
+        """Answer every question of a file."""
+        from taskloom.suites.babi.solve_file import solve_file
 
-    return plan(fields, key)
+        return solve_file(path, reading)
+
+    def picture(self, example: Example, fields: BabiFields, key: Key) -> StoryPicture | None:
+        """Return what `taskloom view` draws of an example."""
+        from taskloom.suites.babi.show import lit_story
+
+        return lit_story(example)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from taskloom.offers import Option
-from taskloom.registry import suite
+from taskloom.registry import Suite, suite
 from taskloom.suites.ctl.fields import CtlFields
 
 if TYPE_CHECKING:
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
     from taskloom.seeding import Key
 
 
-def _function(fields: CtlFields) -> Callable[[str], Answer]:
-    from taskloom.suites.ctl.second_solver import solver
-    from taskloom.suites.ctl.world import functions_of
+@suite
+class CtlSuite(Suite):
+    """Chains of functions on symbols."""
 
-    return solver(*functions_of(fields), fields.order)
+    name = "ctl"
+    fields = CtlFields
+    describe = "Compositions of known functions in never-seen patterns (CTL, CTL++)"
+    version = 2
+    options = (Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),)
 
+    def weave(self, fields: CtlFields, key: Key) -> Plan:
+        """Build the plan of a CTL recipe."""
+        from taskloom.suites.ctl.plan import plan
 
-def _picture(example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
-    from taskloom.suites.ctl.show import chain
+        return plan(fields, key)
 
-    return chain(example, fields.order)
+    def function(self, fields: CtlFields) -> Callable[[str], Answer]:
+        """Return the function of a recipe."""
+        from taskloom.suites.ctl.second_solver import solver
+        from taskloom.suites.ctl.world import functions_of
 
+        return solver(*functions_of(fields), fields.order)
 
-@suite(
-    "ctl",
-    fields=CtlFields,
-    describe="Compositions of known functions in never-seen patterns (CTL, CTL++)",
-    version=2,
-    options=(Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),),
-    function=_function,
-    picture=_picture,
-)
-def weave(fields: CtlFields, key: Key) -> Plan:
-    """Build the plan of a CTL recipe."""
-    from taskloom.suites.ctl.plan import plan
+    def picture(self, example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
+        """Return what `taskloom view` draws of an example."""
+        from taskloom.suites.ctl.show import chain
 
-    return plan(fields, key)
+        return chain(example, fields.order)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from taskloom.offers import View
-from taskloom.registry import suite
+from taskloom.registry import Suite, suite
 from taskloom.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.nltk_data import NLTK_DATA
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from taskloom.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
 
-__all__ = ["TaskbenchFields", "atom", "weave"]
+__all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
 
 WIKIDATA = Resource(
     "wikidata", "a Wikidata subset as N-Triples (taskbench: factual tasks)", ("wikidata/wikidata-subset.nt.gz",)
@@ -38,78 +38,6 @@ def __getattr__(name: str) -> Any:
     return atom
 
 
-def _resolve(name: str) -> dict[str, Any] | None:
-    """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe to the search for recipes."""
-    from difflib import get_close_matches
-    from pathlib import Path
-
-    from taskloom.suites.taskbench.language import ExpressionError, read
-
-    try:
-        read(name)
-    except ExpressionError:
-        files = [path.stem for path in (Path(__file__).parent / "recipes").glob("*.yaml")]
-        if get_close_matches(name, files, cutoff=0.7):
-            return None
-        raise
-    return {"functions": [name]}
-
-
-def _function(fields: TaskbenchFields) -> Callable[[str], Answer]:
-    from taskloom.suites.taskbench.plan import answerer
-
-    return answerer(fields)
-
-
-def _code(fields: TaskbenchFields) -> dict[str, str]:
-    """Return the digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
-    from hashlib import blake2b
-
-    from taskloom.registry import source_of
-    from taskloom.suites.taskbench.atoms import added
-    from taskloom.suites.taskbench.language import parse
-    from taskloom.suites.taskbench.language.operators import atoms_of
-
-    if not added():
-        return {}
-    named = [*fields.functions, *(fields.compose.atoms if fields.compose else ())]
-    used = {atom for name in named for atom in atoms_of(parse(name))} & added().keys()
-    return {
-        atom: blake2b(source_of(function), digest_size=16).hexdigest()
-        for atom in sorted(used)
-        if (function := added()[atom].function) is not None
-    }
-
-
-def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
-    """Score the sequences of a split: the share of right positions, of wholly right sequences, and as the public code scores."""
-    from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
-
-    assert isinstance(plan.scorer, ByTask)
-    right, compatible = [], []
-    for example, prediction in zip(examples, predictions, strict=True):
-        scorer = plan.scorer.sequences(example.task)
-        if isinstance(scorer, Positions):
-            right.append(scorer.right(prediction, example))
-            compatible.append(ReferencePositions(scorer.sets, scorer.separators).score(prediction, example))
-    positions = [one for sequence in right for one in sequence]
-    if not positions:
-        return {}
-    return {
-        "per-position": sum(positions) / len(positions),
-        "whole-sequence": sum(map(all, right)) / len(right),
-        "reference-compatible": sum(compatible) / len(compatible),
-    }
-
-
-def _task_form(task: str, traits: Mapping[str, Any]) -> str:
-    """Return a function without its constants: the value of an `is`, the number of a random relation."""
-    from taskloom.suites.taskbench.language import read
-    from taskloom.suites.taskbench.language.forms import form
-
-    return form(read(task.removeprefix("taskbench/")))
-
-
 def _queries(fields: TaskbenchFields) -> dict[str, str]:
     """Return the SPARQL text of every factual task of a recipe."""
     from taskloom.suites.taskbench.plan import functions
@@ -120,29 +48,96 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
     return {f.task: task_query(f.expression, f.type, fields.union_domain) for f in factual}
 
 
-def _picture(example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
-    """Return the expression as a tree, with the value at each node as the dataset has it."""
-    from taskloom.pictures import derivation_tree
-
-    return derivation_tree(example.derivation, example.input)
+VIEWS = {"sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)}
 
 
-@suite(
-    "taskbench",
-    fields=TaskbenchFields,
-    describe="Word and sequence functions from a typed language (TaskBench500)",
-    version=4,
-    resolve=_resolve,
-    function=_function,
-    code=_code,
-    resources=(NLTK_DATA, WIKIDATA),
-    run_scores=_run_scores,
-    task_form=_task_form,
-    views={"sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)},
-    picture=_picture,
-)
-def weave(fields: TaskbenchFields, key: Key) -> Plan:
-    """Plan a function recipe."""
-    from taskloom.suites.taskbench.plan import plan
+@suite
+class TaskbenchSuite(Suite):
+    """Functions of the language on words, facts and random maps."""
 
-    return plan(fields, key)
+    name = "taskbench"
+    fields = TaskbenchFields
+    describe = "Word and sequence functions from a typed language (TaskBench500)"
+    version = 4
+    resources = (NLTK_DATA, WIKIDATA)
+    views = VIEWS
+
+    def weave(self, fields: TaskbenchFields, key: Key) -> Plan:
+        """Plan a function recipe."""
+        from taskloom.suites.taskbench.plan import plan
+
+        return plan(fields, key)
+
+    def resolve(self, name: str) -> dict[str, Any] | None:
+        """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe to the search for recipes."""
+        from difflib import get_close_matches
+        from pathlib import Path
+
+        from taskloom.suites.taskbench.language import ExpressionError, read
+
+        try:
+            read(name)
+        except ExpressionError:
+            files = [path.stem for path in (Path(__file__).parent / "recipes").glob("*.yaml")]
+            if get_close_matches(name, files, cutoff=0.7):
+                return None
+            raise
+        return {"functions": [name]}
+
+    def function(self, fields: TaskbenchFields) -> Callable[[str], Answer]:
+        """Return the function of a recipe."""
+        from taskloom.suites.taskbench.plan import answerer
+
+        return answerer(fields)
+
+    def code(self, fields: TaskbenchFields) -> dict[str, str]:
+        """Return the digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
+        from hashlib import blake2b
+
+        from taskloom.registry import source_of
+        from taskloom.suites.taskbench.atoms import added
+        from taskloom.suites.taskbench.language import parse
+        from taskloom.suites.taskbench.language.operators import atoms_of
+
+        if not added():
+            return {}
+        named = [*fields.functions, *(fields.compose.atoms if fields.compose else ())]
+        used = {atom for name in named for atom in atoms_of(parse(name))} & added().keys()
+        return {
+            atom: blake2b(source_of(function), digest_size=16).hexdigest()
+            for atom in sorted(used)
+            if (function := added()[atom].function) is not None
+        }
+
+    def run_scores(self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+        """Score the sequences of a split: the shares of right positions and whole sequences, and as the public code scores."""
+        from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
+
+        assert isinstance(plan.scorer, ByTask)
+        right, compatible = [], []
+        for example, prediction in zip(examples, predictions, strict=True):
+            scorer = plan.scorer.sequences(example.task)
+            if isinstance(scorer, Positions):
+                right.append(scorer.right(prediction, example))
+                compatible.append(ReferencePositions(scorer.sets, scorer.separators).score(prediction, example))
+        positions = [one for sequence in right for one in sequence]
+        if not positions:
+            return {}
+        return {
+            "per-position": sum(positions) / len(positions),
+            "whole-sequence": sum(map(all, right)) / len(right),
+            "reference-compatible": sum(compatible) / len(compatible),
+        }
+
+    def task_form(self, task: str, traits: Mapping[str, Any]) -> str:
+        """Return a function without its constants: the value of an `is`, the number of a random relation."""
+        from taskloom.suites.taskbench.language import read
+        from taskloom.suites.taskbench.language.forms import form
+
+        return form(read(task.removeprefix("taskbench/")))
+
+    def picture(self, example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
+        """Return the expression as a tree, with the value at each node as the dataset has it."""
+        from taskloom.pictures import derivation_tree
+
+        return derivation_tree(example.derivation, example.input)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taskloom.offers import Option
-from taskloom.registry import suite
+from taskloom.registry import Suite, suite
 from taskloom.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.scorer import zest as zest
@@ -20,68 +20,66 @@ if TYPE_CHECKING:
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
 
 
-def _evaluate(
-    gold: Path | Iterable[Example], predictions: Path, thresholds: Sequence[float], mode: str = "official"
-) -> ScoreReport:
-    from taskloom.suites.zest import evaluation
+@suite
+class ZestSuite(Suite):
+    """Tasks with descriptions, from files or generated."""
 
-    if isinstance(gold, Path):
-        return evaluation.score(gold, predictions, mode, thresholds)
-    return evaluation.score_examples(gold, predictions, mode, thresholds)
+    name = "zest"
+    fields = ZestFields
+    describe = "Tasks given only by a description, varied in four controlled ways"
+    version = 9
+    options = (Option("score", "mode", "official (as the public script) or corrected."),)
+    resources = (Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),)
 
+    def weave(self, fields: ZestFields, key: Key) -> Plan:
+        """Plan a ZEST recipe: its files, or else generated tasks."""
+        if fields.files:
+            from taskloom.suites.zest import published_tasks
 
-def _run_scores(plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
-    """Score a whole split as `taskloom score zest` does: by the paper, and by the public script where it does not stop."""
-    from taskloom.suites.zest import evaluation
+            return published_tasks.plan(fields)
+        from taskloom.suites.zest.synthetic.plan import plan
 
-    scores: dict[str, float] = {}
-    for mode, head in (("corrected", ""), ("official", "official ")):
-        try:
-            report = evaluation.score_examples(examples, predictions, mode)
-        except evaluation.Undefined:
-            continue
-        scores |= {head + (name if name == "mean" else f"C@{name}"): value for name, value in report.overall.items()}
-        if "paraphrase" in report.by_type:
-            scores[f"{head}consistency"] = report.by_type["paraphrase"]["mean"]
-    return scores
+        return plan(fields, key)
 
+    def evaluate(
+        self, gold: Path | Iterable[Example], predictions: Path, thresholds: Sequence[float], mode: str = "official"
+    ) -> ScoreReport:
+        """Score predictions as the public script does, or as the paper defines it."""
+        from taskloom.suites.zest import evaluation
 
-def _predictions(file: Path, examples: int) -> list[str]:
-    """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
-    from taskloom.prediction_files import predictions_for
-    from taskloom.suites.zest.task_files import read_script_predictions, with_braces
+        if isinstance(gold, Path):
+            return evaluation.score(gold, predictions, mode, thresholds)
+        return evaluation.score_examples(gold, predictions, mode, thresholds)
 
-    rows = predictions_for(file, examples, objects=True, lines=read_script_predictions)
-    return [with_braces(row.text) for row in rows]
+    def run_scores(self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+        """Score a whole split as `taskloom score zest` does: by the paper, and by the public script where it does not stop."""
+        from taskloom.suites.zest import evaluation
 
+        scores: dict[str, float] = {}
+        for mode, head in (("corrected", ""), ("official", "official ")):
+            try:
+                report = evaluation.score_examples(examples, predictions, mode)
+            except evaluation.Undefined:
+                continue
+            scores |= {
+                head + (name if name == "mean" else f"C@{name}"): value for name, value in report.overall.items()
+            }
+            if "paraphrase" in report.by_type:
+                scores[f"{head}consistency"] = report.by_type["paraphrase"]["mean"]
+        return scores
 
-def _picture(example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
-    """Return the family of a generated example; published tasks have none that could be made."""
-    if fields.files or fields.parts != "both":
-        return None
-    from taskloom.suites.zest.synthetic.show import family_picture
+    def picture(self, example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
+        """Return the family of a generated example; published tasks have none that could be made."""
+        if fields.files or fields.parts != "both":
+            return None
+        from taskloom.suites.zest.synthetic.show import family_picture
 
-    return family_picture(fields, key, example)
+        return family_picture(fields, key, example)
 
+    def predictions(self, file: Path, examples: int) -> list[str]:
+        """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
+        from taskloom.prediction_files import predictions_for
+        from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 
-@suite(
-    "zest",
-    fields=ZestFields,
-    describe="Tasks given only by a description, varied in four controlled ways",
-    version=9,
-    evaluate=_evaluate,
-    options=(Option("score", "mode", "official (as the public script) or corrected."),),
-    run_scores=_run_scores,
-    resources=(Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),),
-    picture=_picture,
-    predictions=_predictions,
-)
-def weave(fields: ZestFields, key: Key) -> Plan:
-    """Plan a ZEST recipe: its files, or else generated tasks."""
-    if fields.files:
-        from taskloom.suites.zest import published_tasks
-
-        return published_tasks.plan(fields)
-    from taskloom.suites.zest.synthetic.plan import plan
-
-    return plan(fields, key)
+        rows = predictions_for(file, examples, objects=True, lines=read_script_predictions)
+        return [with_braces(row.text) for row in rows]

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 
 from taskloom.example import Example
-from taskloom.scoring import register
+from taskloom.scoring import CallableScorer, register
 
 
 @dataclass(frozen=True, slots=True)
-class ZestScore:
+class ZestScore(CallableScorer):
     """Word overlap with the best alignment, n/a as a class, structures by key: the corrected evaluation of one instance."""
 
     name: str = "zest"

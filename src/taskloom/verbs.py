@@ -1,0 +1,273 @@
+"""Functions of the public API that join several packages: what the commands of the same names call.
+
+They live here because the packages below may not import each other in this direction: reading a file that may be a
+recipe or an experiment, runs that may be a folder or a table, a dataset that goes to a suite's format or to another tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from taskloom.arguments import path_of
+from taskloom.errors import ParameterError
+
+if TYPE_CHECKING:
+    from taskloom.experiments.compare import Selection
+    from taskloom.experiments.rescore import Change
+    from taskloom.experiments.result_table import ResultTable
+    from taskloom.experiments.runs import Runs
+    from taskloom.experiments.spec import Experiment
+    from taskloom.offers import SolveReport
+    from taskloom.recipe import Recipe
+    from taskloom.recipe.overrides import Changes
+    from taskloom.studies.findings import Finding
+    from taskloom.tasks import Task
+
+EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
+"""Keys that tell an experiment's file from a recipe's."""
+
+TOOLS = ("hf", "lm-eval")
+"""Formats of `export` that hold a whole dataset and are those of other tools."""
+
+
+def recipes() -> dict[str, str]:
+    """Return the names of all recipes, each with the line about it, as `taskloom list recipes` prints them."""
+    from taskloom.recipe.finder import descriptions
+
+    return dict(descriptions())
+
+
+@overload
+def read(source: Mapping[str, Any] | Task, changes: Changes = None) -> Recipe: ...
+
+
+@overload
+def read(source: str | PathLike[str], changes: Changes = None) -> Recipe | Experiment: ...
+
+
+def read(source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None) -> Recipe | Experiment:
+    """Read and check a recipe or an experiment. What is wrong in it is one error, with file, line and key.
+
+    Args:
+        source: A recipe in any form that `make` takes, or the YAML file of a recipe or an experiment.
+        changes: Of a recipe: changes of its fields, as `make` takes them.
+    """
+    from taskloom.recipe import read as read_recipe
+    from taskloom.recipe.finder import is_yaml
+
+    if not isinstance(source, str | PathLike) or not is_yaml(str(source)) or not _is_experiment(path_of(source)):
+        return read_recipe(source, changes)
+    if changes:
+        raise ParameterError("changes", f"are for a recipe; {source} is an experiment")
+    from taskloom.experiments.spec import read as read_experiment
+
+    return read_experiment(Path(source))
+
+
+def _is_experiment(path: Path) -> bool:
+    """True if a YAML file has the keys of an experiment; a file that cannot be read is left to the reader of recipes."""
+    from taskloom.errors import DataError
+    from taskloom.recipe.yaml_files import load
+
+    if not path.is_file():
+        return False
+    try:
+        content = load(path, DataError)
+    except DataError:
+        return False
+    return isinstance(content, dict) and not EXPERIMENT_KEYS.isdisjoint(content)
+
+
+def compare(
+    runs: str | Path | Runs,
+    a: Selection,
+    b: Selection,
+    split: str | Sequence[str] | None = None,
+    *,
+    by: str | Sequence[str] = (),
+    where: str | Sequence[str] = (),
+    over: str = "items",
+    test: str = "auto",
+    correction: str = "holm",
+    level: float = 0.95,
+) -> ResultTable:
+    """Compare two groups of runs by paired tests on the same examples, or on the same tasks.
+
+    Args:
+        runs: A folder of runs, or anything else that `tl.runs` opens; or such runs.
+        a: A learner, a recipe, or columns: `learner=bilstm and seed=0`.
+        b: The runs that are compared with them.
+        split: Only these splits.
+        by: Also by a column, a trait of the examples, or `task`.
+        where: Only runs that fit all these rules, `seed=0` or `iid > 0.5`.
+        over: `items` pairs the same examples; `tasks` compares means of tasks.
+        test: `auto`, `two-way`, `mcnemar`, `bootstrap`, `sign-flip` or `welch`.
+        correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
+        level: Confidence level of the intervals.
+    """
+    from taskloom.experiments.runs import Runs
+    from taskloom.studies.any_runs import runs as open_runs
+
+    opened = runs if isinstance(runs, Runs) else open_runs(runs)
+    rules = [where] if isinstance(where, str) else where
+    return opened.where(*rules).compare(a, b, split, by, test, correction, level, over)
+
+
+def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) -> list[Finding]:
+    """Apply a study to runs and return what it found, as `taskloom study` does.
+
+    Args:
+        study: Its name, as `taskloom list studies` lists them, or `FILE.py::NAME`.
+        runs: A folder of runs, scores from elsewhere, or runs; nothing for studies of recipes.
+        **settings: Of the study.
+    """
+    from taskloom.studies.reproduction import analyse as apply_study
+
+    _, _, findings = apply_study(study, runs, **settings)
+    return findings
+
+
+def power(
+    gap: float,
+    accuracy: float,
+    *,
+    seeds: int | None = None,
+    examples: int | None = None,
+    seed_sd: float = 0.0,
+    paired_correlation: float = 0.0,
+    seed_correlation: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> ResultTable:
+    """Compute how many examples and seeds it takes to see a gap between two learners.
+
+    Args:
+        gap: The difference in accuracy that should be found.
+        accuracy: The accuracy of one learner; the other's is accuracy + gap.
+        seeds: Seeds of each learner; several numbers are tried by default.
+        examples: Examples that each run answers. With both given, their power and the smallest gap that they find.
+        seed_sd: Standard deviation of accuracy between seeds.
+        paired_correlation: Correlation of the learners' answers to an item; 0 if they answer different items.
+        seed_correlation: Correlation of two seeds' answers to an item. Default: (1 + paired_correlation) / 2.
+        alpha: Significance level.
+        power: How often a gap should be found.
+    """
+    from taskloom.experiments.result_table import ResultTable
+    from taskloom.experiments.statistics.power import PowerQuestion, plan
+
+    question = PowerQuestion(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, power)
+    rows = plan(question, examples, seeds)
+    return ResultTable(tuple(rows[0]), rows)
+
+
+def rescore(store: str | Path, scorer: str = "own") -> list[Change]:
+    """Score the stored predictions of runs again. No model is called; the old scores are kept next to the new ones.
+
+    Args:
+        store: The folder of the runs.
+        scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has it.
+    """
+    from taskloom.experiments.rescore import rescore as score_again
+
+    return score_again(store, scorer)
+
+
+def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
+    """Answer every question of a file with its support, and report where the file's own answers are wrong or open.
+
+    Args:
+        file: A file of questions; `-` is standard input.
+        suite: Whose solver, if several suites have one.
+        **options: Of that solver: `taskloom solve --help` lists them.
+    """
+    from taskloom.registry import suite_that
+
+    solver = suite_that("solve", suite)
+    assert solver.solve is not None
+    return solver.solve(str(file), **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+        path: The file or folder.
+        format: Its format.
+        text: One line for people: what it holds, or how to open it.
+        details: Numbers and names that depend on the format, for machines.
+    """
+
+    path: Path
+    format: str
+    text: str
+    details: Mapping[str, Any]
+
+
+def export(
+    data: str | Path,
+    format: str,
+    out: str | Path,
+    *,
+    split: str | None = None,
+    extract: str = "line",
+    task: str | Path | None = None,
+) -> Exported:
+    """Write a dataset for another tool, or one of its splits in a format that its suite offers.
+
+    Args:
+        data: The dataset's folder.
+        format: `hf`, `lm-eval`, or a format of the dataset's suite.
+        out: The file to write; a folder for `hf` and `lm-eval`.
+        split: Which split, for the formats of suites.
+        extract: For `lm-eval`: how answers are cut out of replies.
+        task: The file that defines the dataset's task or suite, unless an installed package has it.
+    """
+    folder, path = path_of(data), path_of(out)
+    if format not in TOOLS:
+        return _export_split(folder, format, path, split, task)
+    if split is not None:
+        raise ParameterError("split", f"is for the formats of suites; {format} takes all splits")
+    if task is not None:
+        from taskloom.dataset import load
+
+        load(folder).recipe_by(task)
+    if format == "hf":
+        from taskloom.interop.hugging_face import export_hf
+
+        export_hf(folder, path)
+        return Exported(path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {})
+    return _export_lm_eval(folder, path, extract)
+
+
+def _export_lm_eval(folder: Path, path: Path, extract: str) -> Exported:
+    from taskloom.interop.lm_eval import export_lm_eval
+
+    tasks = export_lm_eval(folder, path, extract=extract)
+    form = f"a choice of {len(tasks.choices)} answers" if tasks.choices else "generation"
+    groups = "".join(f"\n  {name}" for name in (tasks.group, *tasks.tasks, *tasks.by_trait))
+    command = f"lm_eval --include_path {path} --tasks {tasks.group}"
+    details = {
+        "group": tasks.group,
+        "tasks": list(tasks.tasks),
+        "by_trait": list(tasks.by_trait),
+        "choices": list(tasks.choices),
+    }
+    return Exported(path, "lm-eval", f"{path}: {command} ({form}); tasks and groups:{groups}", details)
+
+
+def _export_split(folder: Path, format: str, path: Path, split: str | None, task: str | Path | None) -> Exported:
+    from taskloom.dataset.export import check_format
+    from taskloom.dataset.export import export as export_split
+
+    check_format(folder, format, also=TOOLS, task=task)
+    if split is None:
+        raise ParameterError("split", f"is needed: '{format}' holds one split ({' and '.join(TOOLS)} take all)")
+    file = export_split(folder, split, format, path, task=task)
+    without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
+    text = f"{path}: {file.examples:,} examples of {folder}, split {split}, as {format}{without}"
+    return Exported(path, format, text, {"examples": file.examples, "left_out": file.left_out})
