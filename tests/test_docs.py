@@ -120,14 +120,6 @@ def test_the_reference_lists_every_command_and_every_public_name() -> None:
     assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(taskloom.__all__) - {"__version__"}
 
 
-def test_the_new_import_paths_of_the_changelog_exist() -> None:
-    rows = re.findall(r"^\| `taskloom\..+? \| `(taskloom\.[\w.]+)`", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert len(rows) > 30
-    for module in rows:
-        path = ROOT / "src" / module.replace(".", "/")
-        assert path.is_dir() or path.with_suffix(".py").is_file(), module
-
-
 def test_the_tree_of_the_readme_is_the_tree() -> None:
     (tree,) = re.findall(r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     parents = [ROOT]
