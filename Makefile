@@ -63,8 +63,8 @@ test-all: $(VENV)/.ready ## the whole test suite: slow tests too, and property t
 	$(BIN)/python -m pytest $(PARALLEL) $(EVERYTHING)
 
 # The core runs with the lowest versions that pyproject.toml declares and without any extra. Needs uv, which can choose them.
-CORE_TESTS := tests/recipe tests/suites/ctl tests/dataset/test_make.py tests/dataset/test_verify.py tests/test_seeding.py \
-	tests/test_scoring.py tests/test_tasks.py tests/test_task_splits.py tests/test_example.py tests/test_arrow.py
+CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/dataset/test_make.py tests/dataset/test_verify.py \
+	tests/test_seeding.py tests/test_scoring.py tests/test_example.py tests/test_arrow.py
 .PHONY: test-lowest test-newest
 test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
 	uv venv --quiet --clear --python 3.11 .venv-lowest
