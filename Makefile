@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export TASKLOOM_DATA ?= $(abspath ../shared/data)
 endif
 
-# Containers often switch bytecode off. Compiling package and tests anew costs 9 CPU-seconds in collecting tests alone, and more in each process.
+# Containers often switch bytecode off. Compiling the package and the tests again costs 9 CPU-seconds for collection alone, and more in each process.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-figure collect-demo test test-all test-servers lint types audit-pins fuzz bench bench-beside docs dist gallery results fields scorers index clean
@@ -52,14 +52,31 @@ collect-demo: $(VENV)/.ready ## a half-filled collection project in demo/collect
 	test -e demo/collect || $(BIN)/taskloom collect demo demo/collect
 	$(BIN)/taskloom collect serve demo/collect
 
-# Two workers, each with a half of the tests (tests/conftest.py); percentages would be those of one of them.
-HALVES := -n 2 --dist each --halves --max-worker-restart 0 -o console_output_style=classic
+# One worker per core. A file of tests stays with one worker, so its fixtures are built once.
+PARALLEL := -n auto --dist loadfile
+# Slow tests too, and thousands of fresh examples for property tests instead of 20 fixed ones.
+EVERYTHING := -m "" --hypothesis-profile=thorough
 
-test: $(VENV)/.ready ## the test suite
-	$(BIN)/python -m pytest $(HALVES) --durations=10
+test: $(VENV)/.ready ## the test suite, without tests marked slow
+	$(BIN)/python -m pytest $(PARALLEL) --durations=10
 
-test-all: $(VENV)/.ready ## the test suite with the long versions of its property tests
-	$(BIN)/python -m pytest $(HALVES) --nightly
+test-all: $(VENV)/.ready ## the whole test suite: slow tests too, and property tests with thousands of fresh examples
+	$(BIN)/python -m pytest $(PARALLEL) $(EVERYTHING)
+
+# The core runs with the lowest versions that pyproject.toml declares and without any extra. Needs uv, which can choose them.
+CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/dataset/test_make.py tests/dataset/test_verify.py \
+	tests/test_seeding.py tests/test_scoring.py tests/test_example.py tests/test_arrow.py
+.PHONY: test-lowest test-newest
+test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
+	uv venv --quiet --clear --python 3.11 .venv-lowest
+	uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e . \
+		'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+	.venv-lowest/bin/python -m pytest $(PARALLEL) $(CORE_TESTS)
+
+test-newest: ## the test suite with the newest version of every dependency (in .venv-newest)
+	uv venv --quiet --clear .venv-newest
+	uv pip install --quiet --python .venv-newest/bin/python --upgrade -e '.[$(EXTRAS)]'
+	.venv-newest/bin/python -m pytest $(PARALLEL)
 
 # Installs Debian's Virtuoso if it is missing (needs root), starts it on the loopback interface, and stops it afterwards.
 test-servers: $(VENV)/.ready ## tests against a real SPARQL server on this machine
@@ -72,7 +89,7 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 	touch $@
 
 test-browser: $(VENV)/.browser-ready ## report, viewer and collection in a real browser (accessibility, a fuzz of the routes), and a notebook
-	$(BIN)/python -m pytest -n 0 --nightly tests/viewer/test_browser.py tests/viewer/test_schemathesis.py tests/reports/test_report_in_browser.py tests/collect/test_browser.py tests/test_notebooks.py
+	$(BIN)/python -m pytest -n 0 $(EVERYTHING) tests/viewer/test_browser.py tests/viewer/test_schemathesis.py tests/reports/test_report_in_browser.py tests/collect/test_browser.py tests/test_notebooks.py
 
 screenshots: demo-figure $(VENV)/.browser-ready ## take the pictures of the report, the viewer and of collection in docs/images
 	$(BIN)/python scripts/screenshots.py
@@ -86,7 +103,7 @@ lint: $(VENV)/.ready ## ruff check (security rules included) and format, and the
 audit-pins: $(VENV)/.ready ## the pinned versions, against known advisories; PAGES=address asks a mirror's pages
 	$(BIN)/python scripts/audit_pins.py $(if $(PAGES),--pages $(PAGES))
 
-# Nightly. Another day, another seed; FUZZ="--inputs 2000 --target recipes" for less.
+# Runs nightly with the date as its seed. FUZZ="--inputs 2000 --target recipes" for less.
 FUZZ ?= --inputs 100000 --seconds 3600 --seed $(shell date +%Y%m%d)
 fuzz: $(VENV)/.ready ## random inputs of every kind; a failure becomes a file in tests/regressions
 	$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -137,8 +154,8 @@ INTEROP_PIP := $(if $(UV),$(UV) pip install --quiet --python .venv-interop/bin/p
 
 .PHONY: test-interop
 test-interop: .venv-interop/.ready ## tests with the real packages of other tools, and the commands of their pages
-	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile --nightly tests/interop \
+	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile $(EVERYTHING) tests/interop \
 		'tests/studies/test_quick_scale.py::test_a_study_runs_at_quick_scale[reinforcement]'
 
 clean: ## remove everything that is generated
-	rm -rf $(VENV) .venv-interop demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

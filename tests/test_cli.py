@@ -41,9 +41,8 @@ def files_to_score(folder: Path) -> None:
     (folder / "answers.txt").write_text("0\n" * 1000)
 
 
-def test_every_command_has_examples_and_they_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.parametrize("rows", ["few", pytest.param("as-written", marks=pytest.mark.slow)])
+def test_every_command_has_examples_and_they_run(rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments run in this process."""
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     files_to_score(tmp_path)
@@ -53,7 +52,7 @@ def test_every_command_has_examples_and_they_run(
         assert len(lines) >= 2 or command == "collect serve", command  # which ends with Ctrl-C
         assert "--json" in text, command
         for line in lines:
-            line = line if pytestconfig.getoption("--nightly") else with_fewer_rows(line)
+            line = with_fewer_rows(line) if rows == "few" else line
             result = run_line(line, tmp_path)
             assert result.status == 0, (line, result.errors)
             assert result.output.strip(), line

@@ -15,6 +15,7 @@ from taskloom.descriptions import UNSEEN, task_column, undescribed_table
 from taskloom.errors import DataError, RecipeError, TaskloomError
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
+from tests.slow import slow_except
 
 TASK = '''"""Reverse."""
 import taskloom as tl
@@ -61,8 +62,10 @@ def check_all(data: Dataset) -> None:
             assert sorted(plan.check(example)) == sorted(example.targets), example
 
 
-@pytest.mark.parametrize("name", [*CASES, *SINGLE])
-@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17", *SINGLE)
+@pytest.mark.parametrize(
+    "name",
+    [*slow_except(CASES, "ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17"), *SINGLE],
+)
 def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
     changes = {**CASES, **SINGLE}[name]
     plain, told = tl.make(name, set=changes), tl.make(name, set=[*changes, "described=true"])
@@ -78,8 +81,10 @@ def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
     check_all(told)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.daily("ctl/A", "ctl/length", "babi/diverse-T7", "babi/inject-T7", "babi/4", "taskbench/english")
+@pytest.mark.parametrize(
+    "name",
+    slow_except(CASES, "ctl/A", "ctl/length", "babi/diverse-T7", "babi/inject-T7", "babi/4", "taskbench/english"),
+)
 def test_unseen_tasks_are_in_no_training_row(name: str) -> None:
     data = tl.make(name, set=[*CASES[name], "described={unseen: 0.3, level: explicit}"])
     by = data.manifest["tasks_by"]
@@ -134,7 +139,7 @@ def test_verify_and_audit_of_a_described_dataset(tmp_path: Path) -> None:
     assert not tl.audit(tmp_path / "a").leaks
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_workers_make_the_same_described_dataset(tmp_path: Path) -> None:
     changes = [*CASES["ctl/A"], "described={unseen: 0.2}"]
     tl.make("ctl/A", tmp_path / "b", set=changes, seed=1, workers=2, shard_rows=1000)

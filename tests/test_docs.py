@@ -47,13 +47,12 @@ def titled(page: Path) -> list[tuple[str, str]]:
     return [(title[1], body) for _, mark, body in found if (title := TITLE.search(mark))]
 
 
+@pytest.mark.parametrize("rows", ["few", pytest.param("as-written", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_pages_examples_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
+def test_the_pages_examples_run(page: Path, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shell lines first (they make the data), then the Python, each page in one folder and one namespace.
 
-    By day splits of thousands of rows have fewer; by night every line is as it stands on its page.
+    By default splits of thousands of rows are cut to a few hundred. The slow version runs every line as written.
     Experiments run in this process: starting workers that import torch would cost more than all the rest, and
     tests/experiments is about them.
     """
@@ -61,9 +60,9 @@ def test_the_pages_examples_run(
     for file, _ in titled(page):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)
-    as_it_stands = pytestconfig.getoption("--nightly")
     for body in blocks(page, "sh"):
-        for command in statements(body if as_it_stands else with_fewer_rows(body)):
+        script = with_fewer_rows(body) if rows == "few" else body
+        for command in statements(script):
             result = run_line(command, tmp_path)
             assert result.status == 0, (command, result.errors)
     monkeypatch.chdir(tmp_path)
@@ -121,14 +120,6 @@ def test_the_reference_lists_every_command_and_every_public_name() -> None:
     assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(taskloom.__all__) - {"__version__"}
 
 
-def test_the_new_import_paths_of_the_changelog_exist() -> None:
-    rows = re.findall(r"^\| `taskloom\..+? \| `(taskloom\.[\w.]+)`", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert len(rows) > 30
-    for module in rows:
-        path = ROOT / "src" / module.replace(".", "/")
-        assert path.is_dir() or path.with_suffix(".py").is_file(), module
-
-
 def test_the_tree_of_the_readme_is_the_tree() -> None:
     (tree,) = re.findall(r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
     parents = [ROOT]
@@ -166,7 +157,7 @@ def test_the_citation_cites_every_suites_paper() -> None:
 
 
 SAMPLE = ["ctl/A", "ctl/S", "babi/1", "babi/mix-T7", "babi/19", "taskbench/english"]
-"""Recipes whose examples are cheap to generate; `--nightly` generates them all (80 CPU-seconds)."""
+"""Recipes whose examples are cheap to generate. A slow test generates all of them (80 CPU-seconds)."""
 
 
 def gallery_sections() -> dict[str, str]:
@@ -184,7 +175,7 @@ def test_the_gallery_has_every_recipe_and_the_sampled_ones_are_current(monkeypat
         assert sections[name] == script["section"](name).rstrip("\n"), f"{name} has changed: run `make gallery`"
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_whole_gallery_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TASKLOOM_DATA", "NLTK_DATA", "TASKLOOM_CACHE"):
         monkeypatch.setenv(variable, "")  # the script removes them; this restores them after the test

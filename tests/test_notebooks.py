@@ -12,7 +12,7 @@ nbformat = pytest.importorskip("nbformat", reason="make test-browser installs it
 nbclient = pytest.importorskip("nbclient", reason="make test-browser installs it")
 pytest.importorskip("ipykernel", reason="make test-browser installs it")
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 
 NOTEBOOK = Path(__file__).parent.parent / "examples" / "first-look.ipynb"
 

@@ -43,7 +43,7 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -
             assert f"taskloom/{recipe.relative_to(package).as_posix()}" in names
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """What `python -m build` does: the wheel from the archive, not from the repository."""
     hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
@@ -72,7 +72,7 @@ def run(command: list[str], folder: Path, path: str) -> str:
     return done.stdout
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_tutorial_word_for_word_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     """Every block of the page in its order: files are written as they stand, shell lines and Python are run."""
     home = tmp_path / "venv"

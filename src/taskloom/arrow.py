@@ -69,9 +69,19 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:
     try:
-        return np.array(values, dtype=kind.to_pandas_dtype())
+        return np.array(values, dtype=_numpy_type(kind))
     except OverflowError as error:
         raise _OddValueError(str(error)) from error
+
+
+def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    """NumPy's type for numbers or truth values. Arrow's own `to_pandas_dtype` fails without pandas in pyarrow 22 and older."""
+    if pa.types.is_boolean(kind):
+        return np.dtype(np.bool_)
+    if pa.types.is_floating(kind):
+        return np.dtype(f"f{kind.bit_width // 8}")
+    sign = "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return np.dtype(f"{sign}{kind.bit_width // 8}")
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer:
@@ -107,12 +117,12 @@ def array_of(values: pa.Array) -> NDArray[Any]:
         first = start // 8  # only the bytes of these values: a block of a large array must not cost the whole of it
         bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little")
         return bits[start - 8 * first : stop - 8 * first].astype(np.bool_)
-    return np.frombuffer(raw, dtype=values.type.to_pandas_dtype())[start:stop]
+    return np.frombuffer(raw, dtype=_numpy_type(values.type))[start:stop]
 
 
 def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return the numbers of a column in one array, NaN where one is missing."""
-    parts = [np.zeros(0, dtype=column.type.to_pandas_dtype())] if not column.num_chunks else []
+    parts = [np.zeros(0, dtype=_numpy_type(column.type))] if not column.num_chunks else []
     for chunk in column.chunks:
         values = array_of(chunk)
         parts.append(np.where(array_of(chunk.is_valid()), values, np.nan) if chunk.null_count else values)

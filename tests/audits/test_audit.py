@@ -215,7 +215,7 @@ def test_chernoff(weights: dict[str, float], alpha: float) -> None:
     [
         "ctl/A",
         "ctl/S",
-        *(pytest.param(n, marks=pytest.mark.nightly) for n in ("ctl/A-independent", "ctl/R", "ctl/length")),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("ctl/A-independent", "ctl/R", "ctl/length")),
     ],
 )
 def test_no_leaks_in_ours(name: str) -> None:

@@ -30,7 +30,7 @@ def test_the_page_is_current_and_no_form_is_misjudged_without_a_reason() -> None
         assert SCRIPT[part]() in PAGE, "run `make scorers`"
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_whole_page_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TASKLOOM_DATA", "NLTK_DATA"):
         monkeypatch.delenv(variable, raising=False)

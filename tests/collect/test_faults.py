@@ -84,12 +84,12 @@ def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
     assert kill_and_check(tmp_path, 1, 0) > 0
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
     assert kill_and_check(tmp_path, 20, 1) > 20
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_body_of_100_mb_gets_a_clear_answer_and_takes_no_memory(tmp_path: Path) -> None:
     c, people = ready(tmp_path)
     server = RunningServer(tmp_path)
@@ -107,7 +107,7 @@ def test_a_body_of_100_mb_gets_a_clear_answer_and_takes_no_memory(tmp_path: Path
         c.close()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_what_was_saved(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: the server's database cannot grow beyond it."""
     import resource
@@ -191,6 +191,6 @@ def test_nonsense_gives_no_server_error(tmp_path: Path) -> None:
     fuzz(tmp_path, 250, 0, exports=2)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_much_nonsense_gives_no_server_error(tmp_path: Path) -> None:
     fuzz(tmp_path, 8_000, 1, exports=60)

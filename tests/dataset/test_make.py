@@ -22,6 +22,7 @@ from taskloom.dataset import shards, workers
 from taskloom.dataset.processes import can_fork
 from taskloom.dataset.workers import MakeProgress, Piece, Waiting
 from taskloom.errors import DataError, TaskloomError
+from tests.slow import slow_except
 
 RECIPES = ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/length"]
 SMALL = ["splits.train.n=4000"]
@@ -42,11 +43,6 @@ if __name__ == "__main__":
 """
 
 
-def nightly_but(names: list[str], *daily: str) -> list[Any]:
-    """Parametrize over all names, most of them for the nightly run."""
-    return [n if n in daily else pytest.param(n, marks=pytest.mark.nightly) for n in names]
-
-
 def digests_in_another_process(name: str, folder: Path, hash_seed: str, ways: list[list[int | None]]) -> list[str]:
     script = folder / "ways.py"
     script.write_text(WAYS)
@@ -60,7 +56,7 @@ def digests_in_another_process(name: str, folder: Path, hash_seed: str, ways: li
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("name", nightly_but(RECIPES, "ctl/S"))
+@pytest.mark.parametrize("name", slow_except(RECIPES, "ctl/S"))
 def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
     """Memory, 1 and 2 workers, shard sizes, hash seeds: one digest, and one manifest but for the list of files."""
     wanted = tl.make(name, seed=1, set=SMALL).digest
@@ -73,7 +69,7 @@ def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
         assert manifest == manifests[0]
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/S"])
 def test_digests_do_not_depend_on_hash_seed_and_shard_size(name: str, tmp_path: Path) -> None:
     """The other recipes, without worker processes, whose start is most of the time of the test above."""
@@ -95,7 +91,7 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("name", nightly_but(list(GOLDEN), "ctl/A", "ctl/S", "ctl/length"))
+@pytest.mark.parametrize("name", slow_except(GOLDEN, "ctl/A", "ctl/S", "ctl/length"))
 def test_golden_digests(name: str) -> None:
     """The full recipes, seed 0. A change here means other data for everybody: raise the suite's version."""
     assert tl.make(name, seed=0).digest == GOLDEN[name]
@@ -134,8 +130,8 @@ def big_digest() -> str:
     [
         (signal.SIGKILL, -9, "1"),
         (signal.SIGINT, 130, "2"),
-        pytest.param(signal.SIGKILL, -9, "2", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGINT, 130, "1", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGKILL, -9, "2", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, 130, "1", marks=pytest.mark.slow),
     ],
 )
 def test_interrupted_and_resumed(
@@ -167,7 +163,7 @@ def test_interrupted_and_resumed(
     assert not list(folder.glob("*/.*"))
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/A"])
 def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "d"

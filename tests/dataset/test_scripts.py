@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import taskloom as tl
+from tests.slow import slow_except
 
 CHANGES = ["splits={train: {n: 3000}}"]
 CALL = f'tl.make(NAME, "d", workers=2, shard_rows=1000, set={CHANGES!r})'
@@ -38,8 +39,7 @@ def test_a_task_of_an_unguarded_script_is_refused_at_once(tmp_path: Path) -> Non
     assert done.stdout.split() == ["top"]
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-@pytest.mark.daily("False")
+@pytest.mark.parametrize("guarded", slow_except([True, False], False))
 def test_a_task_of_a_script_with_a_guard(tmp_path: Path, guarded: bool) -> None:
     """A call outside the guard ends with an error and not in a worker that waits for its parent."""
     call = CALL.replace("NAME", "'script/echo'")

@@ -37,7 +37,7 @@ from tests.experiments.sweeps import (
 )
 
 KILLS = 50
-"""Kills of the nightly sweeps, half of drivers and half of workers."""
+"""Number of kills in the slow sweeps, half of drivers and half of workers."""
 
 
 def start(folder: Path, store: str, workers: int = 2, **options: Any) -> subprocess.Popen[str]:
@@ -99,7 +99,7 @@ def prepared(folder: Path, experiment: dict[str, Any]) -> Path:
 
 
 def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Path) -> None:
-    """One kill of a worker in the middle of a stack; fifty kills in the nightly run, half of them of drivers."""
+    """One kill of a worker in the middle of a stack. The slow tests have fifty kills, half of them of drivers."""
     experiment = networks(seeds=2, steps=60)  # a stack that leaves checkpoints
     write(tmp_path, {**experiment, "recipes": [recipe()], "learners": experiment["learners"][:2]})
     fill(yaml.safe_load((tmp_path / "experiment.yaml").read_text()), tmp_path / "undisturbed")
@@ -107,7 +107,7 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Pat
     assert (done["driver"], done["worker"]) == (0, 1)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_sweep_killed_fifty_times_ends_with_the_same_table(tmp_path: Path) -> None:
     done = torment(prepared(tmp_path, networks(seeds=3, steps=200)), kills=KILLS, seed=0, longest=8.0)
     print(done)
@@ -138,7 +138,7 @@ def tasks_each(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_runs_of_tasks_killed_fifty_times_end_with_the_same_table(tmp_path: Path) -> None:
     folder = prepared(tmp_path, tasks_each(tmp_path))
     names = Store(folder / "undisturbed").names()
@@ -150,7 +150,7 @@ def test_runs_of_tasks_killed_fifty_times_end_with_the_same_table(tmp_path: Path
     assert (done["driver"], done["worker"]) == (KILLS // 2, KILLS // 2)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_two_drivers_on_one_store_share_the_work(filled: Path, tmp_path: Path) -> None:
     """By day test_network_file_system.py has two drivers, whose views of the store are old as well."""
     write(tmp_path, baselines())
@@ -279,7 +279,7 @@ def crash(rng: tl.Random) -> tl.Example:
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By day a worker is killed once, which fails its cell in the same way."""
     (tmp_path / "crash.py").write_text(CRASHING)
@@ -371,7 +371,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_disk_that_fills_up_and_one_that_is_read_only(tmp_path: Path, disk: Path) -> None:
     write(tmp_path, {**baselines(seeds=20), "recipes": [recipe()]})
     full = taskloom("run", "experiment.yaml", "--store", "disk/runs", "--workers", "1", cwd=tmp_path)

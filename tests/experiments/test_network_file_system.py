@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.experiments.sweeps import baselines, contents, environment, fill, write
+from tests.slow import slow_except
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,8 +62,7 @@ Path(f"counted-{number}.json").write_text(json.dumps({"counted": counted, "faile
 """
 
 
-@pytest.mark.parametrize("claims", ["claimed", "not claimed"])
-@pytest.mark.daily("not claimed")
+@pytest.mark.parametrize("claims", slow_except(["claimed", "not claimed"], "not claimed"))
 def test_two_drivers_with_old_views_of_the_store_count_every_run_once_and_lose_none(
     tmp_path: Path, claims: str
 ) -> None:

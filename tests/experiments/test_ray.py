@@ -56,7 +56,7 @@ def test_no_cluster_at_an_address_is_one_sentence(tmp_path: Path) -> None:
         taskloom.make("ctl/A", tmp_path / "data", engine="rai")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 
@@ -80,7 +80,7 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_head_is_killed_and_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ray.cluster_utils import Cluster
 

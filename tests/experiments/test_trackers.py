@@ -87,7 +87,7 @@ def test_trackio(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "trackio").is_dir()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_wandb(tmp_path: Path) -> None:
     elsewhere(
         "t = trackers.open_tracker('wandb', 'here')\ntrackers.record(t, SCORES, CURVE)\ntrackers.record(t, SCORES, CURVE)",
@@ -100,7 +100,7 @@ def test_wandb(tmp_path: Path) -> None:
         assert word in raw, word
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_mlflow(tmp_path: Path) -> None:
     out = elsewhere(
         "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\n"

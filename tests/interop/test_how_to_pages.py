@@ -21,7 +21,7 @@ TOOLS = {
 }
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(p.stem for p in PAGES.glob("use-*.md") if p.stem in TOOLS))
 def test_the_commands_run(page: str, tmp_path: Path) -> None:
     pytest.importorskip(TOOLS[page], reason=f"needs {TOOLS[page]}: make test-interop")

@@ -109,7 +109,7 @@ def chat_server(replies: Mapping[str, str]) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_rollouts_of_the_tool_get_the_scores_of_taskloom(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harness is a program of its own, which the tool starts with uv; its libraries come from a registry the first time."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

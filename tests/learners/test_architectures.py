@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("peft")
+
+from tests.slow import slow_except  # noqa: E402
 
 from taskloom.learners import load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
@@ -55,16 +58,21 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return where
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "fine-tune": {"steps": 50, "rate": 5e-3},
+    "lora": {"steps": 70, "rate": 1.5e-2},
+    "prompt-tune": {"n": 4},
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "more"),
-    [("fine-tune", {"steps": 50, "rate": 5e-3}), ("lora", {"steps": 70, "rate": 1.5e-2}), ("prompt-tune", {"n": 4})],
+    ("folder", "name"),
+    slow_except(product([gpt2, bart], WAYS), (gpt2, "lora"), (gpt2, "prompt-tune"), (bart, "fine-tune")),
+    indirect=["folder"],
 )
-@pytest.mark.daily("gpt2-lora-more1", "gpt2-prompt-tune-more2", "bart-fine-tune-more0")
-def test_every_way_to_adapt_works_for_other_architectures(
-    folder: Path, name: str, more: dict[str, Any], tmp_path: Path
-) -> None:
+def test_every_way_to_adapt_works_for_other_architectures(folder: Path, name: str, tmp_path: Path) -> None:
     quick = {"batch": 5, "steps": 3, "rate": 0.1, "warmup": 0, "evaluate_every": 0, "longest_answer": 4}
-    fitted: Any = read({"learner": name, "model": str(folder), **quick, **more}).fit(COLOURS, seed=0)
+    fitted: Any = read({"learner": name, "model": str(folder), **quick, **WAYS[name]}).fit(COLOURS, seed=0)
     if name != "prompt-tune":  # nothing can be steered in a model that knows nothing
         assert fitted.answer(INPUTS) == [y for _, y in COLOURS]
     seen = []

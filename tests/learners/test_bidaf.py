@@ -19,6 +19,8 @@ from taskloom.suites.babi.export import EXTRACTIVE, squad
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+from tests.slow import slow_except  # noqa: E402
+
 from taskloom.learners import LearnerError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.scratch.bidaf_learner import Passages, cut  # noqa: E402
@@ -200,8 +202,7 @@ def test_bidaf_is_its_formulae() -> None:
     assert {n: tuple(v.shape) for n, v in net.start(random).items()} == net.shapes()
 
 
-@pytest.mark.parametrize("filters", [0, 6])
-@pytest.mark.daily("6")
+@pytest.mark.parametrize("filters", slow_except([0, 6], 6))
 def test_fits_a_tiny_task(filters: int) -> None:
     data = tales()
     fitted = small(steps=45, filters=filters).fit(data, {"again": data}, seed=0)

@@ -13,6 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from tests.slow import slow_except  # noqa: E402
+
 from taskloom.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
@@ -103,7 +105,7 @@ def test_the_pass_is_the_model_s_own(folder: Path) -> None:
     assert len(layers) == 3
 
 
-@pytest.mark.daily("bert")
+@pytest.mark.parametrize("folder", slow_except(["roberta", "bert"], "bert"), indirect=True)
 def test_fits_a_tiny_task_and_is_saved(folder: Path, tmp_path: Path) -> None:
     data = tales()
     fitted = small(folder, steps=110, rate=5e-3).fit(data, {"again": data}, seed=0)

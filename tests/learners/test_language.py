@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
+from tests.slow import slow_except  # noqa: E402
 from tokenizers import decoders  # noqa: E402
 from transformers import BartConfig, BartForConditionalGeneration  # noqa: E402
 
@@ -39,7 +41,10 @@ SMALL: dict[str, Any] = {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8,
 QUICK: dict[str, Any] = {"batch": 6, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
 
 
-@pytest.fixture(scope="module", params=["decoder", "encoder-decoder"])
+ARCHITECTURES = ["decoder", "encoder-decoder"]
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny 'pretrained' model of each architecture, as a local folder."""
     texts = [t for pair in COLOURS for t in pair] + [" |", "a b c d e 0 1 2 3"]
@@ -60,8 +65,15 @@ def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
     assert fitted.curve[-1].score == 1.0
 
 
-@pytest.mark.parametrize(("name", "steps", "rate"), [("fine-tune", 40, 1e-2), ("lora", 60, 5e-3)])
-@pytest.mark.daily("encoder-decoder-fine-tune-40-0.01", "decoder-lora-60-0.005")
+@pytest.mark.parametrize(
+    ("folder", "name", "steps", "rate"),
+    [
+        ("encoder-decoder", "fine-tune", 40, 1e-2),
+        ("decoder", "lora", 60, 5e-3),
+        *slow_except([("decoder", "fine-tune", 40, 1e-2), ("encoder-decoder", "lora", 60, 5e-3)]),
+    ],
+    indirect=["folder"],
+)
 def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
     fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
     inputs = [x for x, _ in COLOURS]
@@ -74,7 +86,7 @@ def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: fl
     assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
 
 
-@pytest.mark.daily("decoder")
+@pytest.mark.parametrize("folder", slow_except(ARCHITECTURES, "decoder"), indirect=True)
 def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_path: Path) -> None:
     learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 40, "rate": 0.1})
     before = open_base(str(folder))
@@ -127,16 +139,16 @@ TASKS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "batch"),
-    [
-        ("prompt-tune", {"n": 4}, 4),
-        ("prompt-tune", {"n": 4}, 3),
-        ("lora", {"rank": 3}, 3),
-        ("lora", {"rank": 3}, 4),
-    ],
+    ("folder", "name", "batch"),
+    slow_except(
+        product(ARCHITECTURES, ["prompt-tune", "lora"], [3, 4]),
+        ("encoder-decoder", "prompt-tune", 4),
+        ("decoder", "lora", 3),
+    ),
+    indirect=["folder"],
 )
-@pytest.mark.daily("encoder-decoder-prompt-tune-more0-4", "decoder-lora-more2-3")
-def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any, batch: int, tmp_path: Path) -> None:
+def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, batch: int, tmp_path: Path) -> None:
+    more = {"n": 4} if name == "prompt-tune" else {"rank": 3}
     """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3 examples."""
     loop = {"batch": batch, "steps": 4, "rate": 0.02, "clip": 0.5, "evaluate_every": 2, "patience": 9}
     learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, **loop})
@@ -166,8 +178,13 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, more: Any,
         learner.fit_tasks(TASKS, {"dev": {"colours": COLOURS, "letters": COLOURS}})
 
 
-@pytest.mark.parametrize("name", ["prompt-tune", "lora"])
-@pytest.mark.daily("encoder-decoder-prompt-tune", "decoder-lora")
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    slow_except(
+        product(ARCHITECTURES, ["prompt-tune", "lora"]), ("encoder-decoder", "prompt-tune"), ("decoder", "lora")
+    ),
+    indirect=["folder"],
+)
 def test_many_tasks_resume_and_are_halved(
     folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,8 +219,16 @@ def test_many_tasks_resume_and_are_halved(
         assert np.allclose(halved[task].logprob(inputs, wanted), expected, atol=5e-3)
 
 
-@pytest.mark.parametrize("name", ["fine-tune", "lora", "prompt-tune"])
-@pytest.mark.daily("encoder-decoder-prompt-tune", "decoder-lora", "decoder-fine-tune")
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    slow_except(
+        product(ARCHITECTURES, ["fine-tune", "lora", "prompt-tune"]),
+        ("encoder-decoder", "prompt-tune"),
+        ("decoder", "lora"),
+        ("decoder", "fine-tune"),
+    ),
+    indirect=["folder"],
+)
 def test_resumed_equals_uninterrupted(folder: Path, name: str, tmp_path: Path) -> None:
     more = {"n": 4} if name == "prompt-tune" else {}
     loop = {"batch": 2, "steps": 6, "rate": 1e-2, "evaluate_every": 3, "patience": 5}
@@ -234,8 +259,11 @@ def count_writing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("patience", [0, 9])
-@pytest.mark.daily("decoder-0", "encoder-decoder-9")
+@pytest.mark.parametrize(
+    ("folder", "patience"),
+    slow_except(product(ARCHITECTURES, [0, 9]), ("decoder", 0), ("encoder-decoder", 9)),
+    indirect=["folder"],
+)
 def test_a_split_that_was_measured_with_the_last_weights_is_not_answered_again(
     folder: Path, patience: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,8 +298,11 @@ def test_tasks_that_were_measured_together_are_not_answered_again(
     assert len(sizes) == 2
 
 
-@pytest.mark.parametrize("prompt", [False, True])
-@pytest.mark.daily("encoder-decoder-True", "decoder-False")
+@pytest.mark.parametrize(
+    ("folder", "prompt"),
+    slow_except(product(ARCHITECTURES, [False, True]), ("encoder-decoder", True), ("decoder", False)),
+    indirect=["folder"],
+)
 def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -> None:
     name = "prompt-tune" if prompt else "fine-tune"
     more = {"n": 3} if prompt else {}
@@ -291,7 +322,7 @@ def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -
         assert np.allclose(states, results[0][2], atol=1e-4)
 
 
-@pytest.mark.daily("decoder")
+@pytest.mark.parametrize("folder", slow_except(ARCHITECTURES, "decoder"), indirect=True)
 def test_seeds_of_a_model_that_is_trained_whole_differ(folder: Path) -> None:
     """Without dropout only the order of batches can tell them apart."""
     learner: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, "batch": 2, "steps": 3, "rate": 0.02})

@@ -159,9 +159,10 @@ def test_networks_are_their_formulae(net: Any, by_hand: Any) -> None:
     assert {n: tuple(w.shape) for n, w in started.items()} == net.shapes()
 
 
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("net", [EntNet(5, 3, 2, 3, 2), STM(5, 3, 2, 3, 3, 2, 2)])
-def test_gradients_are_those_of_differences(net: Any, request: pytest.FixtureRequest) -> None:
-    """In a random direction every day, in every one with `--nightly`."""
+def test_gradients_are_those_of_differences(net: Any, fast: bool) -> None:
+    """Fast: in one random direction. Slow: in all of them."""
     random = torch.Generator().manual_seed(1)
     weights = {n: torch.randn(1, *s, generator=random, dtype=torch.float64) for n, s in net.shapes().items()}
     tokens, lengths = torch.tensor([[1, 2, 3, 4, 5, 0], [2, 0, 1, 5, 0, 0]]), torch.tensor([6, 4])
@@ -170,7 +171,6 @@ def test_gradients_are_those_of_differences(net: Any, request: pytest.FixtureReq
     def run(*values: Any) -> Any:
         return net.forward(dict(zip(names, values, strict=True)), tokens, lengths)
 
-    fast = not request.config.getoption("--nightly")
     assert torch.autograd.gradcheck(run, [w.requires_grad_() for w in weights.values()], fast_mode=fast)
 
 

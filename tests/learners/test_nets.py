@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from tests.slow import slow_except  # noqa: E402
 
 from taskloom.learners.interface import LearnerError  # noqa: E402
 from taskloom.learners.scratch.nets import ops  # noqa: E402
@@ -119,9 +122,15 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
             assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
-@pytest.mark.daily("bilstm-fp32", "transformer-fp32", "ndr-bf16")
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    slow_except(
+        product(["bilstm", "transformer", "ndr"], ["fp32", "bf16"]),
+        ("bilstm", "fp32"),
+        ("transformer", "fp32"),
+        ("ndr", "bf16"),
+    ),
+)
 def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
     name: str, precision: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

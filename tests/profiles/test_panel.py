@@ -49,7 +49,7 @@ def test_zest_has_as_many_tasks_of_each_kind_as_the_panel_asks_for() -> None:
             assert read(recipe.recipe, recipe.set).plan().split("test").n == 200
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_every_recipe_of_the_panel_can_be_run() -> None:
     table = [cell for one in planned(read_model("smollm2"), True) for cell in cells.expand(one)]
     assert len(table) >= 90

@@ -86,7 +86,7 @@ def problem(kind: str, trial: Trial, before: Rows, after: Rows) -> str:
     return ""
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("suite", SUITE_NAMES)
 def test_every_field_keeps_what_its_kind_says(suite: str, seed: int, tmp_path: Path) -> None:
     kinds = kinds_of(suite)

@@ -11,7 +11,7 @@ from taskloom.experiments.store import Store
 from taskloom.reports.run_report import report
 from tests.experiments.made_up_runs import write
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 

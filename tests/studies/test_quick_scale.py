@@ -19,6 +19,7 @@ from taskloom.studies.published_numbers import paper, paper_names
 from taskloom.studies.quick_costs import quick_costs
 from taskloom.studies.reproduction import Reproduced, analyse, experiments_of
 from taskloom.studies.study import find_study
+from tests.slow import slow_except
 
 TRAINED = sorted(s.name for s in STUDIES if s.experiment is not None and not s.name.startswith("mine/"))
 
@@ -61,13 +62,11 @@ def spent() -> dict[str, float]:
     return {}
 
 
-DAILY = ("ctlpp/figure5", "dyna-babi/table6", "taskbench500/table5")
-"""The cheapest studies of three papers, one CPU-second in all."""
+QUICKEST = ("ctlpp/figure5", "dyna-babi/table6", "taskbench500/table5")
+"""The cheapest studies of three papers: one CPU-second in total."""
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in DAILY else pytest.param(n, marks=pytest.mark.nightly) for n in CHEAPEST_FIRST]
-)
+@pytest.mark.parametrize("name", slow_except(CHEAPEST_FIRST, *QUICKEST))
 def test_a_study_runs_at_quick_scale(name: str, store: Path, spent: dict[str, float], tmp_path: Path) -> None:
     if name == "reinforcement":
         pytest.importorskip("trl", reason="needs trl: make test-interop")

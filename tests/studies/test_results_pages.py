@@ -34,7 +34,7 @@ def test_the_pages_are_current(script: dict[str, Any]) -> None:
             check(script, page)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", sorted(SLOW))
 def test_pages_of_generated_data_are_current(script: dict[str, Any], stem: str) -> None:
     check(script, ROOT / "docs" / "results" / f"{stem}.md", drawings=True)
@@ -49,8 +49,8 @@ def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
         assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(encoding="utf-8"), stem
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("stem", ["ctlpp", "ctlpp-record", "taskbench500"])
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", ["ctlpp", "ctlpp-record", "taskbench500", "taskbench500-record"])
 def test_figures_are_what_their_data_draw(script: dict[str, Any], stem: str) -> None:
     check(script, ROOT / "docs" / "results" / f"{stem}.md", drawings=True)
 

@@ -1,6 +1,6 @@
 """A million examples and a thousand runs: the first page within 0.3 seconds, in memory that does not grow; the report in seconds.
 
-`python -m pytest --nightly -s tests/viewer/test_large.py` prints what it measured.
+`python -m pytest -m "" -s tests/viewer/test_large.py` prints the measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskloom.viewer.folders import ViewedFolders
 from taskloom.viewer.server import warm_up
 from tests.experiments import made_up_runs
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 
 FIRST = 0.3
 """Seconds for the first page of rows."""

@@ -19,7 +19,7 @@ from tests.viewer.hostile_runs import fill
 
 schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 
 REQUESTS = 150
 """Requests to each route."""

@@ -20,7 +20,7 @@ from taskloom.viewer import server
 from taskloom.viewer.server import listen, serve
 
 
-@pytest.mark.nightly  # three processes: four seconds
+@pytest.mark.slow  # three processes: four seconds
 def test_the_viewer_serves_until_it_is_interrupted(folder: Path) -> None:
     command = [
         sys.executable,

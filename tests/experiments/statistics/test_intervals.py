@@ -216,13 +216,13 @@ def test_two_way_covers(world: tuple[int, int, float, float, float]) -> None:
     assert coverage(world, 300) >= 0.89
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS, ids=str)
 def test_two_way_covers_nearly_as_promised(world: tuple[int, int, float, float, float]) -> None:
     assert coverage(world, 5_000) >= 0.91
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_bootstrap_of_three_seeds_does_not() -> None:
     """Why `two_way` is a formula: what its docstring says of the bootstrap."""
     world = (3, 500, 1.4, 1.5, 0.5)

@@ -103,7 +103,7 @@ def test_simulated_experiments_find_the_gap_as_often(question: PowerQuestion, ex
     assert simulate(question, examples, seeds, 400) == pytest.approx(power(question, examples, seeds), abs=0.08)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "examples", "seeds"), CASES)
 def test_many_simulated_experiments(question: PowerQuestion, examples: int, seeds: int) -> None:
     assert simulate(question, examples, seeds, 10_000) == pytest.approx(power(question, examples, seeds), abs=0.04)

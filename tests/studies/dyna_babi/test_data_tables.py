@@ -110,7 +110,7 @@ def test_counts_as_published_agree_and_others_do_not() -> None:
     }
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_table_9_agrees() -> None:
     (finding,) = find_study("dyna-babi/table9")("quick")
     assert {*verdicts(finding).values()} == {"agrees"}

@@ -19,6 +19,7 @@ from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Pool
 from taskloom.suites.ctl.published_draw import published_count
 from taskloom.suites.ctl.world import SymbolWorld, build, draw_allowed
+from tests.slow import slow_except
 
 NAMES = ["A_paper", "R_paper", "S_16_6_paper", "S_4_2_paper", "A_small_depth1to4", "R_small_depth1to4", "S_small"]
 
@@ -222,8 +223,7 @@ def drawn(splits: dict[str, Letters], added: bool) -> Letters:
     return train
 
 
-@pytest.mark.parametrize("variant", ["A", "R", "S"])
-@pytest.mark.daily("S")
+@pytest.mark.parametrize("variant", slow_except("ARS", "S"))
 def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant: str) -> None:
     """Sizes and quotas, start symbols per chain, and the shares of long chains that begin with a training chain."""
     theirs, mine = public_code(oracles, variant), ours(variant)

@@ -10,6 +10,7 @@ import pytest
 import taskloom as tl
 from taskloom.errors import RecipeError
 from taskloom.recipe import read
+from tests.slow import slow_except
 from tests.suites.ctl.checker import evaluate, follows
 
 FEW = {"A": ("functions=16", "splits.train.n=2500"), "R": ("functions=16", "splits.train.n=2500")}
@@ -44,8 +45,7 @@ def data(name: str, seed: int = 0) -> tl.Dataset:
     return tl.make(name, seed=seed, set=small(name))
 
 
-@pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.daily("ctl/A", "ctl/S", "ctl/length")
+@pytest.mark.parametrize("name", slow_except(RECIPES, "ctl/A", "ctl/S", "ctl/length"))
 def test_every_sample_obeys_the_rules(name: str) -> None:
     from taskloom.suites.ctl.world import build
 
@@ -141,7 +141,7 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if "ref" in n else n for n in FULL])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "ref" in n else n for n in FULL])
 def test_full_sizes(name: str) -> None:
     sizes = {s.name: s.n for s in read(name).plan(0).splits}
     assert sizes["train"] == FULL[name]
@@ -152,7 +152,7 @@ def test_full_sizes(name: str) -> None:
         assert (sizes["pairs"], sizes["all-pairs"], sizes["unseen-pairs"]) == (1_152, 1_536, 384)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_lengths_are_equalised_as_in_the_spec() -> None:
     changes = ["include_singles=false", "splits={train: {n: 300000}, iid: {n: 1000}}"]
     plan = read("ctl/R-independent", changes).plan(0)

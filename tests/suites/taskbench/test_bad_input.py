@@ -11,6 +11,7 @@ import pytest
 from taskloom.cli import app
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
 from taskloom.suites.taskbench.worlds.words.words import open_words
+from tests.slow import slow_except
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -121,8 +122,7 @@ def tree(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return corpora
 
 
-@pytest.mark.parametrize("fault", ["cut", "number", "byte"])
-@pytest.mark.daily("number")
+@pytest.mark.parametrize("fault", slow_except(["cut", "number", "byte"], "number"))
 def test_damaged_wordnet_files(tree: Path, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("show", "taskbench/synonyms[spa]")
     nouns = tree / "wordnet" / "data.noun"

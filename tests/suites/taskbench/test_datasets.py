@@ -23,6 +23,7 @@ from taskloom.suites.taskbench.language import ExpressionError
 from taskloom.suites.taskbench.plan import functions, solved_of, survey
 from taskloom.suites.taskbench.scorers import ReferencePositions
 from tests.processes import printed_elsewhere
+from tests.slow import slow_except
 
 WORD = "taskbench/chain(antonyms[eng], hyponyms[eng])"
 MAP = "taskbench/map(synonyms[eng])"
@@ -40,8 +41,9 @@ def rows(made: Plan, split: str, start: int = 0, stop: int | None = None) -> lis
     return list(shards.to_examples(shards.to_table(part.rows(start, end), start, made.traits)))
 
 
-@pytest.mark.parametrize("name", [WORD, MAP, BOTH, "taskbench/is_pos_noun[eng]", "taskbench/random2[eng]"])
-@pytest.mark.daily(BOTH, "taskbench/is_pos_noun[eng]", "taskbench/random2[eng]")
+@pytest.mark.parametrize(
+    "name", [*slow_except([WORD, MAP]), BOTH, "taskbench/is_pos_noun[eng]", "taskbench/random2[eng]"]
+)
 def test_any_slice_can_be_made_alone(name: str) -> None:
     made = plan(name)
     whole = rows(made, "train")
@@ -73,8 +75,7 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-@pytest.mark.daily("taskbench/english", "taskbench/union(father, mother)")
+@pytest.mark.parametrize("name", slow_except(GOLDEN, "taskbench/english", "taskbench/union(father, mother)"))
 def test_golden_digests(name: str) -> None:
     """A change here means other data for everybody: raise the suite's version."""
     assert taskloom.make(name, seed=0, set=["sequences.n=300", SMALLER[name]]).digest == GOLDEN[name]
@@ -108,9 +109,15 @@ def test_words_have_all_answers_and_the_official_one_is_uniform() -> None:
     assert max(places.values()) < 1.5 * min(places.values())
 
 
-@pytest.mark.parametrize("separators", ["true", "false"])
-@pytest.mark.parametrize("name", [MAP, BOTH, "taskbench/map(hyponyms[eng])", "taskbench/filter(is_pos_noun[eng])"])
-@pytest.mark.daily(f"{BOTH}-true", f"{MAP}-false", "taskbench/filter(is_pos_noun[eng])-true")
+@pytest.mark.parametrize(
+    ("name", "separators"),
+    slow_except(
+        product([MAP, BOTH, "taskbench/map(hyponyms[eng])", "taskbench/filter(is_pos_noun[eng])"], ["true", "false"]),
+        (MAP, "false"),
+        (BOTH, "true"),
+        ("taskbench/filter(is_pos_noun[eng])", "true"),
+    ),
+)
 def test_a_perfect_answer_scores_all_on_real_sequences(name: str, separators: str) -> None:
     made = plan(name, f"sequences.separators={separators}", "sequences.n=200", "answers=false")
     examples = rows(made, "train", 0, 60)

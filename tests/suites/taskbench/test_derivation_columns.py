@@ -23,6 +23,7 @@ from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import Type, normal, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Inverse
 from taskloom.suites.taskbench.language.types import language_of
+from tests.slow import slow_except
 
 from .strategies import WORD_KINDS, relations, small_words
 
@@ -80,8 +81,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("name", WORDS)
-@pytest.mark.daily(*WORDS[1::3])
+@pytest.mark.parametrize("name", slow_except(WORDS, *WORDS[1::3]))
 def test_every_step_follows_from_those_before(name: str) -> None:
     tree = normal(read_typed(name)[0])
     examples = rows(name, most=40)

@@ -36,7 +36,7 @@ def differences(name: str, *changes: str, each: int = 12) -> tuple[int, list[str
 FEW: tuple[Any, ...] = ("sequences.n=40", "few_shot=null", "answers=false")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_lexical_and_random_tasks(shared: Path) -> None:
     compared, wrong = differences("taskbench/words", *FEW)
     # One of the 211 has a single word, and so a single sequence.
@@ -44,7 +44,7 @@ def test_lexical_and_random_tasks(shared: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("facts", ["synthetic", "wikidata"])
 def test_factual_tasks(facts: str, shared: Path) -> None:
     compared, wrong = differences("taskbench/500", f"facts={facts}", "catalog={families: [factual]}", *FEW)
@@ -52,7 +52,7 @@ def test_factual_tasks(facts: str, shared: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_all_tasks_over_invented_words_and_facts() -> None:
     assert read("taskbench/500-synthetic").plan(0).left_out == {}
     compared, wrong = differences("taskbench/500-synthetic", *FEW)

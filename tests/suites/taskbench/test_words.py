@@ -218,7 +218,7 @@ def test_unpacked_corpora_and_wrong_wordnet_files(shared: Path, tmp_path: Path) 
         read_spanish(corpus, WordNet())
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_packaged_table_holds_the_official_files(shared: Path) -> None:
     from taskloom.suites.taskbench.worlds.words.wordnet import read_wordnet
 

@@ -60,7 +60,7 @@ def test_means_are_those_of_table_2(name: str, size: int) -> None:
     check_means(name, size)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE_2)
 def test_means_of_all_examples_are_those_of_table_2(name: str) -> None:
     check_means(name, TABLE_2[name][0])
@@ -75,7 +75,7 @@ def structures_of_tests() -> set[str]:
     return structures
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE_2)
 def test_no_test_structure_is_in_training(name: str, structures_of_tests: set[str]) -> None:
     train = recipe.read(f"babi/{name}").plan(0).split("train")

@@ -18,6 +18,7 @@ from taskloom.suites.babi.reasoner.answers import cited_support, supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.story.grammar import parse_passage, parse_path
 from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
+from tests.slow import slow_except
 
 DATA = os.environ.get("TASKLOOM_DATA")
 
@@ -56,13 +57,13 @@ def test_lengths_and_supports_are_those_of_table_1(task: str) -> None:
     check_table_1(task, 2_000, 0.05)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TABLE_1)
 def test_lengths_and_supports_of_all_examples_are_those_of_table_1(task: str) -> None:
     check_table_1(task, 9_000, 0.03)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_simulated_stories_have_gifts_in_their_supports_as_often_as_mix_t7_says() -> None:
     """In the reference's world; mix(T7) scales these shares to the counts of Table 9, by at most a tenth."""
     names = [
@@ -120,7 +121,7 @@ WHOLE = 6_000
 """Rows of mix-T12; they are shuffled, so that a quarter of them shows the shares."""
 
 
-@pytest.mark.parametrize("n", [WHOLE // 8, pytest.param(WHOLE, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n", [WHOLE // 8, pytest.param(WHOLE, marks=pytest.mark.slow)])
 def test_no_answer_of_a_mix_is_one_that_training_never_has(n: int) -> None:
     known = {e.target for task in PARTS["T12"] for e in rows(str(task), 2_000 if task in (7, 8) else 200)}
     assert {e.target for e in rows("mix-T12", n)} <= known
@@ -128,7 +129,7 @@ def test_no_answer_of_a_mix_is_one_that_training_never_has(n: int) -> None:
     assert {"cinema", "park", "school"} <= {e.target for e in split.rows(0, 200)}
 
 
-@pytest.mark.parametrize(("n", "within"), [(WHOLE // 4, 0.096), pytest.param(WHOLE, 0.048, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("n", "within"), [(WHOLE // 4, 0.096), pytest.param(WHOLE, 0.048, marks=pytest.mark.slow)])
 def test_yes_no_answers_of_mix_t12(n: int, within: float) -> None:
     """446 of 1,000 are yes; three standard deviations of a draw."""
     answers = Counter(e.target for e in rows("mix-T12", n) if e.traits["question"] == "yes-no")
@@ -137,7 +138,7 @@ def test_yes_no_answers_of_mix_t12(n: int, within: float) -> None:
     assert answers["maybe"] > 0
 
 
-@pytest.mark.parametrize("n", [WHOLE // 4, pytest.param(WHOLE, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("n", [WHOLE // 4, pytest.param(WHOLE, marks=pytest.mark.slow)])
 def test_long_lists_and_counts_of_mix_t12_are_not_always_coref(n: int) -> None:
     for kind in ("list", "counting"):
         examples = [e for e in rows("mix-T12", n) if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
@@ -192,8 +193,7 @@ def test_the_published_files_cite_what_cited_supports_are(task: int) -> None:
     assert shorter > 500
 
 
-@pytest.mark.parametrize("name", PARTS)
-@pytest.mark.daily("T2")
+@pytest.mark.parametrize("name", slow_except(PARTS, "T2"))
 def test_concat_has_nine_thousand_questions_of_each_task_and_a_test(name: str) -> None:
     tasks = PARTS[name]
     plan = recipe.read(f"babi/concat-{name}").plan(0)

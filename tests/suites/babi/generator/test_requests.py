@@ -60,7 +60,7 @@ def test_a_group_has_only_the_events_that_it_lists() -> None:
     assert refused > 20
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_no_group_of_630_has_an_event_that_it_does_not_list() -> None:
     made = refused = 0
     for seed in range(1, 7):

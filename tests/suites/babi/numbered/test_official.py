@@ -55,7 +55,7 @@ def test_cited_numbers_come_in_the_order_of_the_proof(number: int) -> None:
             assert solved.cited in solved.supports
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_second_solver_agrees(number: int, every: int) -> None:
     """By day on every fourth story of a file."""

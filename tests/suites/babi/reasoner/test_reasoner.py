@@ -16,6 +16,7 @@ from taskloom.suites.babi.story.events import Event, Question
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.sentences import SentenceWriter
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+from tests.slow import slow_except
 
 from . import brute_force as oracle
 from .small_stories import OBJECTS, PERSONS, PLACES, all_questions, small_story
@@ -141,15 +142,14 @@ def check_many(count: int, seed: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize("part", range(4))
-@pytest.mark.daily("0")
+@pytest.mark.parametrize("part", slow_except(range(4), 0))
 def test_answers_and_supports_equal_possible_worlds(part: int) -> None:
     assert check_many(63, part) > 600
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(100, 120))
-def test_answers_and_supports_equal_possible_worlds_nightly(part: int) -> None:
+def test_answers_and_supports_equal_possible_worlds_in_many_more_stories(part: int) -> None:
     assert check_many(2_500, part) > 25_000
 
 
@@ -176,7 +176,7 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
             assert [e._replace(text="") for e in story.events] == events, passage
 
 
-@pytest.mark.parametrize("stories", [60, pytest.param(2_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("stories", [60, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_the_second_solver_equals_possible_worlds(stories: int) -> None:
     rng = random.Random(5)
     for i in range(stories):
@@ -189,7 +189,7 @@ def test_the_second_solver_equals_possible_worlds(stories: int) -> None:
             assert solve(events, question, PLACES, strict) == said, (events, question)
 
 
-@pytest.mark.parametrize("stories", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("stories", [30, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_longer_stories_have_the_same_answers(stories: int) -> None:
     rng = random.Random(7)
     for i in range(stories):

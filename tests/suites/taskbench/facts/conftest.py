@@ -15,10 +15,6 @@ from .composed import FactTask
 DATA = os.environ.get("TASKLOOM_DATA")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "servers: needs a SPARQL server, see tests/servers/virtuoso.sh")
-
-
 @dataclass(frozen=True)
 class Catalogue:
     atoms: dict[str, dict[str, Any]]

@@ -51,7 +51,7 @@ def test_labels_of_the_predicates_objects(real: RdfWorld) -> None:
         assert what.object in real.ids(what.label)
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_function_of_the_catalogue(catalogue: Catalogue, real: RdfWorld, plain: Plain, every: int) -> None:
     """As sets of ids, and as text with namesakes merged; by day every eighth, which has all compositions."""
     facts, labels = plain
@@ -77,7 +77,7 @@ def test_every_function_of_the_catalogue(catalogue: Catalogue, real: RdfWorld, p
             assert list(named.answers) == sorted(named.answers)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_operators_that_the_catalogue_does_not_use(
     catalogue: Catalogue, real: RdfWorld, plain: Plain, every: int
 ) -> None:

@@ -17,6 +17,7 @@ from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, 
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import FactComposer
+from tests.slow import slow_except
 
 ACTOR, ROOT = "Q33999", "Q35120"
 
@@ -118,8 +119,7 @@ def above(world: FactWorld, cls: str) -> set[str]:
     return seen
 
 
-@pytest.mark.parametrize("facts", ["real", "invented"])
-@pytest.mark.daily("invented")
+@pytest.mark.parametrize("facts", slow_except(["real", "invented"], "invented"))
 def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request: pytest.FixtureRequest) -> None:
     """For every predicate of occupations and types, in the Wikidata subset and in the packaged invented world."""
     world: FactWorld = request.getfixturevalue("real") if facts == "real" else synthetic_world()

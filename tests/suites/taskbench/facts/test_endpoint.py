@@ -41,7 +41,7 @@ def whole(real: RdfWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield EndpointWorld(url, manners=FAST, cache=tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.parametrize("every", [60, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [60, pytest.param(1, marks=pytest.mark.slow)])
 def test_atoms_and_compositions_of_the_catalogue(
     catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld, every: int
 ) -> None:

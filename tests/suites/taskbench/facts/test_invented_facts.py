@@ -46,17 +46,17 @@ def everything(world: TableWorld) -> dict[str, object]:
 
 
 SOME = slice(0, None, 18)
-"""Every eighteenth task of the catalogue; all of them nightly."""
+"""Every eighteenth task of the catalogue. The slow versions use all of them."""
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.nightly)], ids=["some", "all"])
+@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"])
 def test_all_tasks_have_room(catalogue: Catalogue, full: TableWorld, chosen: slice) -> None:
     sizes = survey(full, catalogue.expressions[chosen], 250)
     assert len(sizes) == len(catalogue.tasks[chosen])
     assert {size.task: size.room for size in sizes if size.room < 250} == {}
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.nightly)], ids=["some", "all"])
+@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"])
 def test_as_many_as_asked(catalogue: Catalogue, chosen: slice) -> None:
     tasks = catalogue.expressions[chosen]
     world, knobs = roomy_world(tasks, 60, replace(SMALL, density=0.6, values=1.2))

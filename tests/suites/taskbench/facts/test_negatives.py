@@ -29,7 +29,7 @@ def of_classes(instance_of: dict[str, list[str]], subclass_of: dict[str, list[st
 
 
 @pytest.mark.parametrize(
-    "name", [n if i % 8 == 4 else pytest.param(n, marks=pytest.mark.nightly) for i, n in enumerate(PREDICATES)]
+    "name", [n if i % 8 == 4 else pytest.param(n, marks=pytest.mark.slow) for i, n in enumerate(PREDICATES)]
 )
 def test_balanced_on_the_real_subset(name: str, real: RdfWorld) -> None:
     predicate = real.predicate(name)

@@ -65,7 +65,7 @@ def test_every_atom(small: RdfWorld, name: str) -> None:
     assert queried(small, name) == joined(small, name)
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_factual_task_of_the_paper(small: RdfWorld, catalogue: Catalogue, every: int) -> None:
     tasks = {read_typed(text)[0].notation: text for text in catalogue.expressions}
     assert len(tasks) > 250
@@ -114,13 +114,13 @@ def test_filters(small: RdfWorld) -> None:
         assert queried(small, text) == wanted
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_atoms_of_the_real_subset(real: RdfWorld) -> None:
     for name in ("father", "head_of_state.inv", "is_birthplace_la", "is_occupation_actor"):
         assert queried(real, name) == joined(real, name), name
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_every_task_on_the_real_subset(real: RdfWorld, catalogue: Catalogue) -> None:
     names = {FactComposer(real).function(text)[0] for text in catalogue.expressions} | {*RELATIONS, *PREDICATES}
     for text in sorted(names):

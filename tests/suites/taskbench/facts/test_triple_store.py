@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("files", ["royal92.nt.gz", pytest.param("", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("files", ["royal92.nt.gz", pytest.param("", marks=pytest.mark.slow)])
 def test_disk_is_memory(data: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By day for the family tree, which is one file of the folder."""
     place = data / "wikidata" / files
@@ -287,9 +287,9 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
         RdfWorld(path, only="catalogue")
 
 
-@pytest.mark.parametrize("every", [48, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [48, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sample_of_a_store(catalogue: Catalogue, real: RdfWorld, every: int) -> None:
-    """Functions of the catalogue (all of them nightly) on a sample, without reading any relation whole."""
+    """Functions of the catalogue (all of them in the slow version) on a sample, without reading any relation whole."""
     world = real.sampled(100)
     assert world.sources() == real.sources()
     assert list(world.relation("father")) == sorted(real.relation("father"), key=to_iri)[:100]

@@ -151,7 +151,7 @@ def test_nothing_but_derived_tasks() -> None:
     assert "C@90" in report.text()
 
 
-@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_line_of_megabytes(tmp_path: Path, size: int) -> None:
     gold, pred = tmp_path / "gold.jsonl", tmp_path / "pred.txt"
     gold.write_text(json.dumps(task("b", ["owl", "n/a"])), encoding="utf-8")
@@ -295,7 +295,7 @@ def test_a_gold_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert [t.id for t in read_tasks(tmp_path / "gold.jsonl")] == ["b"]
 
 
-@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_answer_of_megabytes_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
     long = json.dumps(task("b", ["owl " * 250_000 * size, "n/a"])).encode()
     assert run([*_files(tmp_path, long, RIGHT), "--json"]) == 0

@@ -18,6 +18,7 @@ from taskloom.suites.zest.evaluation.official import Judged, judge
 from taskloom.suites.zest.evaluation.score_report import ScoreReport
 from taskloom.suites.zest.evaluation.spans import exact, list_f1, normalise, numpy_round
 from taskloom.suites.zest.evaluation.totals import task_f1
+from tests.slow import slow_except
 
 DATA = os.environ.get("TASKLOOM_DATA")
 ORACLE = Path(DATA or ".") / ".." / "oracles" / "zest"
@@ -78,8 +79,7 @@ def scored(name: str, mode: str) -> ScoreReport:
     return score(ORACLE / name / "dev.jsonl", ORACLE / name / "predictions.txt", mode)
 
 
-@pytest.mark.parametrize("name", SUITES)
-@pytest.mark.daily(*SUITES[::3])
+@pytest.mark.parametrize("name", slow_except(SUITES, *SUITES[::3]))
 def test_suite(name: str) -> None:
     report = scored(name, "official")
     wanted = {(r["task"], r["i"]): r for r in rows(f"{name}/expected_instances.jsonl")}
@@ -105,8 +105,7 @@ def test_suite(name: str) -> None:
         assert all(close(mine[k], wanted_rows[k]) for k in mine)
 
 
-@pytest.mark.parametrize("name", SUITES)
-@pytest.mark.daily(*SUITES[::3])
+@pytest.mark.parametrize("name", slow_except(SUITES, *SUITES[::3]))
 def test_corrected_differs_only_where_flagged(name: str) -> None:
     """By the oracle's flags, or by one of ours that the oracle does not have; never without a reason."""
     theirs = {(r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")}

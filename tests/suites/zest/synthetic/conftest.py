@@ -10,9 +10,6 @@ from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 
-STRIDE = 10
-"""Of the 20 passages of each task every tenth is made; `--nightly` makes all."""
-
 
 @pytest.fixture(scope="session")
 def full() -> TaskWorld:
@@ -22,9 +19,8 @@ def full() -> TaskWorld:
     return task_world(recipe.fields, Key(recipe.digest, 0))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", params=[10, pytest.param(1, marks=pytest.mark.slow)], ids=["sample", "all"])
 def full_examples(full: TaskWorld, request: pytest.FixtureRequest) -> dict[str, list[Example]]:
-    """The examples of the default recipe: two of each task, or all of them."""
-    stride = 1 if request.config.getoption("--nightly") else STRIDE
-    numbers = range(0, full.passages, stride)
+    """Examples of the default recipe: every tenth of the 20 passages of each task, or all of them."""
+    numbers = range(0, full.passages, request.param)
     return {split: [full.example(task, i) for task in tasks for i in numbers] for split, tasks in full.splits.items()}

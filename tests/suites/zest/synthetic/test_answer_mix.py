@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.answer_mix import answered, mixes, settled_counts, settled_share, spread_answers
+from tests.slow import slow_except
 from tests.suites.zest.synthetic.small_worlds import examples, small
 
 
@@ -20,8 +21,7 @@ def test_na_rate(rate: float) -> None:
     assert sum(e.target == "n/a" for e in made) / len(made) == pytest.approx(rate, abs=0.03)
 
 
-@pytest.mark.parametrize(("size", "classification"), [(20, 1.0), (40, None), (120, 0.3)])
-@pytest.mark.daily("20-1.0", "40-None")
+@pytest.mark.parametrize(("size", "classification"), [(20, 1.0), (40, None), *slow_except([(120, 0.3)])])
 def test_na_rate_is_met_in_every_split_whatever_its_size(size: int, classification: float | None) -> None:
     changes = {"tasks": {"train": size, "dev": size, "test": size}, "classification": classification}
     made = small(3, **changes)

@@ -115,7 +115,7 @@ def test_a_paraphrase_has_the_passages_of_its_base() -> None:
         assert one.target == other.target
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 30))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))])
 def test_small_recipes_are_possible(seed: int) -> None:
     """A draw of four base tasks may lack derivatives of one kind; then others are drawn."""
     made = small(seed, tasks={"train": 20, "dev": 20, "test": 20})
@@ -126,7 +126,7 @@ def test_small_recipes_are_possible(seed: int) -> None:
     ("sizes", "domains"),
     [
         ({"train": 200, "dev": 0, "test": 200}, ["parks"]),
-        pytest.param({split: 3 * int(row["tasks"]) for split, row in PAPER.items()}, [], marks=pytest.mark.nightly),
+        pytest.param({split: 3 * int(row["tasks"]) for split, row in PAPER.items()}, [], marks=pytest.mark.slow),
     ],
     ids=["a domain of which more is asked than usual", "three times the default sizes"],
 )

@@ -21,7 +21,7 @@ from taskloom.suites.zest.synthetic.task_world import TaskWorld
 from tests.suites.zest.synthetic.small_worlds import every_task, examples, small
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_reader_agrees_on_every_answer_of_the_default_recipe(
     full_examples: dict[str, list[Example]], every: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_the_reader_agrees_under_other_seeds_and_knobs(seed: int) -> None:
         assert check(e) == e.targets, e.input
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_the_reader_agrees_under_many_seeds(seed: int) -> None:
     for e in examples(small(seed, tasks={"train": 120, "dev": 60, "test": 120}, passages=20, composition_depth="2..3")):

@@ -63,7 +63,7 @@ def test_instances_have_the_kind_of_answer_that_was_settled(
             assert (e.target in ("yes", "no")) == (settled in ("yes", "no"))
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 13))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 13))])
 def test_table_2_under_other_seeds(seed: int) -> None:
     """What the seed can move without a passage being written: output types, words of the descriptions, n/a."""
     world = default(seed)
@@ -89,7 +89,7 @@ def test_all_na_scores_as_in_the_paper(full: TaskWorld) -> None:
         assert all(0 < value < 0.02 for value in report.overall.values())
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_descriptions_alone_do_as_well_as_in_table_5(seed: int) -> None:
     """The paper's question-only T5 has 12 / 10 / 7 on dev; saying yes to every yes/no question is what can be known here.
 
