@@ -148,28 +148,30 @@ class FoundEntry:
         """A number behind the finding: the cell of the study's table that `numbers` names."""
         where = self.numbers[name]
         study, scores = where.get("study", self.study), where.get("scores", self.scores)
-        cells = {
-            str(row[where["column"]])
-            for table in study_tables(study, scores, where.get("settings", ""))
-            for row in shown_rows(table)
-            if where["column"] in row and all(str(row.get(key)) == str(value) for key, value in where["row"].items())
-        }
-        if len(cells) != 1:
-            raise ValueError(
-                f"{FINDINGS}: {self.id}: '{name}' names {len(cells)} cells of {study} on {scores}, not one"
-            )
-        return cells.pop()
+        for table in study_tables(study, scores, where.get("settings", "")):
+            cells = {row[where["column"]] for row in shown_rows(table) if matches(row, where)}
+            if len(cells) == 1:
+                return cells.pop()
+            if cells:
+                raise ValueError(
+                    f"{FINDINGS}: {self.id}: '{name}' names {len(cells)} cells of {study} on {scores}, not one"
+                )
+        raise ValueError(f"{FINDINGS}: {self.id}: '{name}' names no cell of {study} on {scores}")
+
+
+def matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    """True if a row of a table has the column that is wanted, and the values that choose it."""
+    return where["column"] in row and all(row.get(key) == str(value) for key, value in where["row"].items())
 
 
 @cache
 def study_tables(study: str, scores: str, settings: str) -> list[ResultTable]:
-    """All tables of a study: its own, the judgements, the data of its figures."""
-    tables = []
-    for finding in findings_of(RESULTS / "any.md", study, scores, settings):
-        tables += [finding.table] if finding.table is not None else []
-        tables += [judgement_table(finding.judgements)] if finding.judgements else []
-        tables += [figure.data for figure in finding.figures]
-    return tables
+    """All tables of a study: first its own, then the judgements, then the data of its figures."""
+    findings = findings_of(RESULTS / "any.md", study, scores, settings)
+    own = [finding.table for finding in findings if finding.table is not None]
+    judged = [judgement_table(finding.judgements) for finding in findings if finding.judgements]
+    drawn = [figure.data for finding in findings for figure in finding.figures]
+    return [*own, *judged, *drawn]
 
 
 def shown_rows(table: ResultTable) -> Iterator[dict[str, str]]:

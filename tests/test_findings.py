@@ -99,7 +99,7 @@ def test_numbers_come_from_the_study(script: dict[str, Any]) -> None:
     where = {"study": "ctlpp/table2", "scores": "", "row": {"model": "bi-LSTM"}, "column": "trainable"}
     found = entry(script, numbers={"n": where})
     assert found.filled(found.measured) == "It is 407,816."
-    with pytest.raises(ValueError, match="'n' names 0 cells"):
+    with pytest.raises(ValueError, match="'n' names no cell"):
         entry(script, numbers={"n": {**where, "row": {"model": "GPT"}}}).filled("{n}")
 
 
