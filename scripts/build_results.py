@@ -219,8 +219,14 @@ def rendered_findings(entries: Sequence[FoundEntry], selector: str, form: str) -
 def said_of(entry: FoundEntry, text: str) -> str:
     """A sentence on a finding, or on its retraction."""
     if entry.verdict == "retracted":
-        return f"**Retracted.** ~~{entry.claim}~~ {entry.because}"
-    return entry.filled(text)
+        return f"**Retracted.** ~~{entry.claim}~~ {sentence(entry.because)}"
+    return sentence(entry.filled(text))
+
+
+def sentence(text: str) -> str:
+    """A text with a capital at its beginning and a full stop at its end."""
+    text = " ".join(text.split())
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!", ".)")) else ".")
 
 
 def claim_row(entry: FoundEntry) -> tuple[str, ...]:
@@ -233,12 +239,13 @@ def claim_row(entry: FoundEntry) -> tuple[str, ...]:
 def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
     """A claim with its place in the paper, the verdict and everything that was measured."""
     if entry.verdict == "retracted":
-        return f"~~{entry.claim}~~", entry.place, "**retracted**", entry.because
-    verdict = f"**{entry.verdict}**" + (f", {entry.but}" if entry.but else "")
-    terms = [f"{entry.n} {entry.unit}".strip(), f"margin ±{entry.margin}" if entry.margin else ""]
-    basis = "; ".join(term for term in terms if term)
-    measured = entry.filled(entry.measured)
-    return entry.claim, entry.place, verdict, f"{measured}<br>*{basis}*" if basis else measured
+        return f"~~{entry.claim}~~", entry.place, "**retracted**", sentence(entry.because)
+    verdict = f"**{entry.verdict}**" + (f": {entry.but}" if entry.but else "")
+    margin = f"±{entry.margin:.2f}" if isinstance(entry.margin, float) else entry.margin
+    terms = {"unit": entry.unit, "n": entry.n, "margin": margin}
+    basis = "; ".join(f"{name}: {value}" for name, value in terms.items() if value != "")
+    measured = sentence(entry.filled(entry.measured))
+    return entry.claim, entry.place, verdict, f"{measured}<br>*{sentence(basis)}*" if basis else measured
 
 
 def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
