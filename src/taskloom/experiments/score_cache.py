@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from taskloom.arrow import numbers
 from taskloom.errors import DataError
 from taskloom.files import atomic, cache_folder, digest
-from taskloom.garbage_collector import collector_paused
 
 FILES = 200
 """Fewer files are read faster than anybody notices."""
@@ -115,8 +114,7 @@ class ScoreCache:
         kept = [run for run in known.counts if run not in stale and (room or run in marks)]
         names = self._schema.names
         parts = [known.rows(kept, names)] if kept else [pa.Table.from_batches([], self._schema)]
-        with collector_paused():
-            parts += [self._read(self._path(run), names) for run in fresh]
+        parts += [self._read(self._path(run), names) for run in fresh]
         counts = {run: known.counts[run] for run in kept}
         counts |= {run: part.num_rows for run, part in zip(fresh, parts[1:], strict=True)}
         table = pa.concat_tables(parts).unify_dictionaries()
