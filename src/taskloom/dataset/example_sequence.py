@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom.dataset import shards
 from taskloom.errors import DataError, echo, nearest
@@ -163,8 +164,6 @@ class Examples:
             yield {name: shards.values(table.column(name).slice(start, n)) for name in names}
 
     def _column(self, name: str) -> Any:
-        import pyarrow.compute as pc  # here and below: showing an example does without (see taskloom.arrow)
-
         traits = self.table.column("traits") if "traits" in self.table.column_names else None
         own = [] if traits is None else [trait.name for trait in traits.type]
         if name == "target":
@@ -177,8 +176,6 @@ class Examples:
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas frame: `target` beside `targets`, and one column per trait."""
-        import pyarrow.compute as pc
-
         table = self.table.append_column("target", pc.list_element(self.table.column("targets"), 0))
         if "traits" in table.column_names:
             traits = table.column("traits")

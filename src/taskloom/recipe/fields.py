@@ -249,7 +249,9 @@ class Described(Fields):
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks that training lacks, or their names"
     )
-    alone: Annotated[bool, LATER] = Field(False, description="Leave the input out: what can be answered from the description alone")
+    alone: Annotated[bool, LATER] = Field(
+        False, description="Leave the input out: what can be answered from the description alone"
+    )
 
     @field_validator("unseen", mode="wrap")
     @classmethod
