@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.arrow import array_of, column, kernel, numbers, strings
+from taskloom.arrow import array_of, column, numbers
 from taskloom.dataset.shards import STEP
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -72,13 +71,3 @@ def test_numbers_go_there_and_back(kind: type) -> None:
         assert (array_of(array) == part).all()
     assert (array_of(numbers(values).slice(5, 40)) == values[5:45]).all()
     assert array_of(pa.array([], numbers(values).type)).size == 0
-
-
-def test_a_kernel_by_its_name_is_the_function_of_arrow() -> None:
-    texts, places = strings(["a", "b", "c"]), numbers(np.array([2, 0]))
-    assert kernel("take", texts, places).equals(pc.take(texts, places))
-    lists = column([["a"], [], ["b", "c"], None], pa.list_(pa.string()))
-    assert kernel("list_value_length", lists).equals(pc.list_value_length(lists))
-    assert kernel("list_flatten", lists).equals(lists.flatten())
-    with pytest.raises(pa.ArrowKeyError, match="No function registered"):
-        kernel("nonsense", texts)

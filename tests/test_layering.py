@@ -14,7 +14,7 @@ from tests.source_files import FILES, SOURCE, nodes_of
 
 LAYERS = [
     {"errors"},
-    {"files", "arguments", "notebook_html", "arrow", "progress_display", "garbage_collector", "serving"},
+    {"files", "arguments", "notebook_html", "arrow", "progress_display", "serving"},
     {"example", "recipe.yaml_files", "prediction_files", "http_client"},
     {"seeding", "scoring", "offers", "extraction", "pictures"},
     {"plan", "task_splits"},

@@ -68,7 +68,6 @@ REPORT_NEVER = (
 )
 SHOW_NEVER = (
     *NEVER,
-    "pyarrow.compute",
     "taskloom.experiments",
     "taskloom.learners.scratch",
     "taskloom.studies",

@@ -1,7 +1,8 @@
-"""Arrow arrays by their buffers, and Arrow's kernels by their names.
+"""Arrow arrays by their buffers, for what `make`, `show` and `verify` do with every row.
 
-`pa.array` and `pa.scalar` import pandas, where that is installed: 0.3 seconds, a third of the start of a command. Methods such as
-`take` and `cast` import `pyarrow.compute`, which builds a documented Python function for each of 286 kernels: 0.04 seconds.
+`pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values that have nothing to
+do with it. That takes 0.2 s of CPU, half as long as the whole of `taskloom show`. `Array.from_buffers` is public
+and does without.
 """
 
 from __future__ import annotations
@@ -13,21 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-try:
-    from pyarrow._compute import call_function as _call_function
-except ImportError:  # an Arrow that keeps it elsewhere
-    from pyarrow.compute import call_function as _call_function
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_BYTES = 2**31 - 1
-"""Of the texts of one array: its offsets are 32-bit numbers."""
-
-
-def kernel(name: str, *arguments: Any) -> Any:
-    """Apply a kernel of Arrow with its default options, without importing `pyarrow.compute`."""
-    return _call_function(name, list(arguments))
+"""Maximum bytes of string data in one array, because offsets are int32."""
 
 
 class _OddValueError(ValueError):

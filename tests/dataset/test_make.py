@@ -20,7 +20,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.dataset import shards, workers
 from taskloom.dataset.processes import can_fork
-from taskloom.dataset.workers import MakeProgress, Piece, Waiting
+from taskloom.dataset.workers import MakeProgress
 from taskloom.errors import DataError, TaskloomError
 from tests.slow import slow_except
 
@@ -152,7 +152,7 @@ def test_interrupted_and_resumed(
     assert not (folder / "manifest.json").exists(), "an unfinished dataset has no manifest"
     kept = {p: p.stat().st_mtime_ns for p in folder.glob("*/*.parquet")}
     assert kept
-    for _ in range(600):  # orphans of a killed parent end when they find their pipe closed
+    for _ in range(600):  # orphans of a killed parent end when they notice
         if not any(Path(f"/proc/{child}").exists() for child in children):
             break
         time.sleep(0.1)
@@ -178,67 +178,9 @@ def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     assert tl.load(folder).digest == tl.make(name, set=["splits.train.n=50000"]).digest
 
 
-WAITING = """
-import os, time
-import taskloom as tl
-
-@tl.task("words/waiting", describe="Repeat the number.", scorer=tl.exact)
-def waiting(rng: tl.Random, where: str = tl.knob(""), caller: int = tl.knob(0)) -> tl.Example:
-    with open(f"{where}/{os.getpid()}", "a"):
-        pass
-    if os.getpid() == caller and len(os.listdir(where)) < 2:
-        time.sleep(0.05)
-    number = rng.randrange(10**9)
-    return tl.Example(str(number), str(number))
-"""
-
-
-def test_the_caller_makes_shards_too_and_others_join_it(tmp_path: Path) -> None:
-    (tmp_path / "waiting.py").write_text(WAITING)
-    (tmp_path / "by").mkdir()
-    changes = {"where": str(tmp_path / "by"), "caller": os.getpid(), "splits": {"train": {"n": 4000}}}
-    data = tl.make(tmp_path / "waiting.py", tmp_path / "d", set=changes, workers=2, shard_rows=1000)
-    processes = {path.name for path in (tmp_path / "by").iterdir()}
-    assert str(os.getpid()) in processes
-    assert len(processes) == 2
-    assert tl.verify(data, sample=100).ok
-
-
-def test_work_that_is_done_before_others_have_started_waits_for_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fresh_processes_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "can_fork", lambda: False)
-    monkeypatch.setattr(workers, "FRESH_PAYS", 0.0)
-    monkeypatch.setattr(workers, "_start_worker", never)
-    data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
-    assert data.digest == tl.make("ctl/A", set=TRAIN).digest
-
-
-def test_neighbouring_pieces_are_made_by_one_process_and_short_ones_last() -> None:
-    def pieces(split: str, n: int) -> list[Piece]:
-        return [Piece(split, i, start, min(start + 10, n)) for i, start in enumerate(range(0, n, 10))]
-
-    waiting = Waiting([*pieces("train", 84), *pieces("dev", 43), *pieces("few", 6)])
-    taken: dict[str, list[tuple[str, int]]] = {"first": [], "last": []}
-    for _ in range(6):
-        for end in taken:
-            piece = getattr(waiting, end)()
-            taken[end].append((piece.split, piece.start))
-    assert taken["first"] == [("train", 0), ("dev", 0), ("train", 10), ("dev", 10), ("train", 20), ("train", 30)]
-    assert taken["last"] == [("train", 70), ("train", 60), ("dev", 30), ("train", 50), ("train", 40), ("dev", 20)]
-    rest = [waiting.last(), waiting.first(), waiting.last()]
-    assert [(piece.split, piece.stop - piece.start) for piece in rest] == [("few", 6), ("train", 4), ("dev", 3)]
-    for end in taken:
-        with pytest.raises(IndexError):
-            getattr(waiting, end)()
-
-
-def test_short_work_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "ProcessPoolExecutor", never)
-    monkeypatch.setattr(workers, "FORK_PAYS", 600.0)
-    monkeypatch.setattr(workers, "FRESH_PAYS", 600.0)
-    data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=3, shard_rows=1000)
-    assert len(list((tmp_path / "d" / "train").iterdir())) > 3
+    data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=2, shard_rows=1000)
     assert data.digest == tl.make("ctl/A", set=TRAIN).digest
 
 
@@ -249,11 +191,6 @@ def test_a_process_with_other_threads_is_not_forked(monkeypatch: pytest.MonkeyPa
     other = threading.Thread(target=time.sleep, args=(0,))
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread(), other])
     assert not can_fork()
-
-
-def never(*_: object) -> None:
-    """Start no worker within any test's time."""
-    time.sleep(600)
 
 
 def test_a_killed_worker_is_one_sentence(tmp_path: Path, big_digest: str) -> None:

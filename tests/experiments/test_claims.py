@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -29,43 +28,34 @@ def test_the_claim_of_a_dead_process_is_taken_over_at_once(tmp_path: Path) -> No
         Claims(tmp_path / "claims").take("run")
         os._exit(0)  # like a kill: nothing is given back
     os.waitpid(child, 0)
-    assert os.path.islink(tmp_path / "claims" / "run")
+    assert (tmp_path / "claims" / "run").is_file()
     mine = Claims(tmp_path / "claims")
     assert mine.take("run")
     mine.close()
 
 
-def test_a_claim_that_is_a_plain_file_is_nobodys(tmp_path: Path) -> None:
-    """As in a store that was copied by a tool that knows no links."""
+@pytest.mark.parametrize("content", ["", "ab" * 16, "../elsewhere", "\xff"])
+def test_a_claim_without_a_live_owner_is_free(tmp_path: Path, content: str) -> None:
+    """As in a store that was copied while a driver worked on it."""
     mine = Claims(tmp_path / "claims")
-    (tmp_path / "claims" / "run").write_text("")
+    (tmp_path / "claims" / "run").write_text(content, encoding="latin-1")
     assert mine.take("run")
     mine.close()
     assert not list((tmp_path / "claims").iterdir())
 
 
-def test_an_owner_on_another_machine_is_gone_when_its_count_stands_still(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever its clock says: only the count is looked at, by our own monotonic clock."""
-    now = [1000.0]
-    monkeypatch.setattr("taskloom.experiments.claims.time.monotonic", lambda: now[0])
-    theirs = Claims(tmp_path / "claims", beat=1e6)
-    assert theirs.take("run")
-    file = tmp_path / "claims" / f".owner-{theirs.owner}"
-    said = json.loads(file.read_text())
-
-    def count(number: int) -> None:
-        file.write_text(json.dumps({**said, "place": "another machine", "count": number}))
-        os.utime(file, (10**9, 10**9))  # a clock that is years behind
-
-    mine = Claims(tmp_path / "claims", beat=1e6, lease=60)
-    for number in range(5):
-        count(number)
-        assert not mine.take("run")
-        now[0] += 50
-    assert not mine.take("run")
-    now[0] += 59
-    assert mine.take("run")  # 109 seconds without a new count
+def test_links_that_older_versions_left_are_replaced_and_not_followed(tmp_path: Path) -> None:
+    mine = Claims(tmp_path / "claims")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "claims" / "run")
+    assert mine.take("run")
+    assert not (tmp_path / "elsewhere").exists()
     mine.close()
-    theirs.close()
+
+
+def test_a_driver_sweeps_the_files_of_owners_that_have_ended(tmp_path: Path) -> None:
+    living, mine = Claims(tmp_path / "claims"), Claims(tmp_path / "claims")
+    (tmp_path / "claims" / f".owner-{'ab' * 16}").touch()
+    mine.sweep()
+    assert len(list((tmp_path / "claims").iterdir())) == 2
+    living.close()
+    mine.close()

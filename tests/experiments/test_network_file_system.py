@@ -50,7 +50,7 @@ files.rename, files.listing = slow_rename, old_listing
 driver.POLL = 0.02
 experiment = spec.read("experiment.yaml")
 cells, store, counted = expand(experiment), Store("shared", create=True), []
-claims = Claims(store.path / "work" / "claims", beat=0.05, lease=60)
+claims = Claims(store.path / "work" / "claims")
 working = driver.Driver(store, cells, HereEngine(), experiment.resources, claims=claims, finished=counted.append)
 Path(f"ready-{number}").touch()  # a driver that begins removes what no claim protects, so both begin before either works
 while not all(Path(f"ready-{other}").exists() for other in range(2)):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from taskloom.dataset import shards
 from taskloom.errors import DataError, echo, nearest
 from taskloom.example import Example
-from taskloom.garbage_collector import collector_paused
 
 BLOCK = 1_024
 """Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""
@@ -26,7 +26,7 @@ GLANCES = 64
 """Examples of a large split that are decoded one by one, 0.2 ms each; who asks for more wants most of them, in any order."""
 
 TOGETHER = 4
-"""Neighbouring blocks that are decoded for such a reader: Python looks for garbage after each decoding, a fifth of the time."""
+"""Neighbouring blocks that are decoded together for such a reader."""
 
 MOST_KEPT = 500_000
 """Examples of a split that are kept for such a reader: 0.3 to 0.8 GB. Beyond, they are decoded one by one."""
@@ -136,9 +136,8 @@ class Examples:
             wanted = [near for near in range(first, last) if near not in blocks]
         elif len(blocks) >= KEPT:
             del blocks[next(iter(blocks))]
-        with collector_paused():
-            for one in wanted:
-                blocks[one] = list(shards.to_examples(self.table.slice(one * BLOCK, BLOCK)))
+        for one in wanted:
+            blocks[one] = list(shards.to_examples(self.table.slice(one * BLOCK, BLOCK)))
         return blocks[block]
 
     def _part(self, span: slice) -> Examples:
@@ -165,8 +164,6 @@ class Examples:
             yield {name: shards.values(table.column(name).slice(start, n)) for name in names}
 
     def _column(self, name: str) -> Any:
-        import pyarrow.compute as pc  # here and below: showing an example does without (see taskloom.arrow)
-
         traits = self.table.column("traits") if "traits" in self.table.column_names else None
         own = [] if traits is None else [trait.name for trait in traits.type]
         if name == "target":
@@ -179,8 +176,6 @@ class Examples:
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas frame: `target` beside `targets`, and one column per trait."""
-        import pyarrow.compute as pc
-
         table = self.table.append_column("target", pc.list_element(self.table.column("targets"), 0))
         if "traits" in table.column_names:
             traits = table.column("traits")

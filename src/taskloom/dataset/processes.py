@@ -5,13 +5,16 @@ A forked one has the plan at once, and costs milliseconds; a fresh one has to im
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import current_process
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,9 @@ from taskloom.errors import ParameterError
 
 FORKABLE_THREADS = ("rich.live",)
 """Modules of threads that may run beside a fork: the one that redraws the progress bar holds no lock that a worker takes."""
+
+WATCH = 0.5
+"""Seconds between two looks at whether the parent still lives."""
 
 _GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
 _swap = threading.Lock()
@@ -82,6 +88,25 @@ def forking() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*use of fork\\(\\).*", DeprecationWarning)
         yield
+
+
+def end_with_parent(stop: Connection | None = None) -> None:
+    """End this process when its parent has ended, which a process in the middle of its work would not notice.
+
+    Args:
+        stop: End as soon as there is something to read here, too. Nobody reads it, so it is there for all
+            processes that wait for it.
+    """
+    threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
+
+
+def _watch(parent: int, stop: Connection | None) -> None:
+    while os.getppid() == parent:
+        if stop is None:
+            time.sleep(WATCH)
+        elif stop.poll(WATCH):
+            break
+    os._exit(1)
 
 
 def refuse_while_importing_main() -> None:

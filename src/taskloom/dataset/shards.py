@@ -17,8 +17,9 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from taskloom.arrow import array_of, column, kernel
+from taskloom.arrow import array_of, column
 from taskloom.errors import DataError
 from taskloom.example import Example, Step, Trait
 from taskloom.files import atomic
@@ -140,9 +141,9 @@ def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
     """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
     # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
-    lengths = kernel("list_value_length", array).to_pylist()
+    lengths = pc.list_value_length(array).to_pylist()
     ends = list(accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths))
-    members = tuple(read(kernel("list_flatten", array)))
+    members = tuple(read(pc.list_flatten(array)))
     lists: list[tuple[Any, ...] | None] = [
         members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
     ]
@@ -178,7 +179,7 @@ def _steps(array: Any) -> list[Step]:
 
 def _chained_steps(rules: Any, results: Any) -> list[Step]:
     """Return steps that each follow from the one before, built once for each pair of a rule and a value."""
-    rules, results = kernel("dictionary_encode", rules), kernel("dictionary_encode", results)
+    rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
     built = {pair: Step(names[pair // len(outcomes)], outcomes[pair % len(outcomes)]) for pair in set(pairs.tolist())}
@@ -244,10 +245,10 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
         for child in array.flatten():
             _feed(digest, child)
     elif pa.types.is_list(kind):
-        digest.update(array_of(kernel("list_value_length", array)).astype("<i4").tobytes())
-        _feed(digest, kernel("list_flatten", array))
+        digest.update(array_of(pc.list_value_length(array)).astype("<i4").tobytes())
+        _feed(digest, pc.list_flatten(array))
     elif pa.types.is_string(kind):
-        digest.update(array_of(kernel("binary_length", array)).astype("<i4").tobytes())
+        digest.update(array_of(pc.binary_length(array)).astype("<i4").tobytes())
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, dtype=np.int32)[[array.offset, array.offset + len(array)]]
         if data is not None:
@@ -374,9 +375,9 @@ def counts(table: pa.Table) -> dict[str, Any]:
 def value_counts(values: Any) -> dict[str, int] | None:
     """Count rows per value; None when there are more than `MANY` values."""
     # A look at the first rows spares counting hundreds of thousands of different values.
-    if len(kernel("unique", values.slice(0, BLOCK))) > MANY:
+    if len(pc.unique(values.slice(0, BLOCK))) > MANY:
         return None
-    table = kernel("value_counts", values)
+    table = pc.value_counts(values)
     if len(table) > MANY:
         return None
     pairs = [(_spell(row["values"]), row["counts"]) for row in table.to_pylist()]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,12 @@ import pyarrow as pa
 
 from taskloom.dataset import shards
 from taskloom.dataset.folder import origin_of, shard_file
-from taskloom.dataset.processes import can_fork, context_for, forking
+from taskloom.dataset.processes import can_fork, context_for, end_with_parent, forking
 from taskloom.errors import DataError
 from taskloom.files import sweep
 from taskloom.plan import Plan, Split
 from taskloom.recipe import Recipe
 from taskloom.recipe.finder import load_definitions
-
-FORK_PAYS = 0.3
-"""Seconds of work from which a forked process helps: it takes some 20 ms to start and to end."""
-
-FRESH_PAYS = 2.0
-"""Seconds of work from which a fresh process helps: it needs half a second to import a suite, and longer to build some plans."""
-
-PROBED = 50
-"""Rows that are made for the estimate and dropped: 0.03 seconds of the slowest suite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ def make_shards(
         return _make_by_ray(recipe, seed, folder, pieces, where, report)
     if where.workers == 1 or len(pieces) < 2:
         return _make_here(recipe, seed, plan, folder, pieces, report)
-    return _make_together(recipe, seed, plan, folder, pieces, where.workers, report)
+    return _make_in_processes(recipe, seed, plan, folder, pieces, where.workers, report)
 
 
 def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
@@ -126,35 +116,34 @@ def _make_here(
 
 
 _worker: tuple[Recipe, int, Plan, Path] | None = None
+"""What a worker process makes shards of. Set once, when it starts."""
 
 
-def _start_worker(recipe: dict[str, Any], name: str, files: dict[str, str], seed: int, folder: str) -> None:
-    """Rebuild the plan in a fresh process. Ctrl-C is the parent's to handle."""
+def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
+    """Take over the plan in a forked process, which must not write where its parent does."""
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _leave_signals_to_parent(stop)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # At its end a process flushes its streams, whose locks another thread may have held at the fork.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
+    _worker = (recipe, seed, plan, folder)
+
+
+def _start_fresh(
+    stop: Connection, recipe: dict[str, Any], name: str, files: dict[str, str], seed: int, folder: str
+) -> None:
+    """Rebuild the plan in a fresh process."""
+    global _worker
+    _leave_signals_to_parent(stop)
     load_definitions(name)
     rebuilt = Recipe.from_dict(recipe, files=files)
     _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
 
 
-def _join_forked(recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
-    """Take over the plan in a forked process, which must neither write where the caller does nor act on its signals."""
-    global _worker
+def _leave_signals_to_parent(stop: Connection) -> None:
+    """Ctrl-C is the parent's to handle. Without a parent, or when it says so, this process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # At its end a process flushes its streams, whose locks another thread may have held when it was copied.
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker = (recipe, seed, plan, folder)
-
-
-def _end_with_parent() -> None:
-    """Stop this worker when its parent is killed: it holds both ends of its queue, so nothing else would end it."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent(stop)
 
 
 def _work(piece: Piece) -> shards.Stamp:
@@ -163,179 +152,49 @@ def _work(piece: Piece) -> shards.Stamp:
     return _make_one(recipe, seed, plan, folder, piece)
 
 
-def _make_together(
+def _make_in_processes(
     recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Make shards in this process and in others beside it, where the work is long enough for them.
+    """Make shards in several processes.
 
-    Forked processes have the plan, and what the suite prepared for its first rows. Fresh ones join when they have imported the
-    suite and built the plan for themselves; this process works from the start.
+    Forked processes have the plan at once. Fresh ones, where a fork would not be safe, need half a second
+    to import a suite, and longer to build some plans.
     """
     own_script = recipe.suite.module == "__main__"
-    context = context_for(recipe.suite.module)
-    forked = not own_script and can_fork()
-    # Whether a script can be imported again shows only in a worker; it must not depend on how long the work takes.
-    if not own_script and _estimate(plan, pieces) < (FORK_PAYS if forked else FRESH_PAYS):
-        return _make_here(recipe, seed, plan, folder, pieces, report)
-    others = min(workers, len(pieces)) - 1
-    if forked:
-        pool = ProcessPoolExecutor(others, get_context("fork"), _join_forked, (recipe, seed, plan, folder))
+    context: BaseContext = context_for(recipe.suite.module)
+    stopped, stop = context.Pipe(duplex=False)
+    start: Callable[..., None]
+    arguments: tuple[Any, ...]
+    if can_fork() and not own_script:
+        context = get_context("fork")
+        start, arguments = _join_forked, (recipe, seed, plan, folder)
     else:
-        arguments = (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder))
-        pool = ProcessPoolExecutor(others, context, _start_worker, arguments)
-    team = Team(pool, pieces, patient=own_script or forked)
-    return _make_as_team(recipe, seed, plan, folder, pieces, team, others, report)
-
-
-def _estimate(plan: Plan, pieces: Sequence[Piece]) -> float:
-    """Estimate the seconds that one process takes, by some rows of the largest piece, after one with which a suite gets ready."""
-    largest = max(pieces, key=lambda piece: piece.stop - piece.start)
-    split = plan.split(largest.split)
-    table_of(plan, split, largest.start, largest.start + 1)
-    n = min(PROBED, largest.stop - largest.start)
-    began = time.perf_counter()
-    table_of(plan, split, largest.start, largest.start + n)
-    return (time.perf_counter() - began) / n * sum(piece.stop - piece.start for piece in pieces)
-
-
-def _make_as_team(
-    recipe: Recipe,
-    seed: int,
-    plan: Plan,
-    folder: Path,
-    pieces: list[Piece],
-    team: Team,
-    others: int,
-    report: RowCounter,
-) -> dict[str, shards.Stamp]:
+        start, arguments = _start_fresh, (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder))
+    pool = ProcessPoolExecutor(min(workers, len(pieces)), context, start, (stopped, *arguments))
     stamps: dict[str, shards.Stamp] = {}
     try:
         with forking():
-            for _ in range(others):
-                team.give()
-        while len(stamps) < len(pieces):
-            for piece, stamp in team.done():
-                stamps[piece.file] = stamp
-                report.add(piece)
-            own = team.take()
-            if own is not None:
-                stamps[own.file] = _make_one(recipe, seed, plan, folder, own)
-                report.add(own)
+            # Long pieces first: one that is left for the end keeps everybody waiting.
+            by_length = sorted(pieces, key=lambda piece: piece.start - piece.stop)
+            futures = {pool.submit(_work, piece): piece for piece in by_length}
+        for future in as_completed(futures):
+            piece = futures[future]
+            stamps[piece.file] = future.result()
+            report.add(piece)
     except BrokenProcessPool as error:
         raise DataError(
             f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
             "rerun the command to resume, with fewer workers if memory is short"
         ) from error
     finally:
-        if team.leave():
-            sweep(folder)  # what a worker was writing when it was ended
+        if len(stamps) < len(pieces):
+            stop.send(None)  # nobody waits for the shards that are being made now
+        pool.shutdown(cancel_futures=True)
+        stop.close()
+        stopped.close()
+        if len(stamps) < len(pieces):
+            sweep(folder)  # what a worker was writing when it ended
     return stamps
-
-
-class Waiting:
-    """Pieces in the order in which they are made; `first` and `last` raise an IndexError where none is left.
-
-    Pieces of full size come before shorter ones, since one that is left for the end keeps everybody waiting. They lie side by side
-    as their rows lie in their splits: neighbours share what a suite prepares for them, such as the table of a task, and what lies
-    at the same height of another split as well. One process begins at one end, the others at the other.
-    """
-
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        longest = max((piece.stop - piece.start for piece in pieces), default=0)
-        ends: dict[str, int] = {}
-        for piece in pieces:
-            ends[piece.split] = max(piece.stop, ends.get(piece.split, 0))
-        whole = [piece for piece in pieces if piece.stop - piece.start == longest]
-        self._whole = deque(sorted(whole, key=lambda piece: piece.start / ends[piece.split]))
-        rest = [piece for piece in pieces if piece.stop - piece.start < longest]
-        self._rest = deque(sorted(rest, key=lambda piece: piece.start - piece.stop))
-
-    def first(self) -> Piece:
-        """Take the first piece."""
-        with contextlib.suppress(IndexError):  # another thread may have taken what was there a moment ago
-            return self._whole.popleft()
-        return self._rest.popleft()
-
-    def last(self) -> Piece:
-        """Take the last piece of full size, or the longest of the others."""
-        with contextlib.suppress(IndexError):
-            return self._whole.pop()
-        return self._rest.popleft()
-
-    def put_back(self, piece: Piece) -> None:
-        """Let a piece wait again."""
-        self._rest.appendleft(piece)
-
-    def clear(self) -> None:
-        """Drop all pieces."""
-        self._whole.clear()
-        self._rest.clear()
-
-
-class Team:
-    """Pieces that are waiting, and the processes beside this one that make them."""
-
-    def __init__(self, pool: ProcessPoolExecutor, pieces: Sequence[Piece], patient: bool) -> None:
-        """Form a team.
-
-        Args:
-            pool: The other processes.
-            pieces: What is to be made.
-            patient: Whether to wait for processes that are still starting, rather than to take their pieces from them.
-        """
-        self._waiting = Waiting(pieces)
-        self._pool = pool
-        self._running: dict[Future[shards.Stamp], Piece] = {}
-        self._started = patient
-
-    def give(self) -> None:
-        """Give the next piece to a process, and another one whenever one is done."""
-        with contextlib.suppress(IndexError):
-            piece = self._waiting.last()
-            try:
-                future = self._pool.submit(_work, piece)
-            except BaseException:
-                self._waiting.put_back(piece)
-                raise
-            self._running[future] = piece
-            future.add_done_callback(self._give_again)
-
-    def _give_again(self, _done: Future[shards.Stamp]) -> None:
-        # In the pool's own thread, where an error would only be logged: `done` raises that of the piece that broke the pool.
-        with contextlib.suppress(BrokenProcessPool, RuntimeError):
-            self.give()
-
-    def done(self) -> Iterator[tuple[Piece, shards.Stamp]]:
-        """Yield the pieces that other processes have made since the last call."""
-        for future in [future for future in list(self._running) if future.done()]:
-            self._started = True
-            yield self._running.pop(future), future.result()
-
-    def take(self) -> Piece | None:
-        """Take a piece for this process; where none is left wait for the others, and return None.
-
-        Processes that have made nothing yet are still starting: their pieces are taken from them.
-        """
-        with contextlib.suppress(IndexError):
-            return self._waiting.first()
-        if self._started or not self._running:
-            wait(list(self._running), return_when=FIRST_COMPLETED)
-            return None
-        return self._running.pop(next(iter(self._running)))
-
-    def leave(self) -> bool:
-        """End the other processes, and return whether one was at work: what it was writing lies beside its place."""
-        self._waiting.clear()
-        processes = list((self._pool._processes or {}).values())
-        ended = all(future.done() for future in self._running) and self._started
-        self._pool.shutdown(wait=ended, cancel_futures=True)
-        if ended:
-            return False
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
-        return True
 
 
 @lru_cache(maxsize=2)

@@ -273,6 +273,4 @@ def sweep(store: Store, claims: Claims) -> None:
             shutil.rmtree(path, ignore_errors=True)
             claims.drop(run)
     files.sweep(work / "claims")
-    for path in (work / "claims").glob(".owner-*"):
-        if not claims.lives(path.name.removeprefix(".owner-")):
-            path.unlink(missing_ok=True)
+    claims.sweep()

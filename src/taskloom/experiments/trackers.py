@@ -41,26 +41,22 @@ class Tracker(Protocol):
         """Close the run with one score per split."""
 
 
-class Trackio:
-    """trackio: local first; its dashboard is `trackio show`."""
+class Wandb:
+    """Weights & Biases, or trackio, whose API is a copy of it.
 
-    def __init__(self, folder: Path) -> None:
-        # Where nobody chose a folder, the runs' own is better than one in the home directory; read at import.
-        os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
-        import trackio
+    Args:
+        library: The module.
+        options: Further arguments of its `init`.
+    """
 
-        self._library: Any = trackio
+    def __init__(self, library: Any, **options: Any) -> None:
+        self._library = library
+        self._options = options
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run; see `Tracker`."""
-        self._library.init(
-            project=PROJECT,
-            name=title(config),
-            config=dict(config),
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
+        group = f"{config.get('recipe')} {config.get('learner')}"
+        self._library.init(project=PROJECT, name=title(config), group=group, config=dict(config), **self._options)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
@@ -72,39 +68,27 @@ class Trackio:
         self._library.finish()
 
 
-class Wandb:
+def open_wandb(folder: Path) -> Wandb:
     """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb sync` sends it later)."""
+    import wandb
 
-    def __init__(self, folder: Path) -> None:
-        import wandb
+    folder.mkdir(parents=True, exist_ok=True)
+    return Wandb(
+        wandb,
+        dir=str(folder),
+        mode=os.environ.get("WANDB_MODE", "offline"),
+        reinit="finish_previous",
+        settings=wandb.Settings(silent=True, console="off"),
+    )
 
-        self._library: Any = wandb
-        self._folder = folder
-        self._run: Any = None
 
-    def start(self, config: Mapping[str, Scalar]) -> None:
-        """Start a run; see `Tracker`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._run = self._library.init(
-            project=PROJECT,
-            name=title(config),
-            group=f"{config.get('recipe')} {config.get('learner')}",
-            config=dict(config),
-            dir=str(self._folder),
-            mode=os.environ.get("WANDB_MODE", "offline"),
-            reinit="finish_previous",
-            settings=self._library.Settings(silent=True, console="off"),
-        )
+def open_trackio(folder: Path) -> Wandb:
+    """trackio: local first; its dashboard is `trackio show`."""
+    # If no folder is chosen, the runs' own is better than one in the home directory. Read at import.
+    os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
+    import trackio
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log a point; see `Tracker`."""
-        self._run.log(dict(metrics), step=step)
-
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """Close the run; see `Tracker`."""
-        for split, score in scores.items():
-            self._run.summary[f"final/{split}"] = score
-        self._run.finish()
+    return Wandb(trackio, embed=False, auto_log_gpu=False, auto_log_cpu=False)
 
 
 class Mlflow:
@@ -141,42 +125,52 @@ class Mlflow:
 
 
 TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
-    "trackio": (Trackio, "trackio"),
-    "wandb": (Wandb, "wandb"),
+    "trackio": (open_trackio, "trackio"),
+    "wandb": (open_wandb, "wandb"),
     "mlflow": (Mlflow, "mlflow"),
 }
 """By name: how to open it, and the library that it needs."""
 
 
 class SafeTracker:
-    """A tracker that never fails a run: its first error is reported once, and the tracker is not used from then on."""
+    """A tracker that never fails a run: its first error is reported once, and the tracker is not used from then on.
 
-    def __init__(self, name: str, tracker: Tracker, warn: Callable[[str], None]) -> None:
+    Args:
+        name: The name of the tracker.
+        tracker: None if it could not be opened.
+        warn: Called with a sentence when it fails.
+    """
+
+    def __init__(self, name: str, tracker: Tracker | None, warn: Callable[[str], None]) -> None:
         self.name = name
-        self.failed = False
         self._tracker = tracker
         self._warn = warn
 
+    @property
+    def failed(self) -> bool:
+        """True if the tracker is not used any more."""
+        return self._tracker is None
+
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run; see `Tracker`."""
-        self._try(lambda: self._tracker.start(config))
+        self._try(lambda tracker: tracker.start(config))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
-        self._try(lambda: self._tracker.log(step, metrics))
+        self._try(lambda tracker: tracker.log(step, metrics))
 
     def finish(self, scores: Mapping[str, float]) -> None:
         """Close the run; see `Tracker`."""
-        self._try(lambda: self._tracker.finish(scores))
+        self._try(lambda tracker: tracker.finish(scores))
 
-    def _try(self, call: Callable[[], None]) -> None:
-        if self.failed:
+    def _try(self, call: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
             return
         try:
             with contextlib.redirect_stdout(sys.stderr):  # standard output is for our own results
-                call()
+                call(self._tracker)
         except Exception as error:  # whatever somebody else's library raises
-            self.failed = True
+            self._tracker = None
             self._warn(_sentence(self.name, error))
 
 
@@ -207,9 +201,7 @@ def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | No
         raise MissingExtra(f"tracking with {name}", library, "trackers") from error
     except Exception as error:
         say(_sentence(name, error))
-        silent = SafeTracker(name, _Nothing(), say)
-        silent.failed = True
-        return silent
+        return SafeTracker(name, None, say)
 
 
 def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
@@ -255,11 +247,3 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
 def _sentence(name: str, error: Exception) -> str:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     return f"tracking with {name} failed and is not used any more ({first}); the runs themselves are not affected"
-
-
-class _Nothing:
-    def start(self, config: Mapping[str, Scalar]) -> None: ...
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None: ...
-
-    def finish(self, scores: Mapping[str, float]) -> None: ...

@@ -30,6 +30,10 @@ from taskloom.seeding import Key
 
 _NUMBERS = (int, float, int | None, float | None)
 
+LATER = "later"
+"""Marks a field that was added later: `Annotated[bool, LATER]`. Left at its default it is not written, so that
+the digests of older recipes stay what they are. Settings of learners have `later_setting` for this."""
+
 M = TypeVar("M", bound=BaseModel)
 
 Kind = Literal["world", "draw", "presentation"]
@@ -96,6 +100,14 @@ class Fields(BaseModel):
             if isinstance(value, bool) and field is not None and field.annotation in _NUMBERS:
                 raise ValueError(f"{name}: write a number, not {str(value).lower()}")
         return given
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        for name, field in type(self).model_fields.items():
+            if LATER in field.metadata and name in values and getattr(self, name) == field.default:
+                del values[name]
+        return values
 
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -237,13 +249,9 @@ class Described(Fields):
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks that training lacks, or their names"
     )
-    alone: bool = Field(False, description="Leave the input out: what can be answered from the description alone")
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the default of `alone`, so that no digest changes by it."""
-        values: dict[str, Any] = handler(self)
-        return values if values.get("alone") else {k: v for k, v in values.items() if k != "alone"}
+    alone: Annotated[bool, LATER] = Field(
+        False, description="Leave the input out: what can be answered from the description alone"
+    )
 
     @field_validator("unseen", mode="wrap")
     @classmethod

@@ -7,13 +7,11 @@ their contents, answers, traits and derivations; only what a model reads is less
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from taskloom.errors import RecipeError
 from taskloom.plan import Plan, Split
-from taskloom.recipe.fields import Fields, presentation
+from taskloom.recipe.fields import LATER, Fields, presentation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,13 +25,9 @@ NOTE = "inputs are the {part} alone, so that different examples may read alike: 
 class InputParts(Fields):
     """Fields of recipes whose inputs have two parts: a question, and the context that it is asked of."""
 
-    parts: Parts = presentation("both", description="both parts of an input, or the question or the context alone")
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the default: the digest of a recipe that says nothing of parts is what it was before there were any."""
-        values: dict[str, Any] = handler(self)
-        return values if values.get("parts") != "both" else {k: v for k, v in values.items() if k != "parts"}
+    parts: Annotated[Parts, LATER] = presentation(
+        "both", description="both parts of an input, or the question or the context alone"
+    )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
         """Return the question and the context of an input."""

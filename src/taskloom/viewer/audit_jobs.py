@@ -116,7 +116,9 @@ class AuditJobs:
 def main() -> None:
     """Audit the folder that the command line names, and print its certificate."""
     from taskloom.audits import audit
+    from taskloom.dataset.processes import end_with_parent
 
+    end_with_parent()  # an audit may take half an hour, which nobody would wait for then
     with suppress(AttributeError, OSError):  # not on Windows
         os.nice(10)
     try:

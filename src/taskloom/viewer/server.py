@@ -7,7 +7,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +75,7 @@ def warm_up(state: ViewerState) -> None:
     from taskloom.viewer.page_templates import environment
 
     pa.array([0])  # imports pandas where it is installed
-    with suppress(ImportError):
-        importlib.import_module("scipy.special")
+    importlib.import_module("scipy.special")
     templates = environment()
     for name in templates.list_templates():
         templates.get_template(name)

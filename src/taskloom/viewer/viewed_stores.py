@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.errors import TaskloomError
-from taskloom.experiments.claims import LEASE, alive, place
+from taskloom.experiments.claims import lives, owner_of
 from taskloom.experiments.failed_runs import failures
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.run_files import DIGEST, LOG, SCORES
@@ -176,35 +176,22 @@ def _order(run: StoredRun) -> tuple[bool, str, str, str, int]:
 
 
 def live_claims(folder: Path) -> list[str]:
-    """Return the runs that somebody works on: claims whose owner lives, as far as can be seen without writing anything."""
-    owners: dict[str, bool] = {}
+    """Names of the runs that a live driver has claimed. Nothing is written."""
+    alive: dict[str, bool] = {}
     claimed = []
     try:
         names = os.listdir(folder)
     except OSError:
         return []
     for name in names:
-        if not DIGEST.fullmatch(name):
+        owner = owner_of(folder / name) if DIGEST.fullmatch(name) else None
+        if owner is None:
             continue
-        try:
-            owner = os.readlink(folder / name)
-        except OSError:
-            continue  # given back since, or a copy of a store, on which nobody works
-        if owner not in owners:
-            owners[owner] = _lives(folder / f".owner-{Path(owner).name}")
-        if owners[owner]:
+        if owner not in alive:
+            alive[owner] = lives(folder, owner)
+        if alive[owner]:
             claimed.append(name)
     return claimed
-
-
-def _lives(beat: Path) -> bool:
-    try:
-        owner = json.loads(beat.read_text(encoding="utf-8"))
-        if owner["place"] == place():
-            return alive(int(owner["pid"]), str(owner["born"]))
-        return time.time() - beat.stat().st_mtime < LEASE
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
-        return False
 
 
 def _jobs(store: Store, now: float) -> list[UnfinishedJob]:

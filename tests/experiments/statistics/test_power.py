@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from math import sqrt
 
@@ -187,13 +185,3 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (["--accuracy", "1.5"], ["--seeds", "0"], ["--seed-sd", "-1"], ["--alpha", "2"]):
         assert run([*words, *wrong]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_without_scipy_the_extra_is_named() -> None:
-    code = (
-        "import sys; sys.modules['scipy'] = None; sys.modules['scipy.special'] = None\n"
-        "from taskloom.cli import run; sys.exit(run(['power', '--gap', '0.02', '--accuracy', '0.8']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "needs scipy: pip install 'taskloom[report]'" in done.stderr

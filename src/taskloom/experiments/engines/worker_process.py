@@ -7,19 +7,18 @@ either, which would run the caller's script again and so forbid `taskloom.run` a
 from __future__ import annotations
 
 import faulthandler
-import os
 import signal
 import sys
-import threading
-import time
 from multiprocessing.connection import Connection
+
+from taskloom.dataset.processes import end_with_parent
 
 
 def main() -> None:
     """Serve until the parent closes the connection."""
     connection = Connection(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     faulthandler.enable()  # into the job's log, since that is where errors go
     from taskloom.experiments.worker import perform
 
@@ -28,13 +27,6 @@ def main() -> None:
             connection.send(perform(connection.recv()))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # the parent has gone
-
-
-def _end_with_parent(parent: int) -> None:
-    """Stop this process when its parent is gone: a long job does not look at the connection and would never notice."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from pydantic import (
 
 from taskloom.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
-from taskloom.recipe.fields import draw, presentation, world
+from taskloom.recipe.fields import LATER, draw, presentation, world
 from taskloom.recipe.input_parts import InputParts
 from taskloom.suites.babi.story.events import AFFIRM, CONSTRUCTS, EVENT_TYPES, EVENTS, QUESTIONS, Event, EventType, Kind
 from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary, verb_lists
@@ -430,14 +430,7 @@ class BabiFields(InputParts):
     window: int | None = draw(None, ge=16)
     shares: dict[int, Annotated[float, Field(gt=0, le=1000)]] = draw(default_factory=dict)
     source: str = world("", paths="all")
-    phrasing: Literal["drawn", "where-P"] = presentation("drawn")
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out defaults of fields that came later, so that no digest changes by them."""
-        later = {"parts": "both", "phrasing": "drawn"}
-        values: dict[str, Any] = handler(self)
-        return {name: value for name, value in values.items() if name not in later or value != later[name]}
+    phrasing: Annotated[Literal["drawn", "where-P"], LATER] = presentation("drawn")
 
     @model_validator(mode="after")
     def _whole(self) -> BabiFields:

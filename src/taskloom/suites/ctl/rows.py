@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom.arrow import kernel, numbers, repeated, strings
+from taskloom.arrow import numbers, repeated, strings
 from taskloom.dataset.shards import STEP, schema
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.world import SymbolWorld
@@ -51,7 +52,7 @@ class JoinedWords:
         number = codes[:, 0].astype(np.int32)
         for i in range(1, codes.shape[1]):
             number = number * len(self.words) + codes[:, i]
-        return kernel("take", self._table(codes.shape[1]), numbers(number))
+        return pc.take(self._table(codes.shape[1]), numbers(number))
 
     def _table(self, length: int) -> pa.Array:
         if length not in self._tables:
@@ -82,7 +83,7 @@ class Renderer:
         origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
         columns = [self._columns(e) for _, e in rows.parts]
         places = numbers(origin)
-        joined = {name: kernel("take", pa.concat_arrays([c[name] for c in columns]), places) for name in columns[0]}
+        joined = {name: pc.take(pa.concat_arrays([c[name] for c in columns]), places) for name in columns[0]}
         lengths = joined.pop("length")
         traits = [lengths, joined.pop("functions"), joined.pop("groups"), joined.pop("values"), numbers(rows.seen)]
         wanted = schema(TRAITS)
@@ -101,7 +102,7 @@ class Renderer:
 
     def _columns(self, e: Expressions) -> dict[str, pa.Array]:
         n, length = e.functions.shape
-        symbol = kernel("take", self.symbols, numbers(e.symbols))
+        symbol = pc.take(self.symbols, numbers(e.symbols))
         if self.outermost_first:
             words = [*self.functions.pieces(e.functions[:, ::-1]), symbol]
         else:
@@ -109,15 +110,15 @@ class Renderer:
         every = numbers(np.arange(n + 1, dtype=np.int32))
         steps = pa.StructArray.from_arrays(
             [
-                kernel("take", self.names, numbers(e.functions.ravel())),
-                kernel("take", self.symbols, numbers(e.values.ravel())),
+                pc.take(self.names, numbers(e.functions.ravel())),
+                pc.take(self.symbols, numbers(e.values.ravel())),
                 pa.nulls(n * length, STEP.field("of").type),
             ],
             fields=list(STEP),
         )
         return {
             "input": _join(words),
-            "targets": pa.ListArray.from_arrays(every, kernel("take", self.symbols, numbers(e.values[:, -1]))),
+            "targets": pa.ListArray.from_arrays(every, pc.take(self.symbols, numbers(e.values[:, -1]))),
             "derivation": pa.ListArray.from_arrays(numbers(np.arange(n + 1, dtype=np.int32) * length), steps),
             "length": numbers(np.full(n, length, dtype=np.int64)),
             "functions": _join(self.functions.pieces(e.functions)),
@@ -127,4 +128,4 @@ class Renderer:
 
 
 def _join(words: list[pa.Array]) -> pa.Array:
-    return kernel("binary_join_element_wise", *words, SPACE)
+    return pc.binary_join_element_wise(*words, SPACE)

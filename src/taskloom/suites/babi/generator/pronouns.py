@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from taskloom.suites.babi.story.events import Event
-from taskloom.suites.draws import shuffle
 
 if TYPE_CHECKING:
     from taskloom.suites.babi.generator.proof_plan import ProofBuilder
@@ -20,7 +19,7 @@ def add_antecedents(builder: ProofBuilder, count: int) -> None:
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
         return
     candidates = [e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)]
-    shuffle(builder.rng, candidates)
+    builder.rng.shuffle(candidates)
     done = 0
     for event in candidates:
         if done == count:

@@ -26,7 +26,7 @@ from taskloom.suites.babi.story.events import (
     give_question,
 )
 from taskloom.suites.babi.story.vocabulary import Vocabulary
-from taskloom.suites.draws import pick, sample, shuffle
+from taskloom.suites.draws import pick, sample
 
 PRONOUNS = 0.85
 """How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of lists and counts with four
@@ -151,7 +151,7 @@ class ProofBuilder:
 
     def _chain(self, anchor: str, shape: Shape, certain: bool) -> str:
         links = ["give"] * shape.gives + ["handover"] * shape.handovers
-        shuffle(self.rng, links)
+        self.rng.shuffle(links)
         person = anchor
         for i, link in enumerate(links):
             if not self.persons:

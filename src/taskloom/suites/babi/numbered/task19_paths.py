@@ -20,7 +20,6 @@ from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
 from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
-from taskloom.suites.draws import choice, randint, sample, shuffle
 
 DIRECTIONS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
@@ -188,8 +187,8 @@ _Cell = tuple[int, int]
 
 def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
     """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told once, in random order."""
-    rooms = sample(rng, knobs.rooms, knobs.size or len(knobs.rooms))
-    hops = randint(rng, knobs.hops.low, knobs.hops.high)
+    rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
+    hops = rng.randint(knobs.hops.low, knobs.hops.high)
     blocked = rng.random() < knobs.unknown
     start, goal = rooms[0], rooms[hops]
     way = _way(rng, rooms[: hops + 1])
@@ -204,7 +203,7 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
             doors.pop(rng.randrange(hops, len(doors)))
         if {start, goal} <= {room for door in doors for room in (door.room, door.to)}:
             break
-    shuffle(rng, doors)
+    rng.shuffle(doors)
     return [_say(rng, door) for door in doors] + [f"How do you go from the {start} to the {goal}?"]
 
 
@@ -230,7 +229,7 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
     which other rooms cannot spoil, would become more frequent."""
     while True:
         # A room that has a neighbour on each side is one of five at least.
-        beside = choice(rng, list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)])
+        beside = rng.choice(list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)])
         door = _attach(rng, cells, beside, room)
         if _plain(cells, goal, length):
             return door
@@ -256,7 +255,7 @@ def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
 
 
 def _attach(rng: Random, cells: dict[_Cell, str], beside: _Cell, room: str) -> Door:
-    move = choice(rng, _free(cells, beside))
+    move = rng.choice(_free(cells, beside))
     cells[beside[0] + move[0], beside[1] + move[1]] = room
     return _door(cells[beside], room, move)
 

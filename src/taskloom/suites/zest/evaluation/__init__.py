@@ -15,7 +15,6 @@ from random import Random
 
 from taskloom.errors import InputError, nearest
 from taskloom.example import Example
-from taskloom.garbage_collector import collector_paused
 from taskloom.prediction_files import Prediction, predictions_for
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
@@ -89,8 +88,7 @@ def _score(
         tasks = [t for t in tasks if t.instances]  # nothing was done there; the notes name them
     if not tasks:
         raise InputError(f"{_name(gold, 'the gold tasks')} has no examples to score")
-    with collector_paused():
-        return _report(mode, _judge_all(tasks, predictions, mode == "official", pred), thresholds, notes)
+    return _report(mode, _judge_all(tasks, predictions, mode == "official", pred), thresholds, notes)
 
 
 def score_examples(

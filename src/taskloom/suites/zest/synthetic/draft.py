@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from taskloom.errors import RecipeError
 from taskloom.seeding import Random
-from taskloom.suites.draws import below, choice, randint, sample
 from taskloom.suites.zest.synthetic.algebra import answer, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Domain,
@@ -113,19 +112,19 @@ class _Drawing:
 
     def draft(self, program: Program, wanted: Wanted, amounts: Amounts) -> Draft:
         rng = self.rng
-        draft = Draft([Facts(name) for name in self._names(1 + randint(rng, 1, 2))])
+        draft = Draft([Facts(name) for name in self._names(1 + rng.randint(1, 2))])
         for leaf, kind in self._aims(program, wanted):
             self._steer(draft, draft.main, leaf, kind)
             draft.locked.add(leaf.args[0])
         self._answer_rival(draft, program, wanted)
-        budget = randint(rng, *amounts.distractors)
+        budget = rng.randint(*amounts.distractors)
         for other in draft.people[1:]:
             if budget > 0:
                 self._distract(draft, other, program)
             self._fill(draft, other, budget // (len(draft.people) - 1))
         # The passage says at least as much of its own entity as of any other, or one might take another for its topic.
         others = [_size(p) for p in draft.people[1:]]
-        self._fill(draft, draft.main, max(randint(rng, *amounts.facts), *others))
+        self._fill(draft, draft.main, max(rng.randint(*amounts.facts), *others))
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
         self._add_rule(draft)
         return draft
@@ -135,12 +134,12 @@ class _Drawing:
         rival = self.rival
         if rival is None or wanted != "na" or rival.args[0] == program.args[0] or rival.args[0] in draft.locked:
             return
-        self._steer(draft, draft.main, rival, choice(self.rng, ("yes", "no")) if rival.yes_no else "answer")
+        self._steer(draft, draft.main, rival, self.rng.choice(("yes", "no")) if rival.yes_no else "answer")
         draft.locked.add(rival.args[0])
 
     def _names(self, count: int) -> list[str]:
-        heads = sample(self.rng, self.domain.heads, count)
-        return [full_name(head, choice(self.rng, self.domain.tails)) for head in heads]
+        heads = self.rng.sample(self.domain.heads, count)
+        return [full_name(head, self.rng.choice(self.domain.tails)) for head in heads]
 
     def _aims(self, program: Program, wanted: Wanted) -> list[tuple[Program, Wanted]]:
         """Derive what each leaf has to answer for the whole to answer as wanted."""
@@ -148,24 +147,24 @@ class _Drawing:
         if program.op in ("and", "or"):
             decisive: Wanted = "no" if program.op == "and" else "yes"
             other: Wanted = "yes" if program.op == "and" else "no"
-            chosen = below(rng, len(parts))
+            chosen = rng.randrange(len(parts))
             kinds: list[Wanted] = [other] * len(parts)
             if wanted == decisive:
-                kinds = [choice(rng, ("yes", "no", "na")) for _ in parts]
+                kinds = [rng.choice(("yes", "no", "na")) for _ in parts]
                 kinds[chosen] = decisive
             elif wanted == "na":
-                kinds = [choice(rng, (other, "na")) for _ in parts]
+                kinds = [rng.choice((other, "na")) for _ in parts]
                 kinds[chosen] = "na"
         elif program.op == "both":
             kinds = ["na"] * len(parts)
             if wanted == "answer":
                 kinds = ["answer" if rng.random() < 0.8 else "na" for _ in parts]
-                kinds[below(rng, len(parts))] = "answer"
+                kinds[rng.randrange(len(parts))] = "answer"
         elif program.op == "when":
             if wanted == "answer":
                 kinds = ["yes", "answer"]
             else:
-                kinds = ["yes", "na"] if rng.random() < 0.3 else [choice(rng, ("no", "na")), "answer"]
+                kinds = ["yes", "na"] if rng.random() < 0.3 else [rng.choice(("no", "na")), "answer"]
         else:
             return [(program, wanted)]
         return [aim for part, kind in zip(parts, kinds, strict=True) for aim in self._aims(part, kind)]
@@ -178,9 +177,9 @@ class _Drawing:
             attribute = self.domain.by_name[name]
             assert isinstance(attribute, Members)
             if wanted == "answer":
-                facts.has[name] = sample(self.rng, attribute.values, randint(self.rng, 1, 4))
+                facts.has[name] = self.rng.sample(attribute.values, self.rng.randint(1, 4))
             elif self.rng.random() < 0.3:
-                facts.lacks[name] = sample(self.rng, attribute.values, randint(self.rng, 1, 2))
+                facts.lacks[name] = self.rng.sample(attribute.values, self.rng.randint(1, 2))
         elif leaf.op == "has":
             self._steer_member(draft, facts, leaf, wanted)
         elif wanted != "na":
@@ -191,16 +190,16 @@ class _Drawing:
         attribute = self.domain.by_name[name]
         assert isinstance(attribute, Members)
         others = [v for v in attribute.values if v != value]
-        some = sample(self.rng, others, randint(self.rng, 0, 3))
+        some = self.rng.sample(others, self.rng.randint(0, 3))
         if self.rival is not None and wanted != "yes" and facts is draft.main:
             other = self.rival.args[-1]
             some = [v for v in some if v != other]
-            some.insert(randint(self.rng, 0, len(some)), other)
+            some.insert(self.rng.randint(0, len(some)), other)
         if wanted == "yes":
-            some.insert(randint(self.rng, 0, len(some)), value)
+            some.insert(self.rng.randint(0, len(some)), value)
         elif wanted == "no":
-            absent = [value, *sample(self.rng, [v for v in others if v not in some], randint(self.rng, 0, 1))]
-            facts.lacks[name] = sample(self.rng, absent, len(absent))
+            absent = [value, *self.rng.sample([v for v in others if v not in some], self.rng.randint(0, 1))]
+            facts.lacks[name] = self.rng.sample(absent, len(absent))
         elif facts is draft.main:
             draft.barred.add((name, value))
         if some:
@@ -212,10 +211,10 @@ class _Drawing:
         if facts is not draft.main or not rules or self.rng.random() > IMPLIED:
             facts.values[name] = value
             return
-        rule = choice(self.rng, rules)
+        rule = self.rng.choice(rules)
         ground = self.domain.by_name[rule.when]
         assert isinstance(ground, Text)
-        condition = facts.values.setdefault(rule.when, choice(self.rng, ground.values))
+        condition = facts.values.setdefault(rule.when, self.rng.choice(ground.values))
         draft.rules.append(Stated(rule, condition, value))
         draft.locked |= {rule.when, name}
 
@@ -235,8 +234,8 @@ class _Drawing:
         if leaf is not None and leaf.op == "is":
             if wanted != "yes" and self.rival is not None and self.rival.args[0] == name:
                 return self.rival.args[1]
-            return leaf.args[1] if wanted == "yes" else choice(rng, [v for v in attribute.values if v != leaf.args[1]])
-        return choice(rng, attribute.values)
+            return leaf.args[1] if wanted == "yes" else rng.choice([v for v in attribute.values if v != leaf.args[1]])
+        return rng.choice(attribute.values)
 
     def _steer_records(self, facts: Facts, records: Records, leaf: Program, wanted: Wanted) -> None:
         rng = self.rng
@@ -245,25 +244,25 @@ class _Drawing:
         if leaf.op in ("names", "table"):
             if wanted != "na":
                 fields = leaf.args[1:] if leaf.op == "table" else ()
-                facts.records[records.name] = self._records(records, randint(rng, 1, 3), often=fields)
+                facts.records[records.name] = self._records(records, rng.randint(1, 3), often=fields)
             return
         often: tuple[str, ...] = ()
         if leaf.op == "pick":
             leaf, often = picked(leaf), leaf.args[4:]
         name = leaf.args[1]
         kind = records.field(name)
-        count = randint(rng, 1, 3)
+        count = rng.randint(1, 3)
         if leaf.op in ("most", "least", "top", "bottom"):
             drawn = self._records(records, max(2, count) if wanted != "na" else count, without=name)
             if wanted != "na":
                 assert isinstance(kind, Measure)
-                values = sample(rng, range(kind.low, kind.high + 1, kind.step), len(drawn))
+                values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(drawn))
                 for record, value in zip(drawn, values, strict=True):
                     record.fields[name] = value
         else:
             drawn = self._records(records, count, without=name, often=often)
             fitting = wanted in ("yes", "answer")
-            sure = below(rng, len(drawn))
+            sure = rng.randrange(len(drawn))
             for i, record in enumerate(drawn):
                 # One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a".
                 # Whether any fits is "no" only where all are known, and n/a where one is not.
@@ -274,11 +273,11 @@ class _Drawing:
 
     def _records(self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()) -> list[Record]:
         # No two records of a passage share a first name, so that every name stands for one of them.
-        heads = sample(self.rng, [h for h in records.heads if (records.name, h) not in self.used], count)
+        heads = self.rng.sample([h for h in records.heads if (records.name, h) not in self.used], count)
         self.used.update((records.name, h) for h in heads)
         drawn = []
         for head in heads:
-            record = Record(full_name(head, choice(self.rng, records.tails)), records.name)
+            record = Record(full_name(head, self.rng.choice(records.tails)), records.name)
             for kind in records.fields:
                 if kind.name != without and self.rng.random() < (0.75 if kind.name in often else 0.35):
                     record.fields[kind.name] = self._field(kind)
@@ -298,29 +297,29 @@ class _Drawing:
         if isinstance(kind, Feature):
             return rng.random() < 0.5 if leaf is None else (leaf.args[2] == "yes") == fitting
         if leaf is None:
-            return choice(rng, kind.values)
+            return rng.choice(kind.values)
         if not fitting and self.rival is not None and self.rival.args[:2] == leaf.args[:2]:
             return self.rival.args[2]
-        return leaf.args[2] if fitting else choice(rng, [v for v in kind.values if v != leaf.args[2]])
+        return leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
         """Give another entity what the task asks for."""
         if self.rng.random() < TEMPTING:
-            leaf = choice(self.rng, program.leaves)
-            self._steer(draft, other, leaf, choice(self.rng, ("yes", "no")) if leaf.yes_no else "answer")
+            leaf = self.rng.choice(program.leaves)
+            self._steer(draft, other, leaf, self.rng.choice(("yes", "no")) if leaf.yes_no else "answer")
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
         """State further facts until there are as many as wanted; about the entity none that are locked."""
         closed = draft.locked if facts is draft.main else frozenset()
         names = [*self.domain.by_name, *self.domain.records_by_name]
         size = _size(facts)
-        for name in sample(self.rng, names, len(names)):
+        for name in self.rng.sample(names, len(names)):
             if size >= many:
                 return
             if name in closed or _states(facts, name):
                 continue
             if name in self.domain.records_by_name:
-                records = self._records(self.domain.records_by_name[name], randint(self.rng, 1, 2))
+                records = self._records(self.domain.records_by_name[name], self.rng.randint(1, 2))
                 facts.records[name] = records
                 size += sum([1 + len(record.fields) for record in records])
                 continue
@@ -328,7 +327,7 @@ class _Drawing:
             attribute = self.domain.by_name[name]
             if isinstance(attribute, Members):
                 free = [v for v in attribute.values if (name, v) not in draft.barred or facts is not draft.main]
-                facts.has[name] = sample(self.rng, free, randint(self.rng, 1, 4))
+                facts.has[name] = self.rng.sample(free, self.rng.randint(1, 4))
             else:
                 facts.values[name] = self._value(name)
 
@@ -336,11 +335,11 @@ class _Drawing:
         """Add, sometimes, a rule that does not apply to the entity."""
         if not self.domain.rules or self.rng.random() > 0.35:
             return
-        rule = choice(self.rng, self.domain.rules)
+        rule = self.rng.choice(self.domain.rules)
         ground = self.domain.by_name[rule.when]
         assert isinstance(ground, Text)
         taken = {s.value for s in draft.rules if s.rule is rule} | {draft.main.values.get(rule.when)}
-        value = choice(self.rng, [v for v in ground.values if v not in taken])
+        value = self.rng.choice([v for v in ground.values if v not in taken])
         draft.rules.append(Stated(rule, value, self._value(rule.then)))
 
 

@@ -7,7 +7,7 @@ from math import perm, prod
 from typing import Any, NamedTuple, TypeVar
 
 from taskloom.seeding import Random
-from taskloom.suites.draws import below, choice, pick, shuffle
+from taskloom.suites.draws import pick
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
     Domain,
@@ -139,7 +139,7 @@ class _Writer:
             words += filler.count(" ") + 1
             if words > LONGEST:
                 break
-            sentences.insert(place := choice(rng, places), filler)
+            sentences.insert(place := rng.choice(places), filler)
             places = [p + (p >= place) for p in places]
             if words >= SHORTEST:
                 break
@@ -157,16 +157,16 @@ class _Writer:
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):
             theirs = self._attribute_units(number, facts)
-            shuffle(self.rng, theirs)
+            self.rng.shuffle(theirs)
             others += [[clause for unit in theirs for clause in unit]] if theirs else []
         return own, others, [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules]
 
     def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
         """Order the units by one of the discourse plans."""
         rng = self.rng
-        plan = choice(rng, PLANS)
+        plan = rng.choice(PLANS)
         for units in (own, others, rules):
-            shuffle(rng, units)
+            rng.shuffle(units)
         if plan == "portrait":
             return own + others + rules
         if plan == "setting":
@@ -178,7 +178,7 @@ class _Writer:
             half = len(own) // 2
             return own[:half] + rules + others + own[half:]
         units = own + others + rules
-        shuffle(rng, units)
+        rng.shuffle(units)
         return units
 
     def _rule_text(self, stated: Stated) -> str:
@@ -202,7 +202,7 @@ class _Writer:
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
             # Each is introduced in other words than the one before.
-            turn = below(self.rng, len(records.says))
+            turn = self.rng.randrange(len(records.says))
             unit: Unit = []
             for i, record in enumerate(listed, start=turn):
                 unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
@@ -262,11 +262,11 @@ class _Writer:
     def _details(self, clauses: list[Clause]) -> tuple[str, str]:
         """Choose what stands before and after a sentence: something of its own where few words could tell it from others."""
         if _common(clauses) and self.details:
-            card = self.details.pop(below(self.rng, len(self.details)))
+            card = self.details.pop(self.rng.randrange(len(self.details)))
             detail = self.decks.detail(card, *self.place)
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
         if len(clauses) == 1 and clauses[0].ways != ALONE and self.rng.random() < OPENED and self.openers:
-            return self.openers.pop(below(self.rng, len(self.openers))), ""
+            return self.openers.pop(self.rng.randrange(len(self.openers))), ""
         return "", ""
 
     def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:

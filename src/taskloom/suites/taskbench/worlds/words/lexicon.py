@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from taskloom.errors import DataError
-from taskloom.garbage_collector import collector_paused
 from taskloom.plan import Source
 from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
@@ -177,8 +176,7 @@ def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
     place = f"lexicon-{name}-{fingerprint}"
     compiled = array_cache.load(place)
     if compiled is None:
-        with collector_paused():
-            compiled = compile_raw(read())
+        compiled = compile_raw(read())
         array_cache.store(place, *compiled)
     return replace(_lexicon(*compiled, sources), place=place)
 
