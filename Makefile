@@ -64,7 +64,7 @@ test-all: $(VENV)/.ready ## the whole test suite: slow tests too, and property t
 	$(BIN)/python -m pytest $(PARALLEL) $(EVERYTHING)
 
 # The core runs with the lowest versions that pyproject.toml declares and without any extra. Needs uv, which can choose them.
-CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/dataset/test_make.py tests/dataset/test_verify.py \
+CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/data/test_make.py tests/data/test_verify.py \
 	tests/test_seeding.py tests/test_scoring.py tests/test_example.py tests/test_arrow.py
 .PHONY: test-lowest test-newest
 test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
@@ -89,7 +89,7 @@ $(VENV)/.browser-ready: $(VENV)/.ready
 	touch $@
 
 test-browser: $(VENV)/.browser-ready ## report, viewer and collection in a real browser (accessibility, a fuzz of the routes), and a notebook
-	$(BIN)/python -m pytest -n 0 $(EVERYTHING) tests/viewer/test_browser.py tests/viewer/test_schemathesis.py tests/reports/test_report_in_browser.py tests/collect/test_browser.py tests/test_notebooks.py
+	$(BIN)/python -m pytest -n 0 $(EVERYTHING) tests/apps/view/test_browser.py tests/apps/view/test_schemathesis.py tests/analysis/report/test_report_in_browser.py tests/apps/collect/test_browser.py tests/test_notebooks.py
 
 screenshots: demo-figure $(VENV)/.browser-ready ## take the pictures of the report, the viewer and of collection in docs/images
 	$(BIN)/python scripts/screenshots.py
@@ -155,7 +155,7 @@ INTEROP_PIP := $(if $(UV),$(UV) pip install --quiet --python .venv-interop/bin/p
 .PHONY: test-interop
 test-interop: .venv-interop/.ready ## tests with the real packages of other tools, and the commands of their pages
 	HF_HUB_OFFLINE=1 .venv-interop/bin/python -m pytest -n 2 --dist loadfile $(EVERYTHING) tests/interop \
-		'tests/studies/test_quick_scale.py::test_a_study_runs_at_quick_scale[reinforcement]'
+		'tests/analysis/test_quick_scale.py::test_a_study_runs_at_quick_scale[reinforcement]'
 
 clean: ## remove everything that is generated
 	rm -rf $(VENV) .venv-interop .venv-lowest .venv-newest demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS
 from taskloom.suites.babi.solve_file import solve_file
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+from taskloom.analysis.published import published
+from taskloom.core.seeding import Key
+from taskloom.papers.dyna_babi.gift_table import gift_counts
+from taskloom.papers.dyna_babi.story_samples import examples_of, sample, support_has
 from taskloom.recipe import read
-from taskloom.seeding import Key
-from taskloom.studies.dyna_babi.gift_table import gift_counts
-from taskloom.studies.dyna_babi.story_samples import examples_of, sample, support_has
-from taskloom.studies.published_numbers import published
 from taskloom.suites.babi.fields import PARTS, BabiFields
 from taskloom.suites.babi.generator.many_questions import action_weights
 from taskloom.suites.babi.generator.simulator import Simulator

@@ -176,8 +176,8 @@ def commands() -> Figures:
 
 def scores() -> Figures:
     """Score the test split of zest/synthetic in both ways."""
+    from taskloom.core.seeding import Key
     from taskloom.recipe import read
-    from taskloom.seeding import Key
     from taskloom.suites.zest.evaluation import score
 
     worlds = first_module("taskloom.suites.zest.synthetic.task_world", "taskloom.suites.zest.synthetic.weaving")
@@ -231,7 +231,7 @@ def cells() -> Figures:
 def fill_store(folder: Path, number: int) -> float:
     """Return the CPU seconds of filling a store with so many tiny cells."""
     from taskloom.experiments import api
-    from taskloom.experiments.spec import check
+    from taskloom.experiments.spec.experiment import check
 
     recipe = {"recipe": "ctl/A", "set": TINY}
     experiment = check({"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]}, "bench")
@@ -240,7 +240,7 @@ def fill_store(folder: Path, number: int) -> float:
 
 def endpoint() -> Figures:
     """Ask a server that answers at once, 8 at a time; the client's CPU seconds."""
-    clients = first_module("taskloom.learners.endpoint.client", "taskloom.learners.asking")
+    clients = first_module("taskloom.learners.models.client", "taskloom.learners.asking")
     client = getattr(clients, "ModelClient", None) or clients.Asker
     figures = {}
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listening, tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taskloom.studies.similarity import GAP, SILHOUETTE, Floats, cosines, evidence, silhouette
+from taskloom.analysis.similarity import GAP, SILHOUETTE, Floats, cosines, evidence, silhouette
 
 FUNCTIONS, SIZE = 32, 256
 """Functions of a symbol's matrix, and entries of NDR's read-out state."""

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from instant_server import serve
-from taskloom.learners.endpoint.client import Limits, ModelClient
+from taskloom.learners.models.client import Limits, ModelClient
 
 
 def measure(url: str, requests: int, cache: Path | None) -> tuple[float, float]:

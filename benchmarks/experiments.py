@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import taskloom
 from taskloom.experiments import api
-from taskloom.experiments.spec import check
+from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 
 TINY = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 200}, "ood": {"n": 10}}}

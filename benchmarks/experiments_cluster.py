@@ -29,7 +29,7 @@ def measured(cells: int = 300) -> float:
     import ray
 
     from taskloom.experiments import api
-    from taskloom.experiments.spec import check
+    from taskloom.experiments.spec.experiment import check
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from taskloom.learners.accelerated import shared_prefix
 from taskloom.learners.config import read
-from taskloom.learners.pretrained import shared_prefix
 from taskloom.learners.pretrained.encoding import read_sources
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import torch
 
-from taskloom.learners.scratch.nets.fused import launch
+from taskloom.learners.accelerated.kernels import launch
 from taskloom.learners.scratch.nets.ndr import NDR
 from taskloom.learners.scratch.nets.ops import Kernels, Net
 from taskloom.learners.scratch.nets.transformer import Transformer

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from taskloom.example import Example
+from taskloom.core.example import Example
 from taskloom.learners.pretrained.encoding import EncodedRows
 from taskloom.learners.pretrained.language_models import PromptTune
 from taskloom.learners.pretrained.models import Base

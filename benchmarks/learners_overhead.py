@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 import taskloom
-from taskloom.http_client import AnswerCache
+from taskloom.core.http_client import AnswerCache
+from taskloom.core.scoring import Exact
 from taskloom.learners.config import read
-from taskloom.learners.endpoint.client import EndpointError
+from taskloom.learners.models.client import EndpointError
 from taskloom.learners.pretrained.prompts import Prompt
 from taskloom.learners.scratch.answer_spans import ask
 from taskloom.learners.scratch.bidaf_learner import BiDAFLearner, Passages, Pointer
 from taskloom.learners.scratch.classifiers import Classifier
 from taskloom.learners.scratch.tokens import Stories, WordVocabulary
-from taskloom.scoring import Exact
 
 EXAMPLES = 20_000
 

@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from taskloom.studies import figures
+from taskloom.analysis import figures
 
 THRESHOLDS = (0.5, 0.99)
 

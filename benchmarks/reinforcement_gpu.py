@@ -9,7 +9,7 @@ Nothing is chosen by a test item or by an unseen composition. With a seed that n
 2. Short reinforcements after that start, at several rates. The rate with the highest reward in their last third is taken.
 
 Then all arms are run, as many steps as the time allows. What was chosen, with all curves, is written to the file; put it into
-`taskloom.studies.reinforcement` before the page is made.
+`taskloom.papers.reinforcement` before the page is made.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import taskloom as tl
-from taskloom.descriptions import UNSEEN
-from taskloom.experiments import api, spec
+from taskloom.core.descriptions import UNSEEN
+from taskloom.experiments import api
+from taskloom.experiments.spec import experiment as spec
 from taskloom.learners.config import read
-from taskloom.studies import reinforcement as study
+from taskloom.papers import reinforcement as study
 
 SEED = 100
 """Of the trainings that choose."""

@@ -2,7 +2,7 @@
 
     python benchmarks/report.py [--keep FOLDER] [--profile]
 
-The store is that of tests/viewer/test_large.py: 5 recipes × 10 learners × 20 seeds, two splits of 100 examples each, two traits.
+The store is that of tests/apps/view/test_large.py: 5 recipes × 10 learners × 20 seeds, two splits of 100 examples each, two traits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 import taskloom as tl
-from taskloom.experiments import run_files, run_writer
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.store import Store
 
 RUNS, ITEMS = 1_000, 100

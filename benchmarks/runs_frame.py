@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import taskloom as tl
-from taskloom.experiments import run_files, statistics
+from taskloom.experiments import files as run_files
+from taskloom.experiments import statistics
 from taskloom.experiments.store import Store
 
 RECIPES, LEARNERS, SEEDS, ITEMS = 100, 10, 10, 50

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts import FactWorld, Predicate, TaskSize, balanced, survey
 from taskloom.suites.taskbench.worlds.facts.invented_facts import roomy_world, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation

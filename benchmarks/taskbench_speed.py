@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from taskloom.dataset import make as making
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
+from taskloom.data import make as making
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon

@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 
 import taskloom as tl
-from taskloom.dataset import Examples
-from taskloom.experiments.cells import Cell, expand
-from taskloom.experiments.field_names import TASK_FIELD
-from taskloom.experiments.predictions import data_folder, part_of, read_examples, read_part
-from taskloom.experiments.spec import check
+from taskloom.data import Examples
+from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples, read_part
+from taskloom.experiments.spec.cells import Cell, expand
+from taskloom.experiments.spec.experiment import check
+from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.store import Store
 
 

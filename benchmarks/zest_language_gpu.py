@@ -14,10 +14,11 @@ import sys
 import time
 from pathlib import Path
 
-from taskloom.experiments import api, spec
-from taskloom.experiments.runs import Runs
-from taskloom.studies.score_files import score_groups, write_scores
-from taskloom.studies.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiment
+from taskloom.experiments import api
+from taskloom.experiments.sources.score_files import score_groups, write_scores
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.table import Runs
+from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiment
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from collections import Counter
 from itertools import product
 from statistics import mean, stdev
 
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.algebra import answer

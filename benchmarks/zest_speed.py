@@ -11,8 +11,8 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.plan import check

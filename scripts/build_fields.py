@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from taskloom.core.registry import SUITES
 from taskloom.recipe.field_table import FieldRow, field_rows
-from taskloom.registry import SUITES
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "fields.md"
 

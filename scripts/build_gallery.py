@@ -12,11 +12,11 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from taskloom.dataset import shards
-from taskloom.errors import TaskloomError
-from taskloom.example import Example
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.registry import SUITES
+from taskloom.data import shards
 from taskloom.recipe import read
-from taskloom.registry import SUITES
 
 PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"
 

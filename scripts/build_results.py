@@ -36,15 +36,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from taskloom.analysis import figures
+from taskloom.analysis.finding import Finding, StudyFigure, judgement_table
+from taskloom.analysis.findings_folder import csv_text, markdown
+from taskloom.analysis.profile.profile import read_profile
+from taskloom.analysis.profile.profile_findings import profile_findings
+from taskloom.analysis.reproduction import analyse
 from taskloom.experiments.result_table import ResultTable
-from taskloom.profiles.profile import read_profile
-from taskloom.profiles.profile_findings import profile_findings
+from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.recipe import yaml_files
-from taskloom.studies import figures
-from taskloom.studies.findings import Finding, StudyFigure, judgement_table
-from taskloom.studies.findings_folder import csv_text, markdown
-from taskloom.studies.reproduction import analyse
-from taskloom.studies.score_files import open_runs, score_groups, write_scores
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"

@@ -1,6 +1,6 @@
 """Writes docs/reference/scorers.md: what each scorer does, and how often it is wrong on right and wrong answers.
 
-Run it with `make scorers` after changing a scorer, an extraction or a form. `tests/audits/test_scorer_audit.py` checks that it
+Run it with `make scorers` after changing a scorer, an extraction or a form. `tests/data/audit/test_scorer_audit.py` checks that it
 is current and that every form that is judged wrongly has a reason here.
 """
 
@@ -10,11 +10,11 @@ import inspect
 import os
 from pathlib import Path
 
-from taskloom.audits.answer_forms import RIGHT, WRONG, AnswerForm
-from taskloom.audits.scorer_audit import FormCount, ScorerAudit, audit_scorers
-from taskloom.extraction import KINDS
-from taskloom.registry import SUITES
-from taskloom.scoring import SCORERS
+from taskloom.core.extraction import KINDS
+from taskloom.core.registry import SUITES
+from taskloom.core.scoring import SCORERS
+from taskloom.data.audit.answer_forms import RIGHT, WRONG, AnswerForm
+from taskloom.data.audit.scorer_audit import FormCount, ScorerAudit, audit_scorers
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "scorers.md"
 

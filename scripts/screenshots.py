@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 
 import taskloom as tl
-from taskloom.viewer.application import application
-from taskloom.viewer.folders import ViewedFolders
-from taskloom.viewer.server import listen
+from taskloom.apps.view.application import application
+from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.server import listen
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"

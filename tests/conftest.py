@@ -53,8 +53,8 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Remove everything a test registered. Our own learners and scorers stay, because modules register them only once."""
-    from taskloom import scoring
-    from taskloom.registry import SUITES, TASKS, Registry
+    from taskloom.core import scoring
+    from taskloom.core.registry import SUITES, TASKS, Registry
     from taskloom.suites.taskbench import atoms
 
     monkeypatch.setattr(atoms, "_ADDED", dict(atoms._ADDED))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import taskloom as tl
-from taskloom.arguments import path_of
+from taskloom.core.arguments import path_of
 
 NOT_PATHS: list[Any] = [0, 3.5, b"data", ["data"], {"a": 1}, None, "\0"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from taskloom.experiments import spec
+from taskloom.experiments.spec import experiment as spec
 from taskloom.learners.config import read as read_learner
 from taskloom.recipe import read as read_recipe
 

@@ -16,8 +16,8 @@ import pytest
 
 from taskloom.cli import dataset_commands, suite_options
 from taskloom.cli.app import COMMANDS, run
-from taskloom.experiments import engines
-from taskloom.experiments.engines.here import HereEngine
+from taskloom.experiments.execute import engines
+from taskloom.experiments.execute.engines.here import HereEngine
 from tests.shell_lines import in_process, run_line, shell, with_fewer_rows
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 
 def files_to_score(folder: Path) -> None:
     """What the examples of `score` read: tasks in ZEST's form, the same as a dataset, and predictions."""
-    from taskloom.dataset import make as making
+    from taskloom.data import make as making
     from taskloom.recipe import read
 
     sizes = ["tasks.train=0", "tasks.test=0", "tasks.dev=60", "passages=2"]

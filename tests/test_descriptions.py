@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 import taskloom as tl
-from taskloom.dataset import Dataset
-from taskloom.descriptions import UNSEEN, task_column, undescribed_table
-from taskloom.errors import DataError, RecipeError, TaskloomError
+from taskloom.core.descriptions import UNSEEN, task_column, undescribed_table
+from taskloom.core.errors import DataError, RecipeError, TaskloomError
+from taskloom.data import Dataset
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 from tests.slow import slow_except
@@ -162,8 +162,8 @@ def test_the_second_solver_minds_the_description() -> None:
 def test_a_suite_that_forgets_to_withhold_is_found_out() -> None:
     from dataclasses import replace
 
-    from taskloom.descriptions import describe
-    from taskloom.seeding import Key
+    from taskloom.core.descriptions import describe
+    from taskloom.core.seeding import Key
 
     plan = read("taskbench/english", CASES["taskbench/english"]).plan(0)
     careless = replace(plan, tasks=replace(plan.tasks, without=lambda held: plan))

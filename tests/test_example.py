@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from taskloom.example import Example, Step
+from taskloom.core.example import Example, Step
 
 EXAMPLES = [
     Example("a b", "b a"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskloom.errors import ParameterError
-from taskloom.extraction import KINDS, Extraction
+from taskloom.core.errors import ParameterError
+from taskloom.core.extraction import KINDS, Extraction
 
 REASONING = "She walks to the garden first. The answer is not there.\nThen she leaves."
 

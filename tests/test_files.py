@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import DataError, RecipeError
-from taskloom.files import (
+from taskloom.core.errors import DataError, RecipeError
+from taskloom.core.files import (
     atomic,
     atomic_files,
     atomic_folder,
@@ -23,9 +23,7 @@ from taskloom.files import (
     sweep,
 )
 
-HOLD = (
-    "import sys, time; from pathlib import Path; from taskloom.files import locked\nwith locked(Path(sys.argv[1])):\n"
-)
+HOLD = "import sys, time; from pathlib import Path; from taskloom.core.files import locked\nwith locked(Path(sys.argv[1])):\n"
 
 
 def test_a_file_appears_only_when_its_block_has_ended(tmp_path: Path) -> None:

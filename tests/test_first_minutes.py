@@ -18,9 +18,9 @@ from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor_command import libraries
 from taskloom.cli.output import column_widths, console, table
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
+from taskloom.core.registry import SUITES, TASKS
 from taskloom.recipe.field_table import recipe_schema
-from taskloom.registry import SUITES, TASKS
 
 SMALL = {"splits": {"train": {"n": 20}, "test": {"n": 5}}}
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import DataError, InputError
-from taskloom.http_client import AnswerCache, Backoff, Pace, Refused, check_url, exchange, retry_after
+from taskloom.core.errors import DataError, InputError
+from taskloom.core.http_client import AnswerCache, Backoff, Pace, Refused, check_url, exchange, retry_after
 
 
 @given(st.integers(1, 12), st.floats(0, 100), st.floats(0.01, 10))

@@ -60,7 +60,7 @@ RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 
 
 def part(module: str) -> str:
-    """Return the layer's name of a module: `taskloom.suites.ctl.graphs` -> `suites`, `taskloom.dataset.shards` -> itself."""
+    """Return the layer's name of a module: `taskloom.suites.ctl.graphs` -> `suites`, `taskloom.data.shards` -> itself."""
     parts = module.split(".")[1:]
     return ".".join(parts[:2]) if ".".join(parts[:2]) in RANK else parts[0]
 
@@ -137,7 +137,7 @@ for words in (
 ):
     assert run(words) == 0
 """,
-    "collect": "import taskloom.collect.web.site",
+    "collect": "import taskloom.apps.collect.web.site",
 }
 """What a light process does, one after the other: each may import only more than the one before."""
 

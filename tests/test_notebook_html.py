@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import taskloom as tl
+from taskloom.analysis import figures
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store
-from taskloom.studies import figures
 from tests.experiments.made_up_runs import write
 
 EVIL = "</td><script>alert(1)</script>"
@@ -86,7 +86,7 @@ def test_findings_show_their_tables_and_figures(tmp_path: Path) -> None:
 def test_progress_is_shown_where_it_is_wanted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    monkeypatch.setattr("taskloom.core.progress.LOG_EVERY", 0.0)
     small = {"splits": {"train": {"n": 30}, "test": {"n": 5}}}
     tl.make("babi/1", set=small)
     assert capsys.readouterr().err == "", "a script is silent"

@@ -48,7 +48,7 @@ def test_the_example_notebook_shows_what_it_names(tmp_path: Path) -> None:
 
 def test_progress_is_one_line_that_changes(tmp_path: Path) -> None:
     os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    lines = """import taskloom as tl, taskloom.progress_display as shown
+    lines = """import taskloom as tl, taskloom.core.progress as shown
 shown.NOTEBOOK_AFTER = shown.NOTEBOOK_EVERY = 0.0
 data = tl.make("ctl/A", "data", shard_rows=1000, set=["splits={train: {n: 3000}}"])
 runs = tl.run(recipes="babi/1", learners="majority", seeds=2, store="runs", workers=1)

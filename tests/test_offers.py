@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from taskloom import registry
 from taskloom.cli import run
-from taskloom.studies.score_files import open_runs
+from taskloom.core import registry
+from taskloom.experiments.sources.score_files import open_runs
 
 SUITE = """
 from pathlib import Path

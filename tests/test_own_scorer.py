@@ -9,12 +9,12 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
+from taskloom.core.registry import find_scorer
+from taskloom.core.scoring import scorers_of
 from taskloom.experiments import api
 from taskloom.experiments.rescore import rescore
-from taskloom.experiments.spec import check
-from taskloom.registry import find_scorer
-from taskloom.scoring import scorers_of
+from taskloom.experiments.spec.experiment import check
 
 HALF = '''
 """A task and its scorer in one file."""
@@ -83,7 +83,7 @@ def test_faults_of_a_scorer_are_one_sentence() -> None:
         raises.score("", tl.Example("q", "x"))
     with pytest.raises(TaskloomError, match="a scorer's name has letters"):
         tl.scorer("mine/half")
-    with pytest.raises(TaskloomError, match=r"'exact' is defined twice: in taskloom.scoring and in "):
+    with pytest.raises(TaskloomError, match=r"'exact' is defined twice: in taskloom.core.scoring and in "):
         tl.scorer("exact")(lambda prediction, example: 1.0)
     with pytest.raises(TaskloomError, match="needs the methods score and explain"):
         tl.scorer("none")(type("Nothing", (), {}))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.registry import SUITES
+from taskloom.core.registry import SUITES
 
 ROOT = Path(__file__).parent.parent
 TUTORIAL = ROOT / "docs" / "tutorial" / "ten-minutes.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import taskloom as tl
-from taskloom.example import Example, Step
-from taskloom.pictures import (
+from taskloom.core.example import Example, Step
+from taskloom.core.pictures import (
     DEEPEST,
     LARGEST,
     ChainPicture,
@@ -16,8 +16,8 @@ from taskloom.pictures import (
     derivation_tree,
     to_dict,
 )
+from taskloom.core.registry import SUITES
 from taskloom.recipe import read
-from taskloom.registry import SUITES
 
 
 def drawn(example: Example, recipe: str, **fields: object) -> object:

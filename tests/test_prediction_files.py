@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.cli.app import run
-from taskloom.errors import InputError
-from taskloom.prediction_files import predictions_for
+from taskloom.core.errors import InputError
+from taskloom.data.predictions import predictions_for
 
 Records = list[dict[str, Any]]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom import resources
-from taskloom.errors import DataError, TaskloomError
+from taskloom.core import resources
+from taskloom.core.errors import DataError, TaskloomError
 from taskloom.suites.babi import official_archive
 from taskloom.suites.taskbench.worlds.words.corpora import WANTED
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.seeding import TABLE_LIMIT, WORD_LIMIT, Key, Permutation, encode
+from taskloom.core.seeding import TABLE_LIMIT, WORD_LIMIT, Key, Permutation, encode
 
 PARTS = st.lists(st.one_of(st.text(max_size=5), st.integers(), st.binary(max_size=5)), max_size=4)
 

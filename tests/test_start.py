@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from taskloom.analysis import STUDIES
 from taskloom.cli import run
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
+from taskloom.core.registry import Registry
 from taskloom.learners import LEARNERS
-from taskloom.registry import Registry
-from taskloom.studies import STUDIES
 from tests.processes import printed_elsewhere
 
 ROOT = Path(__file__).parent.parent
@@ -49,20 +49,20 @@ LIST_NEVER = (
     "numpy",
     "pyarrow",
     "http.client",
-    "taskloom.dataset",
+    "taskloom.data",
     "taskloom.experiments",
     "taskloom.learners.pretrained",
     "taskloom.learners.scratch",
-    "taskloom.studies.ctlpp",
-    "taskloom.studies.findings",
+    "taskloom.papers.ctlpp",
+    "taskloom.analysis.finding",
     "taskloom.suites.taskbench.language",
 )
 REPORT_NEVER = (
     *NEVER,
-    "taskloom.audits",
-    "taskloom.experiments.cells",
-    "taskloom.experiments.engines",
-    "taskloom.experiments.worker",
+    "taskloom.data.audit",
+    "taskloom.experiments.spec.cells",
+    "taskloom.experiments.execute.engines",
+    "taskloom.experiments.execute.worker",
     "taskloom.learners",
     "taskloom.suites.babi",
 )
@@ -70,7 +70,7 @@ SHOW_NEVER = (
     *NEVER,
     "taskloom.experiments",
     "taskloom.learners.scratch",
-    "taskloom.studies",
+    "taskloom.analysis",
     "taskloom.suites.babi",
     "taskloom.suites.taskbench",
 )
@@ -108,7 +108,7 @@ def test_lists_are_those_of_the_things_themselves(registry: Registry[Any]) -> No
 
 def test_a_name_of_the_index_belongs_to_its_module() -> None:
     """Also before that module is imported: a package that takes the name is refused at once."""
-    registry: Registry[Any] = Registry("study", "taskloom.studies", indexed=True)
+    registry: Registry[Any] = Registry("study", "taskloom.analysis", indexed=True)
     Registry.every.remove(registry)
     study = STUDIES.get("ctlpp/table1")
     with pytest.raises(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import taskloom as tl
-from taskloom.registry import SUITES
+from taskloom.core.registry import SUITES
 
 
 class CountFields(tl.fields.Fields):

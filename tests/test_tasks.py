@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import taskloom as tl
-from taskloom.errors import RecipeError, TaskloomError
-from taskloom.registry import TASKS
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError, TaskloomError
+from taskloom.core.registry import TASKS
+from taskloom.core.seeding import Key
 
 REVERSE = '''"""Reverse a list of words: the smallest sequence task, a sanity check for any learner."""
 import taskloom as tl
@@ -212,8 +212,8 @@ def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:
 
 @pytest.mark.parametrize("parameter", ["seed", "splits", "describe", "name", "version", "task"])
 def test_a_knob_named_like_a_recipe_field_is_refused(parameter: str, tmp_path: Path) -> None:
+    from taskloom.core.tasks import TAKEN
     from taskloom.recipe.recipe import RESERVED
-    from taskloom.tasks import TAKEN
 
     path = tmp_path / "t.py"
     path.write_text(
@@ -246,7 +246,7 @@ def test_the_home_folder_is_expanded_by_learners_and_experiments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from taskloom import learners
-    from taskloom.experiments.own_data import is_own_data
+    from taskloom.experiments.spec.own_data import is_own_data
     from taskloom.experiments.store import Store
 
     monkeypatch.setenv("HOME", str(tmp_path))

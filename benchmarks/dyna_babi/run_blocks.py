@@ -25,12 +25,13 @@ from typing import Any
 import yaml
 
 import taskloom as tl
-from taskloom.experiments import api, spec
-from taskloom.experiments.run_files import MODEL
-from taskloom.experiments.runs import runs as open_store
-from taskloom.studies.dyna_babi.inoculation import KINDS
-from taskloom.studies.dyna_babi.story_runs import story_trainings
-from taskloom.studies.score_files import score_groups, write_scores
+from taskloom.experiments import api
+from taskloom.experiments.files import MODEL
+from taskloom.experiments.sources.score_files import score_groups, write_scores
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.table import runs as open_store
+from taskloom.papers.dyna_babi.inoculation import KINDS
+from taskloom.papers.dyna_babi.story_runs import story_trainings
 
 TRAITS = ("question", "support", "composition", "group")
 """What the studies of Dyna-bAbI look at."""

@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 from make_data import map_tasks
 
 from taskloom import Example
+from taskloom.experiments.sources.score_files import open_runs
+from taskloom.papers.taskbench500.composition_table import COMPATIBLE, RIGHT, composed_tasks
+from taskloom.papers.taskbench500.task_regression import regress
 from taskloom.recipe import read
-from taskloom.studies.score_files import open_runs
-from taskloom.studies.taskbench500.composition_table import COMPATIBLE, RIGHT, composed_tasks
-from taskloom.studies.taskbench500.task_regression import regress
 from taskloom.suites.taskbench.scorers import ReferencePositions
 
 SEQUENCES = 40

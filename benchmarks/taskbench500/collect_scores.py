@@ -33,8 +33,8 @@ from constants import case_field, constant_groups, data_settings, sequence_field
 from make_data import MEMORISED
 
 from taskloom import Example
-from taskloom.scoring import AnyOf
-from taskloom.studies.score_files import write_scores
+from taskloom.core.scoring import AnyOf
+from taskloom.experiments.sources.score_files import write_scores
 from taskloom.suites.taskbench.scorers import Positions, ReferencePositions
 
 LEFT_OUT = ("compile", "evaluate_every")

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 import pyarrow.parquet as pq
 
 from taskloom import Example
-from taskloom.scoring import AnyOf
-from taskloom.studies.score_files import write_scores
-from taskloom.studies.taskbench500.adaptations import BEST_ON_TEST, LABELS
+from taskloom.core.scoring import AnyOf
+from taskloom.experiments.sources.score_files import write_scores
+from taskloom.papers.taskbench500.adaptations import BEST_ON_TEST, LABELS
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 from taskloom.suites.taskbench.scorers import Positions, plain
 

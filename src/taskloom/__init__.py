@@ -12,55 +12,55 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from taskloom.audits import audit as audit
+    from taskloom.analysis import figures as figures
+    from taskloom.analysis.finding import Finding as Finding
+    from taskloom.analysis.finding import StudyFigure as StudyFigure
+    from taskloom.analysis.profile.profile import profile as profile
+    from taskloom.analysis.report.run_report import report as report
+    from taskloom.analysis.reproduction import reproduce as reproduce
+    from taskloom.analysis.study import study as study
     from taskloom.cli.task_output import show as show
-    from taskloom.dataset import Dataset as Dataset
-    from taskloom.dataset import load as load
-    from taskloom.dataset.competence import score as score
-    from taskloom.dataset.make import make as make
-    from taskloom.dataset.verify import verify as verify
-    from taskloom.errors import TaskloomError as TaskloomError
-    from taskloom.example import Answer as Answer
-    from taskloom.example import Example as Example
-    from taskloom.example import Step as Step
+    from taskloom.core.errors import TaskloomError as TaskloomError
+    from taskloom.core.example import Answer as Answer
+    from taskloom.core.example import Example as Example
+    from taskloom.core.example import Step as Step
+    from taskloom.core.offers import Export as Export
+    from taskloom.core.offers import Option as Option
+    from taskloom.core.offers import View as View
+    from taskloom.core.plan import Plan as Plan
+    from taskloom.core.plan import Split as Split
+    from taskloom.core.plan import role_of as role_of
+    from taskloom.core.registry import Suite as Suite
+    from taskloom.core.registry import suite as suite
+    from taskloom.core.resources import Resource as Resource
+    from taskloom.core.scoring import Scorer as Scorer
+    from taskloom.core.scoring import any_of as any_of
+    from taskloom.core.scoring import exact as exact
+    from taskloom.core.scoring import number_words as number_words
+    from taskloom.core.scoring import per_position as per_position
+    from taskloom.core.scoring import scorer as scorer
+    from taskloom.core.scoring import set_of as set_of
+    from taskloom.core.seeding import Key as Key
+    from taskloom.core.seeding import Random as Random
+    from taskloom.core.splits import owners as owners
+    from taskloom.core.tasks import knob as knob
+    from taskloom.core.tasks import task as task
+    from taskloom.data import Dataset as Dataset
+    from taskloom.data import load as load
+    from taskloom.data.audit import audit as audit
+    from taskloom.data.competence import score as score
+    from taskloom.data.make import make as make
+    from taskloom.data.verify import verify as verify
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
     from taskloom.experiments.result_table import ResultTable as ResultTable
-    from taskloom.experiments.runs import Runs as Runs
+    from taskloom.experiments.sources.any_runs import runs as runs
+    from taskloom.experiments.table import Runs as Runs
     from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
-    from taskloom.offers import Export as Export
-    from taskloom.offers import Option as Option
-    from taskloom.offers import View as View
-    from taskloom.plan import Plan as Plan
-    from taskloom.plan import Split as Split
-    from taskloom.plan import role_of as role_of
-    from taskloom.profiles.profile import profile as profile
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe import fields as fields
     from taskloom.recipe.apply import apply as apply
-    from taskloom.registry import Suite as Suite
-    from taskloom.registry import suite as suite
-    from taskloom.reports.run_report import report as report
-    from taskloom.resources import Resource as Resource
-    from taskloom.scoring import Scorer as Scorer
-    from taskloom.scoring import any_of as any_of
-    from taskloom.scoring import exact as exact
-    from taskloom.scoring import number_words as number_words
-    from taskloom.scoring import per_position as per_position
-    from taskloom.scoring import scorer as scorer
-    from taskloom.scoring import set_of as set_of
-    from taskloom.seeding import Key as Key
-    from taskloom.seeding import Random as Random
-    from taskloom.studies import figures as figures
-    from taskloom.studies.any_runs import runs as runs
-    from taskloom.studies.findings import Finding as Finding
-    from taskloom.studies.findings import StudyFigure as StudyFigure
-    from taskloom.studies.reproduction import reproduce as reproduce
-    from taskloom.studies.study import study as study
-    from taskloom.task_splits import owners as owners
-    from taskloom.tasks import knob as knob
-    from taskloom.tasks import task as task
     from taskloom.verbs import analyse as analyse
     from taskloom.verbs import compare as compare
     from taskloom.verbs import export as export
@@ -74,50 +74,50 @@ if TYPE_CHECKING:
 
 _HOME = {
     "apply": "recipe.apply",
-    "audit": "audits",
+    "audit": "data.audit",
     "show": "cli.task_output",
-    "Dataset": "dataset",
-    "load": "dataset",
-    "score": "dataset.competence",
-    "make": "dataset.make",
-    "verify": "dataset.verify",
-    "TaskloomError": "errors",
-    "Answer": "example",
-    "Example": "example",
-    "Step": "example",
-    "Export": "offers",
-    "Option": "offers",
-    "View": "offers",
-    "Plan": "plan",
-    "Split": "plan",
-    "role_of": "plan",
+    "Dataset": "data",
+    "load": "data",
+    "score": "data.competence",
+    "make": "data.make",
+    "verify": "data.verify",
+    "TaskloomError": "core.errors",
+    "Answer": "core.example",
+    "Example": "core.example",
+    "Step": "core.example",
+    "Export": "core.offers",
+    "Option": "core.offers",
+    "View": "core.offers",
+    "Plan": "core.plan",
+    "Split": "core.plan",
+    "role_of": "core.plan",
     "Recipe": "recipe",
     "run": "experiments.api",
-    "runs": "studies.any_runs",
-    "report": "reports.run_report",
+    "runs": "experiments.sources.any_runs",
+    "report": "analysis.report.run_report",
     "learner": "learners.decorator",
-    "Suite": "registry",
-    "suite": "registry",
-    "Resource": "resources",
-    "Scorer": "scoring",
-    "any_of": "scoring",
-    "exact": "scoring",
-    "number_words": "scoring",
-    "per_position": "scoring",
-    "scorer": "scoring",
-    "set_of": "scoring",
-    "Key": "seeding",
-    "Random": "seeding",
-    "Finding": "studies.findings",
-    "StudyFigure": "studies.findings",
-    "reproduce": "studies.reproduction",
-    "study": "studies.study",
-    "knob": "tasks",
-    "task": "tasks",
-    "profile": "profiles.profile",
+    "Suite": "core.registry",
+    "suite": "core.registry",
+    "Resource": "core.resources",
+    "Scorer": "core.scoring",
+    "any_of": "core.scoring",
+    "exact": "core.scoring",
+    "number_words": "core.scoring",
+    "per_position": "core.scoring",
+    "scorer": "core.scoring",
+    "set_of": "core.scoring",
+    "Key": "core.seeding",
+    "Random": "core.seeding",
+    "Finding": "analysis.finding",
+    "StudyFigure": "analysis.finding",
+    "reproduce": "analysis.reproduction",
+    "study": "analysis.study",
+    "knob": "core.tasks",
+    "task": "core.tasks",
+    "profile": "analysis.profile.profile",
     "ResultTable": "experiments.result_table",
-    "Runs": "experiments.runs",
-    "owners": "task_splits",
+    "Runs": "experiments.table",
+    "owners": "core.splits",
     "analyse": "verbs",
     "compare": "verbs",
     "export": "verbs",
@@ -131,7 +131,7 @@ _HOME = {
 
 _NAMESPACES = {
     "fields": "recipe.fields",
-    "figures": "studies.figures",
+    "figures": "analysis.figures",
     "learners": "learners",
     "statistics": "experiments.statistics",
 }

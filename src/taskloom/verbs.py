@@ -12,20 +12,20 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from taskloom.arguments import path_of
-from taskloom.errors import ParameterError
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import ParameterError
 
 if TYPE_CHECKING:
+    from taskloom.analysis.finding import Finding
+    from taskloom.core.offers import SolveReport
+    from taskloom.core.tasks import Task
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
-    from taskloom.experiments.runs import Runs
-    from taskloom.experiments.spec import Experiment
-    from taskloom.offers import SolveReport
+    from taskloom.experiments.spec.experiment import Experiment
+    from taskloom.experiments.table import Runs
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
-    from taskloom.studies.findings import Finding
-    from taskloom.tasks import Task
 
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
 """Keys that tell an experiment's file from a recipe's."""
@@ -63,14 +63,14 @@ def read(source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Change
         return read_recipe(source, changes)
     if changes:
         raise ParameterError("changes", f"are for a recipe; {source} is an experiment")
-    from taskloom.experiments.spec import read as read_experiment
+    from taskloom.experiments.spec.experiment import read as read_experiment
 
     return read_experiment(Path(source))
 
 
 def _is_experiment(path: Path) -> bool:
     """True if a YAML file has the keys of an experiment; a file that cannot be read is left to the reader of recipes."""
-    from taskloom.errors import DataError
+    from taskloom.core.errors import DataError
     from taskloom.recipe.yaml_files import load
 
     if not path.is_file():
@@ -109,8 +109,8 @@ def compare(
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
         level: Confidence level of the intervals.
     """
-    from taskloom.experiments.runs import Runs
-    from taskloom.studies.any_runs import runs as open_runs
+    from taskloom.experiments.sources.any_runs import runs as open_runs
+    from taskloom.experiments.table import Runs
 
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     rules = [where] if isinstance(where, str) else where
@@ -125,7 +125,7 @@ def analyse(study: str, runs: str | Path | Runs | None = None, **settings: Any) 
         runs: A folder of runs, scores from elsewhere, or runs; nothing for studies of recipes.
         **settings: Of the study.
     """
-    from taskloom.studies.reproduction import analyse as apply_study
+    from taskloom.analysis.reproduction import analyse as apply_study
 
     _, _, findings = apply_study(study, runs, **settings)
     return findings
@@ -184,7 +184,7 @@ def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
         suite: Whose solver, if several suites have one.
         **options: Of that solver: `taskloom solve --help` lists them.
     """
-    from taskloom.registry import suite_that
+    from taskloom.core.registry import suite_that
 
     solver = suite_that("solve", suite)
     assert solver.solve is not None
@@ -233,7 +233,7 @@ def export(
     if split is not None:
         raise ParameterError("split", f"is for the formats of suites; {format} takes all splits")
     if task is not None:
-        from taskloom.dataset import load
+        from taskloom.data import load
 
         load(folder).recipe_by(task)
     if format == "hf":
@@ -261,8 +261,8 @@ def _export_lm_eval(folder: Path, path: Path, extract: str) -> Exported:
 
 
 def _export_split(folder: Path, format: str, path: Path, split: str | None, task: str | Path | None) -> Exported:
-    from taskloom.dataset.export import check_format
-    from taskloom.dataset.export import export as export_split
+    from taskloom.data.export import check_format
+    from taskloom.data.export import export as export_split
 
     check_format(folder, format, also=TOOLS, task=task)
     if split is None:

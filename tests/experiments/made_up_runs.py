@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskloom.experiments import run_files, run_writer
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.store import Store
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import yaml
 
 from taskloom.experiments.api import Outcome
-from taskloom.experiments.cells import expand
-from taskloom.experiments.driver import Driver
-from taskloom.experiments.engines.here import HereEngine
-from taskloom.experiments.run_files import CONFIG, CURVES, PREDICTIONS, SCORES
-from taskloom.experiments.spec import check
+from taskloom.experiments.execute.driver import Driver
+from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.files import CONFIG, CURVES, PREDICTIONS, SCORES
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 
 SMALL = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import TaskloomError
-from taskloom.experiments.cells import expand
-from taskloom.experiments.spec import check
-from taskloom.experiments.stored_scores import verify_runs
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check
+from taskloom.experiments.verify import verify_runs
 from taskloom.learners.interface import LEARNERS, register_learner
 from tests.experiments.sweeps import fill
 

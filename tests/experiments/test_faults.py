@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 import yaml
 
-from taskloom.experiments import api, predictions
+from taskloom.experiments import api
 from taskloom.experiments.api import Outcome
-from taskloom.experiments.failed_runs import failures
-from taskloom.experiments.run_files import StoreError
-from taskloom.experiments.spec import check, read
+from taskloom.experiments.execute import predictions
+from taskloom.experiments.failures import failures
+from taskloom.experiments.files import StoreError
+from taskloom.experiments.spec.experiment import check, read
 from taskloom.experiments.store import Store
 from tests.experiments.sweeps import (
     baselines,

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskloom as tl
-from taskloom.experiments import index, rescore, run_files
+from taskloom.experiments import files as run_files
+from taskloom.experiments import index, rescore
 from taskloom.experiments import store as run_store
 from taskloom.experiments.groups import trait
 from taskloom.experiments.index import SCORED
-from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
 from tests.experiments import made_up_runs
 
 QUESTIONS: tuple[dict[str, Any], ...] = ({}, {"by": "length"}, {"by": "task", "split": "ood"}, {"over": "tasks"})

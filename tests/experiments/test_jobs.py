@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from taskloom.experiments import jobs as planning
-from taskloom.experiments import predictions, worker
-from taskloom.experiments.cells import Cell, expand
-from taskloom.experiments.engines.local import LocalEngine, exit_reason, visible_gpus
-from taskloom.experiments.spec import Resources, check
+from taskloom.experiments.execute import jobs as planning
+from taskloom.experiments.execute import predictions, worker
+from taskloom.experiments.execute.engines.local import LocalEngine, exit_reason, visible_gpus
+from taskloom.experiments.execute.worker import TOGETHER, Job, job_folder, perform
+from taskloom.experiments.spec.cells import Cell, expand
+from taskloom.experiments.spec.experiment import Resources, check
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import TOGETHER, Job, job_folder, perform
 from taskloom.learners.baselines import FittedMajority, Majority
 from taskloom.learners.interface import LEARNERS, Entry, LearnerError, Pairs
 from tests.experiments.made_up_runs import write

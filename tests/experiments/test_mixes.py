@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import TaskloomError
-from taskloom.experiments.cell_data import CellData, RecipeMix
-from taskloom.experiments.cells import Cell, expand
-from taskloom.experiments.predictions import training_rows
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.execute.predictions import training_rows
 from taskloom.experiments.rescore import rescore
-from taskloom.experiments.runs import Runs
-from taskloom.experiments.spec import check, read
-from taskloom.experiments.stored_scores import verify_runs
+from taskloom.experiments.spec.cell_data import CellData, RecipeMix
+from taskloom.experiments.spec.cells import Cell, expand
+from taskloom.experiments.spec.experiment import check, read
+from taskloom.experiments.table import Runs
+from taskloom.experiments.verify import verify_runs
 from tests.experiments.sweeps import SMALL, fill, recipe
 from tests.experiments.test_own_data import COLUMNS, save
 

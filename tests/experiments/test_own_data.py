@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 import taskloom as tl
-from taskloom.errors import TaskloomError
-from taskloom.experiments.cells import expand
-from taskloom.experiments.runs import Runs
-from taskloom.experiments.spec import check, read
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check, read
+from taskloom.experiments.table import Runs
 from tests.experiments.sweeps import fill
 
 ROWS = {

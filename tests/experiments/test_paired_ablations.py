@@ -10,11 +10,11 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli.app import run as command
-from taskloom.experiments.runs import Runs
+from taskloom.core.plan import Plan, Split
+from taskloom.core.seeding import Key
 from taskloom.experiments.store import Store
-from taskloom.plan import Plan, Split
+from taskloom.experiments.table import Runs
 from taskloom.recipe.fields import Fields, draw, presentation
-from taskloom.seeding import Key
 from tests.experiments.sweeps import SMALL, fill
 
 PAIRED = ("McNemar (mid-p)", "paired bootstrap")

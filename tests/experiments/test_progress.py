@@ -12,13 +12,13 @@ from rich.console import Console
 
 from taskloom.cli.run_output import outcome
 from taskloom.experiments.api import Outcome
-from taskloom.experiments.cells import expand
-from taskloom.experiments.claims import Claims
-from taskloom.experiments.driver import Driver, ExperimentState
-from taskloom.experiments.engines.here import HereEngine
-from taskloom.experiments.job_progress import JobProgress, read_progress, recorded
-from taskloom.experiments.progress import display, duration, line, rate, table
-from taskloom.experiments.spec import check
+from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.driver import Driver, ExperimentState
+from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.job_progress import JobProgress, read_progress, recorded
+from taskloom.experiments.execute.progress import display, duration, line, rate, table
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 from taskloom.learners.interface import Progress
 from taskloom.learners.run_watch import report_answers, report_step
@@ -42,7 +42,7 @@ def test_a_line_says_what_is_done_and_what_is_left() -> None:
 def test_jobs_of_another_driver_are_counted_until_they_are_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskloom.experiments.driver.POLL", 0.01)
+    monkeypatch.setattr("taskloom.experiments.execute.driver.POLL", 0.01)
     checked = check(baselines(1), "test")
     cells, store = expand(checked), Store(tmp_path / "runs", create=True)
     claims, taken, seen = Claims(store.path / "work" / "claims"), iter([False] * 12), []
@@ -72,7 +72,7 @@ def test_times_and_rates_are_spelt_for_people() -> None:
 
 
 def test_lines_come_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    monkeypatch.setattr("taskloom.core.progress.LOG_EVERY", 0.0)
     with display(place="log") as watch:
         watch(state())
     assert "40 of 100 runs done" in capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_running_job_shows_steps_loss_and_answers(tmp_path: Path) -> None:
 
 
 def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskloom.experiments.job_progress.EVERY", 0.0)
+    monkeypatch.setattr("taskloom.experiments.execute.job_progress.EVERY", 0.0)
     with recorded(tmp_path):
         report_step(Progress(5, 10, 0.25, 1.0))
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25)
@@ -114,12 +114,12 @@ def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: 
 def test_lines_differ_in_more_than_the_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("taskloom.progress_display.LOG_EVERY", 0.0)
+    monkeypatch.setattr("taskloom.core.progress.LOG_EVERY", 0.0)
     with display(place="log") as watch:
         for seconds in (10, 20, 30):
             watch(state(began=time.monotonic() - seconds))
         assert len(capsys.readouterr().err.splitlines()) == 1
-        monkeypatch.setattr("taskloom.experiments.progress.DETAIL_EVERY", 0.0)
+        monkeypatch.setattr("taskloom.experiments.execute.progress.DETAIL_EVERY", 0.0)
         for step in (1, 1, 2):
             watch(state(jobs=[(JobProgress(step, 9), 1)]))
         assert len(capsys.readouterr().err.splitlines()) == 2

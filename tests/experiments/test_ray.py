@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import taskloom
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments import api
-from taskloom.experiments.driver import ExperimentState
-from taskloom.experiments.spec import check, read
+from taskloom.experiments.execute.driver import ExperimentState
+from taskloom.experiments.spec.experiment import check, read
 from taskloom.experiments.store import Store
 from tests.experiments.sweeps import baselines, command, contents, environment, networks, write
 from tests.experiments.sweeps import taskloom as taskloom_command

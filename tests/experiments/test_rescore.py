@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments.rescore import rescore
 from taskloom.experiments.store import Store
 from tests.experiments.sweeps import contents, fill, taskloom

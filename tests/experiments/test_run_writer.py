@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.run_files import LOG
-from taskloom.experiments.run_writer import write_run
+from taskloom.experiments.execute.writer import write_run
+from taskloom.experiments.files import LOG
 
 
 @pytest.mark.parametrize("links", [True, False])

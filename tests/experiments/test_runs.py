@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from taskloom.experiments import runs as frame
 from taskloom.experiments import store as store_module
+from taskloom.experiments import table as frame
 from taskloom.experiments.accuracy import MEASURES
 from taskloom.experiments.errors import RunsError
-from taskloom.experiments.run_files import StoreError
-from taskloom.experiments.runs import Runs
+from taskloom.experiments.files import StoreError
 from taskloom.experiments.statistics import (
     StatisticsError,
     holm,
@@ -28,6 +27,7 @@ from taskloom.experiments.statistics import (
     welch,
 )
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.statistics.test_intervals import draw, generator
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import TaskloomError
-from taskloom.experiments.cells import Cell, expand
-from taskloom.experiments.spec import check, read
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.spec.cells import Cell, expand
+from taskloom.experiments.spec.experiment import check, read
 from taskloom.learners.baselines import Majority
 from taskloom.learners.interface import later_setting
 from tests.experiments.sweeps import SMALL, baselines, recipe
@@ -99,7 +99,7 @@ def test_the_digest_does_not_cover_resources_or_the_store() -> None:
 def test_versions_of_the_code_that_matters_are_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses
 
-    from taskloom.experiments import cells as module
+    from taskloom.experiments.spec import cells as module
     from taskloom.learners.interface import LEARNERS
 
     before = cells()[0].run

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.run_files import CURVE_COLUMNS, SCHEMA, SCORES, StoreError
-from taskloom.experiments.run_writer import write_run
+from taskloom.experiments.execute.writer import write_run
+from taskloom.experiments.files import CURVE_COLUMNS, SCHEMA, SCORES, StoreError
 from taskloom.experiments.store import Store
 
 RUN = "ab" + "0" * 30

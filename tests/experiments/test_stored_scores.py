@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from taskloom.cli.app import run as cli
-from taskloom.experiments.run_files import PREDICTIONS, SCORES, StoreError, read_parquet
-from taskloom.experiments.runs import runs
+from taskloom.experiments.files import PREDICTIONS, SCORES, StoreError, read_parquet
 from taskloom.experiments.store import Store
-from taskloom.experiments.stored_scores import verify_runs
+from taskloom.experiments.table import runs
+from taskloom.experiments.verify import verify_runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import fill, recipe
 

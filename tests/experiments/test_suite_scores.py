@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.predictions import data_folder
+from taskloom.analysis.report.run_report import report
+from taskloom.experiments.execute.predictions import data_folder
 from taskloom.experiments.rescore import rescore
-from taskloom.experiments.runs import Runs
 from taskloom.experiments.store import Store
-from taskloom.reports.run_report import report
+from taskloom.experiments.table import Runs
 from tests.experiments.sweeps import fill
 from tests.shell_lines import in_process
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from taskloom.analysis.report.run_report import report
 from taskloom.experiments import api
-from taskloom.experiments.cell_data import read_recipes
-from taskloom.experiments.cells import expand
 from taskloom.experiments.errors import RunsError
-from taskloom.experiments.field_names import TASK_FIELD
-from taskloom.experiments.jobs import jobs
+from taskloom.experiments.execute.jobs import jobs
 from taskloom.experiments.rescore import rescore
-from taskloom.experiments.runs import Runs
-from taskloom.experiments.spec import ExperimentError, Resources, check
+from taskloom.experiments.spec.cell_data import read_recipes
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import ExperimentError, Resources, check
+from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.store import Store
-from taskloom.reports.run_report import report
+from taskloom.experiments.table import Runs
 from tests.experiments.sweeps import fill, recipe
 
 FUNCTIONS = ["antonyms[eng]", "synonyms[eng]", "chain(antonyms[eng], synonyms[eng])"]

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import MissingExtra, TaskloomError
-from taskloom.experiments import api, spec, trackers
+from taskloom.core.errors import MissingExtra, TaskloomError
+from taskloom.experiments import api
+from taskloom.experiments.execute import trackers
+from taskloom.experiments.spec import experiment as spec
 from tests.experiments.sweeps import baselines
 
 SCORES = {

@@ -14,12 +14,12 @@ import yaml
 
 import taskloom as tl
 from taskloom.cli.app import run as cli
-from taskloom.experiments.cells import expand
-from taskloom.experiments.run_files import PREDICTION_COLUMNS, SCORES
-from taskloom.experiments.spec import check
+from taskloom.core.scoring import exact
+from taskloom.experiments.execute.worker import ENDPOINT_ANSWERS
+from taskloom.experiments.files import PREDICTION_COLUMNS, SCORES
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.experiments.worker import ENDPOINT_ANSWERS
-from taskloom.scoring import exact
 from tests.experiments.sweeps import baselines, contents, environment, fill, networks, recipe, write
 from tests.learners import test_endpoint
 

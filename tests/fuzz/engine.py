@@ -25,8 +25,8 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
-from taskloom.errors import TaskloomError
-from taskloom.files import json_digest
+from taskloom.core.errors import TaskloomError
+from taskloom.core.files import json_digest
 from tests.fuzz.sentinel import SENTINEL
 from tests.fuzz.strategies import shorter, sibling
 

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import taskloom as tl
-from taskloom.dataset import load
-from taskloom.dataset.competence import score_dataset
-from taskloom.dataset.verify import verify
-from taskloom.experiments.stored_scores import verify_runs
-from taskloom.prediction_files import predictions_for
+from taskloom.data import load
+from taskloom.data.competence import score_dataset
+from taskloom.data.predictions import predictions_for
+from taskloom.data.verify import verify
+from taskloom.experiments.verify import verify_runs
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.task_files import tasks_from
 from tests.fuzz.engine import Refuted, Verdict, target

@@ -13,14 +13,14 @@ from urllib.parse import unquote
 
 from hypothesis import strategies as st
 
-from taskloom.errors import TaskloomError
-from taskloom.viewer.application import application
-from taskloom.viewer.folders import ViewedFolders
-from taskloom.viewer.suite_requests import answer
+from taskloom.apps.view.application import application
+from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.suite_requests import answer
+from taskloom.core.errors import TaskloomError
+from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, write_dataset
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text
 from tests.fuzz.targets_files import _dataset, _manifest, _run_files, _runs, damaged_runs
-from tests.viewer.hostile import EXAMPLES, SCRIPT, TRAITS, write_dataset
 
 BESIDE = "what lies beside the folders"
 HEADERS = {

@@ -11,9 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from taskloom.http_client import Refused, TryLater, retry_after
-from taskloom.learners.endpoint.client import EndpointError, Limits, ModelClient
-from taskloom.learners.endpoint.connections import Reply, read_reply
+from taskloom.core.http_client import Refused, TryLater, retry_after
+from taskloom.learners.models.client import EndpointError, Limits, ModelClient
+from taskloom.learners.models.connections import Reply, read_reply
 from taskloom.suites.taskbench.worlds.facts import sparql
 from tests.fuzz.engine import Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text

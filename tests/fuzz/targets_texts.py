@@ -11,11 +11,12 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from taskloom.dataset import shards
-from taskloom.errors import RecipeError, TaskloomError
-from taskloom.example import Example
-from taskloom.experiments import api, spec
-from taskloom.plan import Plan
+from taskloom.core.errors import RecipeError, TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
+from taskloom.data import shards
+from taskloom.experiments import api
+from taskloom.experiments.spec import experiment as spec
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 from taskloom.suites.babi.reasoner import second_solver

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from tests.fuzz import targets_files, targets_pages, targets_replies, targets_texts  # noqa: F401 - they register targets
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Refuted, Target, Verdict, campaign, judge
 from tests.fuzz.strategies import TOKEN, sibling

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from taskloom.audits.answer_forms import RIGHT, WRONG, AuditedExample
-from taskloom.audits.scorer_audit import kind_of
-from taskloom.example import Example
-from taskloom.extraction import Extraction
-from taskloom.scoring import Scorer
-from taskloom.seeding import Key
+from taskloom.core.example import Example
+from taskloom.core.extraction import Extraction
+from taskloom.core.scoring import Scorer
+from taskloom.core.seeding import Key
+from taskloom.data.audit.answer_forms import RIGHT, WRONG, AuditedExample
+from taskloom.data.audit.scorer_audit import kind_of
 
 RECIPES = {
     "ctl/A": "iid",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import DataError, ParameterError, RecipeError
+from taskloom.core.errors import DataError, ParameterError, RecipeError
 from taskloom.interop.curriculum import Curriculum, Levels, levels_of
 from taskloom.interop.graded import open_split
 from taskloom.recipe import read

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from taskloom.cli import run
-from taskloom.errors import ParameterError
+from taskloom.core.errors import ParameterError
 from taskloom.interop.env_server import MOST_BYTES, EnvironmentServer, RecipeEnvironment
 from taskloom.interop.graded import open_split
 

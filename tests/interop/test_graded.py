@@ -11,11 +11,11 @@ from types import ModuleType
 import pytest
 
 import taskloom as tl
-from taskloom.errors import InputError, MissingExtra, ParameterError, TaskloomError
-from taskloom.extraction import Extraction
+from taskloom.core.errors import InputError, MissingExtra, ParameterError, TaskloomError
+from taskloom.core.extraction import Extraction
+from taskloom.core.scoring import SCORERS
 from taskloom.interop.graded import from_record, grade, open_split, to_record
 from taskloom.interop.packages import TESTED, MovedError, need
-from taskloom.scoring import SCORERS
 from tests.interop.cases import CHEAP, HOSTILE, expected, replies
 
 

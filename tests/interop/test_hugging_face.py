@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import taskloom as tl
-from taskloom.audits import audit
 from taskloom.cli import run
-from taskloom.errors import DataError
+from taskloom.core.errors import DataError
+from taskloom.data.audit import audit
 from taskloom.interop.hugging_face import card, export_hf
 
 SIZES = {"splits": {"train": {"n": 300}, "iid": {"n": 50}, "all": {"n": 20}}}

@@ -13,8 +13,8 @@ import yaml
 
 import taskloom as tl
 from taskloom.cli import run
-from taskloom.errors import DataError
-from taskloom.extraction import Extraction
+from taskloom.core.errors import DataError
+from taskloom.core.extraction import Extraction
 from taskloom.interop import lm_eval as adapter
 from taskloom.interop.graded import from_record
 from tests.interop.cases import HOSTILE, MANY, replies

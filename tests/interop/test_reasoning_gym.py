@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import taskloom.interop.reasoning_gym as gym
-from taskloom.errors import InputError, ParameterError
+from taskloom.core.errors import InputError, ParameterError
 from tests.interop.cases import CHEAP, HOSTILE, MANY, RECIPES, expected, replies
 
 

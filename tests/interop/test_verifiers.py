@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 from tests.interop.cases import HOSTILE, MANY, RECIPES, expected, replies
 
 vf = pytest.importorskip("verifiers.v1", reason="needs verifiers: make test-interop")

@@ -16,13 +16,13 @@ from safetensors import safe_open  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 import taskloom  # noqa: E402
-from taskloom.errors import InputError  # noqa: E402
-from taskloom.example import Example  # noqa: E402
+from taskloom.core.errors import InputError  # noqa: E402
+from taskloom.core.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
+from taskloom.learners.accelerated.language.cuda_graphs import put_back  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.inputs import examples  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
-from taskloom.learners.pretrained.fast.cuda_graphs import put_back  # noqa: E402
 from taskloom.learners.pretrained.forward import losses  # noqa: E402
 from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
 from taskloom.learners.training import checkpoint  # noqa: E402

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import taskloom
-from taskloom.example import Example
+from taskloom.core.example import Example
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
 

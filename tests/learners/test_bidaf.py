@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import taskloom
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
 from taskloom.learners.scratch.answer_spans import Pointed, ask, find_span, occurrences, split_question, with_spans
 from taskloom.suites.babi.export import EXTRACTIVE, squad
 

@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from taskloom.learners.accelerated.language import cuda_graphs  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.interface import Paused  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
-from taskloom.learners.pretrained.fast import cuda_graphs  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch  # noqa: E402
 from taskloom.learners.training import step  # noqa: E402
 

@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from taskloom.errors import InputError, TaskloomError
-from taskloom.example import Example
+from taskloom.core.errors import InputError, TaskloomError
+from taskloom.core.example import Example
 from taskloom.learners import LEARNERS, LearnerError, Paused, TrainingError, load
 from taskloom.learners.config import read
 from taskloom.learners.scratch.classifiers import Scratch

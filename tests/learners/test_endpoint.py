@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from taskloom.http_client import AnswerCache
+from taskloom.core.http_client import AnswerCache
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
-from taskloom.learners.endpoint.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
+from taskloom.learners.models.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
 from taskloom.learners.pretrained.prompts import Prompt
 
 

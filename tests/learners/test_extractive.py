@@ -15,7 +15,7 @@ transformers = pytest.importorskip("transformers")
 
 from tests.slow import slow_except  # noqa: E402
 
-from taskloom.example import Example  # noqa: E402
+from taskloom.core.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.pretrained.forward import point  # noqa: E402

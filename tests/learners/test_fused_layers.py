@@ -94,7 +94,7 @@ def stack_of(net: Net, precision: Any, batch: int = 4, length: int = 5) -> Stepp
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
 def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that spoils one seed's gradient by a tenth: every forward value is right."""
-    from taskloom.learners.scratch.nets.fused import router_layers, row_kernels
+    from taskloom.learners.accelerated.kernels import router_layers, row_kernels
 
     right_start: Any = vars(router_layers)["start"]
 
@@ -115,7 +115,7 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
 
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
 def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    from taskloom.learners.scratch.nets.fused import router_layers
+    from taskloom.learners.accelerated.kernels import router_layers
 
     def no_start(*given: Any, **more: Any) -> None:
         raise ValueError("out of shared memory")

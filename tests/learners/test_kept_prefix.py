@@ -19,9 +19,9 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
+from taskloom.learners.accelerated import shared_prefix
+from taskloom.learners.accelerated.language import greedy
 from taskloom.learners.pretrained import fitted as fitted_models
-from taskloom.learners.pretrained import shared_prefix
-from taskloom.learners.pretrained.fast import greedy
 from taskloom.learners.pretrained.fitted import Writer
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.pretrained.tokenisers import words_tokeniser

@@ -18,15 +18,15 @@ from tests.slow import slow_except  # noqa: E402
 from tokenizers import decoders  # noqa: E402
 from transformers import BartConfig, BartForConditionalGeneration  # noqa: E402
 
-from taskloom.errors import InputError  # noqa: E402
-from taskloom.example import Example  # noqa: E402
+from taskloom.core.errors import InputError  # noqa: E402
+from taskloom.core.example import Example  # noqa: E402
+from taskloom.core.seeding import Key  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.pretrained.encoding import draw_targets, read_rows  # noqa: E402
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
 from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, check_answers, decode, words_tokeniser  # noqa: E402
-from taskloom.seeding import Key  # noqa: E402
 
 COLOURS = [
     ("grass", "green"),

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from taskloom.learners.accelerated.language.llama import Rounded, Shortcuts, can_follow, logits_at  # noqa: E402
 from taskloom.learners.pretrained import forward  # noqa: E402
-from taskloom.learners.pretrained.fast.llama import Rounded, Shortcuts, can_follow, logits_at  # noqa: E402
 from taskloom.learners.pretrained.models import Base  # noqa: E402
 
 TASKS = [0, 1, 0, 1, 1, 0]

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from taskloom.errors import InputError  # noqa: E402
+from taskloom.core.errors import InputError  # noqa: E402
 from taskloom.learners import load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.scratch.nets.entnet import EntNet  # noqa: E402

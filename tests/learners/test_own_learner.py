@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 
 import taskloom as tl
 from taskloom.cli.app import run
-from taskloom.errors import TaskloomError
-from taskloom.experiments.cells import expand
-from taskloom.experiments.spec import check, read
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.experiment import check, read
 from taskloom.learners import LEARNERS, load
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_learner.py"

@@ -15,8 +15,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from taskloom.example import Example  # noqa: E402
-from taskloom.experiments.spec import Experiment  # noqa: E402
+from taskloom.core.example import Example  # noqa: E402
+from taskloom.core.seeding import Key  # noqa: E402
+from taskloom.experiments.spec.experiment import Experiment  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read, settings, size  # noqa: E402
 from taskloom.learners.interface import LEARNERS, digest_settings  # noqa: E402
@@ -27,7 +28,6 @@ from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
 from taskloom.learners.scratch.nets.ops import count, describe  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
-from taskloom.seeding import Key  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location("tiny", Path(__file__).with_name("tiny.py"))
 assert _spec is not None

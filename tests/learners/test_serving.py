@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from taskloom.learners.config import read
-from taskloom.learners.endpoint.client import EndpointError
+from taskloom.learners.models.client import EndpointError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

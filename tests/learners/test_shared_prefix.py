@@ -18,13 +18,13 @@ import transformers
 from tests.slow import slow_except
 from torch import Tensor
 
+from taskloom.learners.accelerated import shared_prefix
+from taskloom.learners.accelerated.language import greedy, llama
+from taskloom.learners.accelerated.language.greedy import GreedyWriter
+from taskloom.learners.accelerated.shared_prefix import WholeLine, find_shared_prefix, has_whole_line
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import fitted as fitted_models
-from taskloom.learners.pretrained import shared_prefix
-from taskloom.learners.pretrained.fast import greedy, llama
-from taskloom.learners.pretrained.fast.greedy import GreedyWriter
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.shared_prefix import WholeLine, find_shared_prefix, has_whole_line
 from taskloom.learners.pretrained.tokenisers import words_tokeniser
 
 WORDS = "grass sky snow coal blood"

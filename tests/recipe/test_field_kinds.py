@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from taskloom.core.seeding import Key
 from taskloom.recipe.fields import Fields, draw, presentation, split_key, world
-from taskloom.seeding import Key
 
 
 class Sequences(Fields):

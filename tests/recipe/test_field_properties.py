@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from taskloom.dataset import shards
-from taskloom.example import Example
-from taskloom.files import json_digest
+from taskloom.core.example import Example
+from taskloom.core.files import json_digest
+from taskloom.core.registry import SUITES
+from taskloom.data import shards
 from taskloom.recipe import Fields
 from taskloom.recipe.fields import walk
 from taskloom.recipe.overrides import override
 from taskloom.recipe.recipe import check
-from taskloom.registry import SUITES
 from tests.recipe.field_trials import BASES, EVERY, TRIALS, Trial
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import taskloom as tl
-from taskloom.errors import RecipeError
-from taskloom.example import Example
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
 from taskloom.recipe import read
 
 CTL = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 60}, "ood": {"n": 20}}}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import taskloom as tl
 from taskloom.cli import run
-from taskloom.errors import RecipeError, TaskloomError
+from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import Recipe, Span, read
 from taskloom.recipe.finder import names
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.cli.app import run
-from taskloom.errors import RecipeError
-from taskloom.experiments.run_writer import DUMPER
+from taskloom.core.errors import RecipeError
+from taskloom.experiments.execute.writer import DUMPER
 from taskloom.recipe.yaml_files import YamlError, load, parse
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

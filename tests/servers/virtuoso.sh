@@ -82,10 +82,10 @@ done
 for file in "$TASKLOOM_DATA"/wikidata/*.nt.gz; do
   name=$(basename "$file" .gz)
   gunzip -c "$file" >"$home/$name"
-  sql "log_enable(2); DB.DBA.TTLP_MT(file_to_string_output('$home/$name'), '', 'http://taskloom.example/facts');"
+  sql "log_enable(2); DB.DBA.TTLP_MT(file_to_string_output('$home/$name'), '', 'http://taskloom.core.example/facts');"
   rm "$home/$name"
 done
-sql "sparql select count(*) where { graph <http://taskloom.example/facts> { ?s ?p ?o } };"
+sql "sparql select count(*) where { graph <http://taskloom.core.example/facts> { ?s ?p ?o } };"
 
-export TASKLOOM_SPARQL="http://127.0.0.1:$http_port/sparql?default-graph-uri=http://taskloom.example/facts"
+export TASKLOOM_SPARQL="http://127.0.0.1:$http_port/sparql?default-graph-uri=http://taskloom.core.example/facts"
 PYTHONPATH="$PWD/src" "$python" -m pytest -m servers tests/suites/taskbench/facts/test_virtuoso.py "$@"

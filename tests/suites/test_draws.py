@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites import draws
 
 

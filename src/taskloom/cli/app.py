@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from taskloom.cli.renamed import FLAGS_COMMAND, todays
 from taskloom.cli.suite_options import command_of
-from taskloom.errors import LONGEST, ParameterError, TaskloomError
+from taskloom.core.errors import LONGEST, ParameterError, TaskloomError
 
 COMMANDS: dict[str, str] = {
     "list": "task_commands.list_",
@@ -234,7 +234,7 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
 
 def _of_system(error: OSError) -> str:
     """Return what the system refused, by the name of the file that was asked for, and what may help."""
-    from taskloom.files import final_path
+    from taskloom.core.files import final_path
 
     where = f"{final_path(Path(str(error.filename)))}: " if error.filename else ""
     remedy = REMEDIES.get(error.errno or 0, "")

@@ -10,7 +10,7 @@ import typer
 from taskloom.cli.options import Json
 
 if TYPE_CHECKING:
-    from taskloom.collect.collection import Collection
+    from taskloom.apps.collect.collection import Collection
 
 
 Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")]
@@ -28,7 +28,7 @@ def new(project: Project, as_json: Json = False) -> None:
       $ taskloom collect new parks
       $ taskloom collect new museums --json
     """
-    from taskloom.collect.project_file import write_template
+    from taskloom.apps.collect.project_file import write_template
 
     file = write_template(project)
     _tell({"file": str(file)}, [f"wrote {file}; edit it, then run: taskloom collect serve {project}"], as_json)
@@ -42,7 +42,7 @@ def demo(project: Project, as_json: Json = False) -> None:
       $ taskloom collect demo my-demo
       $ taskloom collect demo another-demo --json
     """
-    from taskloom.collect.demo_project import fill_demo
+    from taskloom.apps.collect.demo_project import fill_demo
 
     fill_demo(project)
     _tell({"folder": str(project)}, [f"{project} is filled; see it with: taskloom collect serve {project}"], as_json)
@@ -115,7 +115,7 @@ def serve(
       taskloom collect serve my-demo
       taskloom collect serve my-demo --port 8000
     """
-    from taskloom.collect.web import serve as web
+    from taskloom.apps.collect.web import serve as web
 
     web.serve(project, host, port, token, report=_emit_line if as_json else _print_line)
 
@@ -135,7 +135,7 @@ def flags(
     as_json: Json = False,
 ) -> None:
     """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were words."""
-    from taskloom.collect.demo_project import fill_demo
+    from taskloom.apps.collect.demo_project import fill_demo
 
     if make_new:
         new(project, as_json)
@@ -186,10 +186,10 @@ def _once(
     as_json: bool = False,
 ) -> None:
     """Open a project, do what is asked, and print what came of it."""
-    from taskloom.collect.annotation import settle_answered
-    from taskloom.collect.collect_errors import CollectError
-    from taskloom.collect.collection import Collection
-    from taskloom.collect.export import export as write_release
+    from taskloom.apps.collect.annotation import settle_answered
+    from taskloom.apps.collect.collect_errors import CollectError
+    from taskloom.apps.collect.collection import Collection
+    from taskloom.apps.collect.export import export as write_release
 
     report: dict[str, object] = {}
     lines: list[str] = []
@@ -231,7 +231,7 @@ def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
 
 def _status(collection: Collection) -> dict[str, object]:
     """Return how far a project has come."""
-    from taskloom.collect.records import CollectedTask, Document, GivenAnswer, Item
+    from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item
 
     store = collection.store
     counts = {"people": len(collection.people()), "documents": store.count(Document)}

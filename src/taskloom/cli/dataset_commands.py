@@ -11,7 +11,7 @@ import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.suite_options import NOTHING, as_changes
-from taskloom.errors import DataError, ParameterError
+from taskloom.core.errors import DataError, ParameterError
 
 
 def make(
@@ -43,8 +43,8 @@ def make(
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
     from taskloom.cli.dataset_output import make_result
-    from taskloom.dataset import make as making
-    from taskloom.dataset.shards import MANIFEST
+    from taskloom.data import make as making
+    from taskloom.data.shards import MANIFEST
     from taskloom.recipe import read
     from taskloom.recipe.overrides import parse_changes
 
@@ -115,7 +115,7 @@ def verify(
     A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
     """
     from taskloom.cli.dataset_output import verification
-    from taskloom.dataset import verify as verifying
+    from taskloom.data import verify as verifying
 
     if (folder / "store.json").is_file():
         from taskloom.cli.run_commands import verify_runs
@@ -160,8 +160,8 @@ def audit(
       $ taskloom audit scorers --recipe ctl/A
     """
     if what == "scorers":
-        from taskloom.audits.scorer_audit import audit_scorers
         from taskloom.cli.dataset_output import scorer_table
+        from taskloom.data.audit.scorer_audit import audit_scorers
 
         scorer_table(audit_scorers(recipe or (), extract=extract), as_json)
         return
@@ -169,8 +169,8 @@ def audit(
         raise ParameterError("recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out")
     if not Path(what).exists() and difflib.get_close_matches(what, ["scorers"]):
         raise DataError(f"there is no dataset folder {what}; did you mean 'taskloom audit scorers'?")
-    from taskloom import audits
     from taskloom.cli.dataset_output import certificate
+    from taskloom.data import audit as audits
 
     result = audits.audit(what)
     certificate(result, as_json)

@@ -10,10 +10,10 @@ from rich.table import Table
 from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
 
 if TYPE_CHECKING:
-    from taskloom.audits import Audit
-    from taskloom.audits.scorer_audit import ScorerAudit
-    from taskloom.dataset import Dataset
-    from taskloom.dataset.verify import Verification
+    from taskloom.data import Dataset
+    from taskloom.data.audit import Audit
+    from taskloom.data.audit.scorer_audit import ScorerAudit
+    from taskloom.data.verify import Verification
 
 
 def make_result(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:

@@ -64,8 +64,8 @@ def _program() -> Iterator[DoctorLine]:
 
 
 def _folders() -> Iterator[DoctorLine]:
-    from taskloom.files import cache_folder
-    from taskloom.resources import resources
+    from taskloom.core.files import cache_folder
+    from taskloom.core.resources import resources
 
     data = os.environ.get("TASKLOOM_DATA", "")
     there = bool(data) and Path(data).is_dir()

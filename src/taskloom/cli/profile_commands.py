@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import Json
-from taskloom.errors import ParameterError, TaskloomError
+from taskloom.core.errors import ParameterError, TaskloomError
 
 if TYPE_CHECKING:
-    from taskloom.profiles.profile import ModelProfile
+    from taskloom.analysis.profile.profile import ModelProfile
 
 
 def profile(
@@ -67,10 +67,10 @@ def profile(
     if panel:
         _list(as_json)
         return
+    from taskloom.analysis.profile import profile as profiles
+    from taskloom.analysis.profile.profiled_model import read_model
     from taskloom.cli import run_output
     from taskloom.experiments import api
-    from taskloom.profiles import profile as profiles
-    from taskloom.profiles.profiled_model import read_model
 
     if not model and compare is None:
         raise TaskloomError("name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with --compare A B")
@@ -95,8 +95,8 @@ def profile(
 
 def _list(as_json: bool) -> None:
     """Print the recipes of the panel and its contrasts."""
+    from taskloom.analysis.profile.panel import packaged_panel
     from taskloom.cli.output import console, emit, table
-    from taskloom.profiles.panel import packaged_panel
 
     asked = packaged_panel()
     if as_json:
@@ -113,10 +113,10 @@ def _list(as_json: bool) -> None:
 
 def _write(results: list[ModelProfile], folder: Path, as_json: bool, own: bool) -> None:
     """Write the page, and the profile itself where it was made here; print what was found."""
+    from taskloom.analysis.profile import profile as profiles
+    from taskloom.analysis.profile import profile_page
+    from taskloom.analysis.profile.panel import packaged_panel
     from taskloom.cli.output import emit
-    from taskloom.profiles import profile as profiles
-    from taskloom.profiles import profile_page
-    from taskloom.profiles.panel import packaged_panel
 
     first, *others = results
     page = profile_page.write_page(folder / profiles.PAGE, results)

@@ -10,11 +10,11 @@ import typer
 
 from taskloom.cli.options import Json, TaskFile
 from taskloom.cli.suite_options import NOTHING
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 
 if TYPE_CHECKING:
-    from taskloom.dataset import Dataset, Examples
-    from taskloom.offers import Evaluation
+    from taskloom.core.offers import Evaluation
+    from taskloom.data import Dataset, Examples
 
 
 def score(
@@ -64,8 +64,8 @@ def score(
     """
     from taskloom.cli.output import emit
     from taskloom.cli.suite_options import of_suite
-    from taskloom.dataset import competence
-    from taskloom.registry import find_suite, load_file
+    from taskloom.core.registry import find_suite, load_file
+    from taskloom.data import competence
 
     if task is not None:
         load_file(task)  # its own scorer is then known
@@ -94,7 +94,7 @@ def score(
 
 def _made_by(suite: str, folder: Path) -> Dataset:
     """Load the dataset in a folder, if that suite (or task) made it."""
-    from taskloom.dataset import dataset
+    from taskloom.data import dataset
 
     data = dataset.load(folder)
     recipe = data.manifest.get("recipe", {})
@@ -139,7 +139,9 @@ def run(
       $ taskloom run experiment.yaml --store my-runs --workers 2
     """
     from taskloom.cli import run_output as printing
-    from taskloom.experiments import api, progress, spec
+    from taskloom.experiments import api
+    from taskloom.experiments.execute import progress
+    from taskloom.experiments.spec import experiment as spec
 
     experiment = spec.read(file)
     if limit is not None:
@@ -212,7 +214,7 @@ def show_runs(
       $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.studies import any_runs
+    from taskloom.experiments.sources import any_runs
 
     chosen = any_runs.runs(store).where(*(where or ()))
     results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
@@ -284,8 +286,8 @@ def report(
       $ taskloom runs report my-runs --data my-runs/data --figures figures
       $ taskloom runs report my-runs --where 'test >= 0' --threshold 0.95
     """
+    from taskloom.analysis.report import run_report
     from taskloom.cli.output import emit
-    from taskloom.reports import run_report
 
     path = run_report.report(
         store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
@@ -358,7 +360,7 @@ def verify_runs(
       $ taskloom runs verify my-runs --json
     """
     from taskloom.cli.run_output import run_verification
-    from taskloom.experiments.stored_scores import verify_runs as score_again
+    from taskloom.experiments.verify import verify_runs as score_again
 
     result = score_again(store)
     run_verification(result, store, as_json)

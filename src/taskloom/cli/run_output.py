@@ -13,11 +13,11 @@ from taskloom.cli.output import console, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
-    from taskloom.experiments.cells import Cell
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
+    from taskloom.experiments.spec.cells import Cell
     from taskloom.experiments.statistics import PowerQuestion
-    from taskloom.experiments.stored_scores import RunVerification
+    from taskloom.experiments.verify import RunVerification
 
 MOST_REASONS = 20
 """Reasons of failures that are printed."""
@@ -32,7 +32,7 @@ def experiment(plan: DryRun, as_json: bool) -> None:
         ]
         emit({"cells": rows, "estimate": asdict(plan.estimate)})
         return
-    from taskloom.experiments.progress import duration
+    from taskloom.experiments.execute.progress import duration
 
     console().print(table("runs", *_plan_table(plan)), "")
     e = plan.estimate

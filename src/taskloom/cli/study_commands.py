@@ -10,7 +10,7 @@ import typer
 from taskloom.cli.options import Json
 
 if TYPE_CHECKING:
-    from taskloom.experiments.runs import Runs
+    from taskloom.experiments.table import Runs
 
 Out = Annotated[
     Path | None,
@@ -46,11 +46,11 @@ def study(
       $ taskloom study ctlpp/figure1 -o figure1
       $ taskloom study ctlpp/table2 --json
     """
+    from taskloom.analysis import reproduction
+    from taskloom.analysis.findings_folder import check_folder
     from taskloom.cli import study_output
-    from taskloom.errors import ParameterError
+    from taskloom.core.errors import ParameterError
     from taskloom.recipe.overrides import parse_changes
-    from taskloom.studies import reproduction
-    from taskloom.studies.findings_folder import check_folder
 
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)
@@ -66,8 +66,8 @@ def study(
 
 def _selected(path: Path, rules: list[str]) -> Runs:
     """Return the runs that fit all rules; raise where rules that fit some runs each exclude each other."""
-    from taskloom.errors import ParameterError
-    from taskloom.studies.score_files import open_runs
+    from taskloom.core.errors import ParameterError
+    from taskloom.experiments.sources.score_files import open_runs
 
     selected = open_runs(path).where(*rules)
     if len(rules) > 1 and not len(selected):
@@ -107,12 +107,12 @@ def reproduce(
       $ taskloom reproduce ctlpp/figure1 -o figure1
       $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
     """
+    from taskloom.analysis import reproduction
+    from taskloom.analysis.published import paper_names
     from taskloom.cli import study_output
-    from taskloom.errors import ParameterError
+    from taskloom.core.errors import ParameterError
     from taskloom.experiments import api
     from taskloom.recipe.overrides import parse_changes
-    from taskloom.studies import reproduction
-    from taskloom.studies.published_numbers import paper_names
 
     name = name.removesuffix("/")  # as shells complete folders
     if not name or name in paper_names():

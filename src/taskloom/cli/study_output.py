@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from taskloom.cli.output import console, emit, table
 
 if TYPE_CHECKING:
+    from taskloom.analysis.finding import Finding
+    from taskloom.analysis.study import Study
     from taskloom.experiments.api import DryRun
-    from taskloom.studies.findings import Finding
-    from taskloom.studies.study import Study
 
 
 def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note: str = "") -> None:
@@ -27,7 +27,7 @@ def findings(results: Sequence[Finding], page: Path | None, as_json: bool, note:
         payload = {"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None}
         emit({**payload, "note": note} if note else payload)
         return
-    from taskloom.studies.findings import CONDITIONS, differing_conditions, short_judgement_table
+    from taskloom.analysis.finding import CONDITIONS, differing_conditions, short_judgement_table
 
     if note:
         print(f"{note}\n")
@@ -67,8 +67,8 @@ def dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json: bool)
         own_cost: Whether it is what was measured: the study's own models at quick scale.
         as_json: Whether machines read it.
     """
+    from taskloom.analysis.quick_costs import quick_costs
     from taskloom.cli import run_output
-    from taskloom.studies.quick_costs import quick_costs
 
     if plan is None:
         emit({"cells": []}) if as_json else print(f"{study.name} needs no runs: it is computed from recipes")
@@ -88,7 +88,7 @@ def catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         emit(list(rows))
         return
-    from taskloom.studies.quick_costs import shown_cost
+    from taskloom.analysis.quick_costs import shown_cost
 
     out = console()
     for paper in dict.fromkeys(row["paper"] for row in rows):

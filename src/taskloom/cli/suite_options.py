@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 
 GIVEN = "given"
 NOTHING: Mapping[str, str] = {}
@@ -68,7 +68,7 @@ def _option_names(part: Any) -> list[str]:
 
 def _helps(command: str, arguments: list[str]) -> dict[str, str]:
     """Return the options of a command with their help; options of one name in several suites are one option."""
-    from taskloom.registry import SUITES, is_python, load_file
+    from taskloom.core.registry import SUITES, is_python, load_file
 
     written = {arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")}
     for word in (word for word in arguments if is_python(word) and word not in written):
@@ -86,8 +86,8 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
 
 def as_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
     """Return options of `make` or `apply` as changes of the recipe's fields."""
+    from taskloom.core.registry import SUITES
     from taskloom.recipe.overrides import from_file
-    from taskloom.registry import SUITES
 
     files = {o.name for suite in SUITES for o in suite.options if o.command == command and o.file} if given else set()
     return {name: from_file(Path(value)) if name in files else value for name, value in given.items()}
@@ -95,7 +95,7 @@ def as_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
 
 def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str, str]:
     """Return the options of `solve` or `score` after checking that the suite has them."""
-    from taskloom.registry import SUITES
+    from taskloom.core.registry import SUITES
 
     owner = SUITES.find(suite)
     known = {option.name for option in owner.options if option.command == command} if owner else set()

@@ -10,7 +10,7 @@ import typer
 
 from taskloom.cli.options import Json, RecipeName, Seed, Set, TaskFile, complete_recipes, complete_things
 from taskloom.cli.suite_options import NOTHING, as_changes
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 
 
 def list_(
@@ -144,7 +144,7 @@ def solve(
     """
     from taskloom.cli.output import emit
     from taskloom.cli.suite_options import of_suite
-    from taskloom.registry import suite_that
+    from taskloom.core.registry import suite_that
     from taskloom.verbs import solve as solve_file
 
     solver = suite_that("solve", suite).name
@@ -167,9 +167,9 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
-    from taskloom import resources
     from taskloom.cli.output import emit
     from taskloom.cli.task_output import resource_status
+    from taskloom.core import resources
 
     if action == "status" and name is None:
         resource_status(as_json)

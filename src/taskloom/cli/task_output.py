@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.arguments import path_of, whole
 from taskloom.cli.output import cell, console, emit, printable, table
-from taskloom.errors import ParameterError, TaskloomError
-from taskloom.example import Answer, Example
+from taskloom.core.arguments import path_of, whole
+from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.example import Answer, Example
 
 if TYPE_CHECKING:
-    from taskloom.dataset import Dataset, Examples
+    from taskloom.core.tasks import Task
+    from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
-    from taskloom.tasks import Task
 
 BAR = " | "
 """Between several values of one thing."""
@@ -33,9 +33,9 @@ LISTED = 20
 
 def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: bool, task: Path | None = None) -> None:
     """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite offers."""
-    from taskloom.dataset import dataset
+    from taskloom.core.registry import SUITES
+    from taskloom.data import dataset
     from taskloom.recipe import read
-    from taskloom.registry import SUITES
 
     folder = Path(name)
     recipe = dataset.load(folder).recipe_by(task) if folder.is_dir() else read(name, changes)
@@ -96,7 +96,7 @@ def show(
         changes: Of a recipe: changes of its fields.
         set: Another name for `changes`.
     """
-    from taskloom.dataset import Dataset, Examples, load
+    from taskloom.data import Dataset, Examples, load
     from taskloom.recipe.overrides import given_changes
 
     changes = given_changes(changes, set)
@@ -127,7 +127,7 @@ def examples(
     task: Path | None = None,
 ) -> None:
     """Print the examples of `taskloom show`."""
-    from taskloom.dataset import load
+    from taskloom.data import load
 
     if path_of(name).is_dir():
         if seed is not None or tuple(changes):
@@ -169,7 +169,7 @@ def _of_recipe(
     seed: int | None,
     changes: Changes,
 ) -> Shown:
-    from taskloom.dataset import shards
+    from taskloom.data import shards
     from taskloom.recipe import Recipe, read
 
     checked = recipe if isinstance(recipe, Recipe) else read(recipe, changes)
@@ -284,7 +284,7 @@ def _few(values: Sequence[str]) -> str:
 
 def resource_status(as_json: bool) -> None:
     """Print the table of `taskloom data status`."""
-    from taskloom.resources import resources
+    from taskloom.core.resources import resources
 
     rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]
     if as_json:

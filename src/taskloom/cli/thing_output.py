@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taskloom.cli.output import cell, console, emit, table
-from taskloom.errors import TaskloomError, nearest
+from taskloom.core.errors import TaskloomError, nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from taskloom.plan import Plan
+    from taskloom.analysis.study import Study
+    from taskloom.core.plan import Plan
+    from taskloom.core.registry import Suite
     from taskloom.recipe import Recipe
     from taskloom.recipe.field_table import FieldRow
-    from taskloom.registry import Suite
-    from taskloom.studies.study import Study
 
 KINDS = ("suites", "recipes", "tasks", "learners", "scorers", "studies")
 """What `taskloom list` lists, in its order."""
@@ -43,7 +43,7 @@ def listing(what: str, as_json: bool) -> None:
 
 
 def _listed(kind: str) -> list[tuple[str, str]]:
-    from taskloom import registry, scoring
+    from taskloom.core import registry, scoring
     from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import counting_order, descriptions
 
@@ -56,7 +56,7 @@ def _listed(kind: str) -> list[tuple[str, str]]:
     if kind == "learners":
         return LEARNERS.descriptions()
     if kind == "studies":
-        from taskloom.studies import STUDIES
+        from taskloom.analysis import STUDIES
 
         return sorted(STUDIES.descriptions(), key=lambda row: counting_order(row[0]))
     registry.SUITES.names()  # suites make their own scorers known when they are imported
@@ -95,24 +95,24 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
 
 def known_names() -> list[str]:
     """Return every name that `taskloom list` knows."""
-    from taskloom import scoring
+    from taskloom.analysis import STUDIES
+    from taskloom.core import scoring
+    from taskloom.core.registry import SUITES
     from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import names
-    from taskloom.registry import SUITES
-    from taskloom.studies import STUDIES
 
     return [*KINDS, *SUITES.names(), *LEARNERS.names(), *scoring.SCORERS, *names(), *STUDIES.names()]
 
 
 def _suite(name: str) -> Suite | None:
-    from taskloom.registry import SUITES, is_python
+    from taskloom.core.registry import SUITES, is_python
 
     return None if is_python(name) or "/" in name or "." in name else SUITES.find(name)
 
 
 def _scorer(name: str) -> Any:
-    from taskloom import scoring
-    from taskloom.registry import SUITES
+    from taskloom.core import scoring
+    from taskloom.core.registry import SUITES
 
     if "/" in name or "." in name:
         return None
@@ -122,8 +122,8 @@ def _scorer(name: str) -> Any:
 
 def _study(name: str) -> Study | None:
     """Return the study of a name; raise where the name can only be a study's, and is none."""
-    from taskloom.registry import SUITES, TASKS, is_python
-    from taskloom.studies import STUDIES
+    from taskloom.analysis import STUDIES
+    from taskloom.core.registry import SUITES, TASKS, is_python
 
     if is_python(name):
         return _study_in_file(name)
@@ -140,9 +140,9 @@ def _study(name: str) -> Study | None:
 
 def _study_in_file(name: str) -> Study | None:
     """Return the study of `mine.py` or `mine.py::NAME`; a file with a task counts as the task's."""
-    from taskloom.registry import TASKS, load_module
-    from taskloom.studies import STUDIES
-    from taskloom.studies.study import find_study
+    from taskloom.analysis import STUDIES
+    from taskloom.analysis.study import find_study
+    from taskloom.core.registry import TASKS, load_module
 
     path, _, wanted = name.partition("::")
     home = load_module(Path(path))
@@ -156,10 +156,10 @@ def describe_scorer(scorer: Any) -> str:
 
 
 def _schema(name: str) -> None:
-    from taskloom.experiments.spec import Experiment
+    from taskloom.core.registry import TASKS
+    from taskloom.experiments.spec.experiment import Experiment
     from taskloom.recipe import read
     from taskloom.recipe.field_table import recipe_schema
-    from taskloom.registry import TASKS
 
     if name == "experiment":
         emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Experiment.model_json_schema()})
@@ -263,9 +263,9 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
 
 def _method(name: str) -> str:
     """Return the learner in a name as experiments write it, `smollm2/prompt-tune`; any other name as it is."""
+    from taskloom.core.registry import is_python
     from taskloom.learners import LEARNERS
     from taskloom.learners.config import settings
-    from taskloom.registry import is_python
 
     method = name.rpartition("/")[2]
     if method == name or is_python(name) or LEARNERS.find(method) is None:
@@ -275,8 +275,8 @@ def _method(name: str) -> str:
 
 def is_learner(name: str) -> bool:
     """Return whether a name is that of a learner; a file with a task counts as the task's."""
+    from taskloom.core.registry import TASKS, is_python, load_module
     from taskloom.learners import LEARNERS
-    from taskloom.registry import TASKS, is_python, load_module
 
     if not is_python(name):
         return LEARNERS.find(name) is not None

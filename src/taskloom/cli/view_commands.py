@@ -39,7 +39,7 @@ def view(
     if only_list:
         _list(folders or [Path()], as_json)
         return
-    from taskloom.viewer.server import serve
+    from taskloom.apps.view.server import serve
 
     def ready(address: str) -> None:
         if as_json:
@@ -57,8 +57,8 @@ def view(
 
 
 def _list(folders: list[Path], as_json: bool) -> None:
+    from taskloom.apps.view.folders import viewed_folders
     from taskloom.cli.output import console, emit, table
-    from taskloom.viewer.folders import viewed_folders
 
     viewed = viewed_folders(folders).every()
     if as_json:

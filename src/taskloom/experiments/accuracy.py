@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.arrow import numbers, strings
-from taskloom.errors import nearest
+from taskloom.core.arrow import numbers, strings
+from taskloom.core.errors import nearest
 from taskloom.experiments.errors import RunsError
-from taskloom.experiments.field_names import TASK_FIELD
 from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
 from taskloom.experiments.record import SUITE_SCORE
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.scored_rows import ScoredRows, shown_traits
+from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.statistics import (
     Estimate,
     over_binary_items,
@@ -30,7 +30,7 @@ from taskloom.experiments.statistics import (
 )
 
 if TYPE_CHECKING:
-    from taskloom.experiments.runs import Runs
+    from taskloom.experiments.table import Runs
 
 OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
 """What an interval may generalize to; the first is the default where runs have scores of items."""
@@ -188,7 +188,8 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
     "method": lambda group: group.estimate.method,
 }
 """The columns that every group gets (`success` where there is a threshold). se: standard error of the mean, over what the interval
-is over. sd: standard deviation over seeds. A new statistic is a line here, and a `Column` in `taskloom.reports.report_columns`."""
+is over. sd: standard deviation over seeds. A new statistic is a line here,
+and a `Column` in `taskloom.analysis.report.report_columns`."""
 
 
 def _success(group: Measured) -> float:

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.arguments import path_of
-from taskloom.experiments import cells, engines, jobs, spec, trackers
-from taskloom.experiments.cells import Cell
-from taskloom.experiments.driver import Driver, ExperimentState, Watch
-from taskloom.experiments.failed_runs import failures
-from taskloom.experiments.progress import given_progress, watching
-from taskloom.experiments.runs import Runs
-from taskloom.experiments.spec import Experiment
+from taskloom.core.arguments import path_of
+from taskloom.experiments.execute import engines, jobs, trackers
+from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
+from taskloom.experiments.execute.progress import given_progress, watching
+from taskloom.experiments.failures import failures
+from taskloom.experiments.spec import cells
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.spec.cells import Cell
+from taskloom.experiments.spec.experiment import Experiment
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
 from taskloom.recipe.recipe import task_name
 
 if TYPE_CHECKING:
-    from taskloom.tasks import Task
+    from taskloom.core.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.experiments.accuracy import SuiteScores, check_splits, columns_of, task_means, without_tasks
 from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
@@ -29,7 +29,7 @@ from taskloom.experiments.statistics import (
 from taskloom.experiments.statistics.intervals import is_binary
 
 if TYPE_CHECKING:
-    from taskloom.experiments.runs import Runs
+    from taskloom.experiments.table import Runs
 
 Selection = str | Mapping[str, Any]
 """Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with their values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 
 
 class RunsError(TaskloomError):

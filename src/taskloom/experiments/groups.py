@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom.arrow import array_of, strings, whole_array
+from taskloom.core.arrow import array_of, strings, whole_array
 
 TOGETHER = 1 << 20
 """Scores that are cut out at one time: 8 MB."""

@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from taskloom.arrow import numbers
-from taskloom.errors import DataError
-from taskloom.experiments.run_files import PREDICTION_COLUMNS, PREDICTIONS, SCORES
-from taskloom.files import cache_folder, digest
+from taskloom.core.arrow import numbers
+from taskloom.core.errors import DataError
+from taskloom.core.files import cache_folder, digest
+from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCORES
 
 SCORED = ("split", "index", "task", "score", "traits")
 """Columns of predictions in the index: what scores are grouped by. Texts, which are most of a file, are not."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskloom.arrow import column
-from taskloom.experiments.run_files import SCHEMA, StoreError, damaged
+from taskloom.core.arrow import column
+from taskloom.experiments.files import SCHEMA, StoreError, damaged
 
 SUITE_SCORE = "score."
 """Prefix of the columns for scores that a suite computes itself, in the table of runs: `score.C@90`."""

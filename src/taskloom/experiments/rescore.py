@@ -18,18 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from taskloom.dataset.dataset import MANIFEST
-from taskloom.example import Example, Trait
-from taskloom.experiments import run_files, run_writer
-from taskloom.experiments.cells import expand
-from taskloom.experiments.evaluated_splits import EvaluatedSplit
-from taskloom.experiments.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
-from taskloom.experiments.spec import check
+from taskloom.core.example import Example, Trait
+from taskloom.core.files import atomic
+from taskloom.core.registry import find_scorer
+from taskloom.core.scoring import Scorer
+from taskloom.data.dataset import MANIFEST
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute import writer as run_writer
+from taskloom.experiments.execute.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit
+from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.files import atomic
 from taskloom.recipe.yaml_files import parse
-from taskloom.registry import find_scorer
-from taskloom.scoring import Scorer
 
 OWN = "own"
 """The name that stands for the scorer of each run's own recipe."""

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.arrow import array_of, numbers, strings, whole_array
-from taskloom.arrow import column as column_of
-from taskloom.errors import nearest
+from taskloom.core.arrow import array_of, numbers, strings, whole_array
+from taskloom.core.arrow import column as column_of
+from taskloom.core.errors import nearest
 from taskloom.experiments.errors import RunsError
+from taskloom.experiments.files import StoreError
 from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
-from taskloom.experiments.run_files import StoreError
 
 if TYPE_CHECKING:
-    from taskloom.experiments.runs import Runs
+    from taskloom.experiments.table import Runs
 
 
 class ScoredRows:

@@ -31,12 +31,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom import files
-from taskloom.arguments import path_of
-from taskloom.arrow import column
-from taskloom.experiments.index import MOST_ROWS, SCORED, Index
-from taskloom.experiments.record import Run, record_of, run_record, run_table
-from taskloom.experiments.run_files import (
+from taskloom.core import files
+from taskloom.core.arguments import path_of
+from taskloom.core.arrow import column
+from taskloom.core.files import atomic
+from taskloom.experiments.files import (
     CONFIG,
     CURVE_COLUMNS,
     CURVES,
@@ -53,7 +52,8 @@ from taskloom.experiments.run_files import (
     read_parquet,
     writing,
 )
-from taskloom.files import atomic
+from taskloom.experiments.index import MOST_ROWS, SCORED, Index
+from taskloom.experiments.record import Run, record_of, run_record, run_table
 from taskloom.recipe.yaml_files import YamlError, parse
 
 

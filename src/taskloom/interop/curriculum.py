@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import DataError, ParameterError, echo, nearest
-from taskloom.example import Example, Trait
-from taskloom.files import atomic
+from taskloom.core.errors import DataError, ParameterError, echo, nearest
+from taskloom.core.example import Example, Trait
+from taskloom.core.files import atomic
+from taskloom.core.seeding import Key
 from taskloom.interop.graded import GradedSplit
-from taskloom.seeding import Key
 
 STATE = "curriculum.json"
 """The file of the state, in the folder of a checkpoint."""

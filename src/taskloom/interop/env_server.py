@@ -13,10 +13,10 @@ from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskloom.errors import InputError, TaskloomError, echo
-from taskloom.example import Example
+from taskloom.apps.serving.listener import LOOPBACK, address, hostname, is_loopback, listen
+from taskloom.core.errors import InputError, TaskloomError, echo
+from taskloom.core.example import Example
 from taskloom.interop.graded import GradedSplit
-from taskloom.serving.listener import LOOPBACK, address, hostname, is_loopback, listen
 
 MOST_BYTES = 2**20
 """A request that is longer is refused: an answer is short."""

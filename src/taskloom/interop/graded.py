@@ -13,17 +13,17 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from taskloom.dataset.dataset import MANIFEST, Dataset, load
-from taskloom.dataset.shards import to_examples
-from taskloom.dataset.workers import table_of
-from taskloom.errors import CapacityError, InputError, ParameterError, RecipeError, echo, nearest
-from taskloom.example import Example
-from taskloom.extraction import Extraction
-from taskloom.plan import Plan, Split
+from taskloom.core.errors import CapacityError, InputError, ParameterError, RecipeError, echo, nearest
+from taskloom.core.example import Example
+from taskloom.core.extraction import Extraction
+from taskloom.core.plan import Plan, Split
+from taskloom.core.scoring import Scorer
+from taskloom.data.dataset import MANIFEST, Dataset, load
+from taskloom.data.shards import to_examples
+from taskloom.data.workers import table_of
 from taskloom.recipe import read
 from taskloom.recipe.fields import CurriculumFields
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
-from taskloom.scoring import Scorer
 
 LONGEST_ANSWER = 10_000
 """Characters of an answer, after the extraction; a longer one is none, and comparing it could take minutes."""
@@ -141,7 +141,7 @@ def open_split(
         changes: Changes of the recipe's fields.
         set: Another name for `changes`.
         described: Begin every input with the description of its task, for models that were not trained on it.
-        extract: How answers are cut out of replies: see `taskloom.extraction.KINDS`.
+        extract: How answers are cut out of replies: see `taskloom.core.extraction.KINDS`.
         role: `train` or `test`: what the split is for, where none is named.
     """
     extraction, name = Extraction.read(extract), fspath(recipe)

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from taskloom.arguments import path_of
-from taskloom.audits import Audit, audit
-from taskloom.dataset.dataset import Dataset, load
-from taskloom.dataset.dataset_dict import split_names
-from taskloom.errors import DataError
-from taskloom.files import atomic_folder
-from taskloom.registry import SUITES
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError
+from taskloom.core.files import atomic_folder
+from taskloom.core.registry import SUITES
+from taskloom.data.audit import Audit, audit
+from taskloom.data.dataset import Dataset, load
+from taskloom.data.dataset_dict import split_names
 
 AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
 SMALL = (

@@ -21,11 +21,11 @@ from typing import Any
 
 import yaml
 
-from taskloom.arguments import path_of
-from taskloom.dataset.dataset import MANIFEST, Dataset, load
-from taskloom.errors import DataError, ParameterError
-from taskloom.extraction import Extraction
-from taskloom.files import atomic_folder
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.extraction import Extraction
+from taskloom.core.files import atomic_folder
+from taskloom.data.dataset import MANIFEST, Dataset, load
 from taskloom.interop.graded import GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
 
@@ -81,7 +81,7 @@ def export_lm_eval(folder: str | PathLike[str], out: str | PathLike[str], *, ext
     Args:
         folder: A dataset that Taskloom made; its rows are copied.
         out: Where the tasks go; a folder that may hold those of other datasets.
-        extract: How answers are cut out of what a model generates: see `taskloom.extraction.KINDS`.
+        extract: How answers are cut out of what a model generates: see `taskloom.core.extraction.KINDS`.
     """
     Extraction.read(extract)
     if not (path_of(folder) / MANIFEST).is_file():

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from taskloom.errors import MissingExtra, TaskloomError
+from taskloom.core.errors import MissingExtra, TaskloomError
 
 EXTRA = "interop"
 

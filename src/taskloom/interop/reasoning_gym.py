@@ -17,7 +17,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from taskloom.errors import InputError, ParameterError, echo
+from taskloom.core.errors import InputError, ParameterError, echo
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.errors import InputError, MissingExtra
-from taskloom.example import Example
+from taskloom.core.errors import InputError, MissingExtra
+from taskloom.core.example import Example
 from taskloom.learners.inputs import check_candidates, check_split, columns, examples, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
 from taskloom.learners.saved import read_learner, saving
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from taskloom.plan import Plan
+    from taskloom.core.plan import Plan
 
 MEMORY = "memory.json"
 """What a baseline remembers: JSON, since it is words and counts."""
@@ -270,7 +270,7 @@ class FittedSolver(_Remembering):
 
     @cached_property
     def _plan(self) -> Plan:
-        from taskloom.dataset import Dataset
+        from taskloom.data import Dataset
         from taskloom.recipe import read
 
         if self.memory:

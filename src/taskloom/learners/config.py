@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
 from taskloom.learners.presets import presets_of, with_preset
 

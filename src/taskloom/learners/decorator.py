@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from taskloom.core.registry import is_python
 from taskloom.learners.interface import Fitted, LearnerError, code_digest, register_learner
-from taskloom.registry import is_python
 
 L = TypeVar("L", bound=Callable[..., Any])
 

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from taskloom.errors import TaskloomError
-from taskloom.example import Example
-from taskloom.registry import Registry, is_python, name_in_file, source_of
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.registry import Registry, is_python, name_in_file, source_of
 
 if TYPE_CHECKING:
     import numpy as np

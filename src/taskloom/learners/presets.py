@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.learners.interface import LearnerError
 
 _CTL: dict[str, Any] = {"batch": 512, "rate": 1.5e-4, "warmup": 500, "optimiser": "adamw", "evaluate_every": 1_000}

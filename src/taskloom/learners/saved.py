@@ -12,9 +12,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.arguments import path_of
-from taskloom.errors import nearest
-from taskloom.files import atomic_files
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import nearest
+from taskloom.core.files import atomic_files
 from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point, find_learner
 from taskloom.learners.training.settings import Training
 

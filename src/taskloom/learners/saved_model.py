@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from taskloom.arguments import path_of
+from taskloom.core.arguments import path_of
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, register_learner
 from taskloom.learners.saved import load
 from taskloom.learners.untrained import Untrained

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, overload
 
-from taskloom.errors import InputError, echo
-from taskloom.example import Answer
+from taskloom.core.errors import InputError, echo
+from taskloom.core.example import Answer
 from taskloom.recipe import read
 from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
-    from taskloom.tasks import Task
+    from taskloom.core.tasks import Task
 
 
 def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:
@@ -22,7 +22,7 @@ def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], An
         answer = recipe.suite.function(recipe.fields)
         if recipe.described is None:
             return answer
-        from taskloom.descriptions import undescribed
+        from taskloom.core.descriptions import undescribed
 
         return lambda text: answer(undescribed(text))
     function = recipe.plan().answer

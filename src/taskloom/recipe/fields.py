@@ -22,11 +22,11 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from taskloom.arguments import path_of
-from taskloom.errors import echo
-from taskloom.files import json_digest
-from taskloom.plan import Level
-from taskloom.seeding import Key
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import echo
+from taskloom.core.files import json_digest
+from taskloom.core.plan import Level
+from taskloom.core.seeding import Key
 
 _NUMBERS = (int, float, int | None, float | None)
 

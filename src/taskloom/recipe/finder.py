@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from taskloom.arguments import path_of, plain
-from taskloom.errors import RecipeError, TaskloomError, echo, nearest
+from taskloom.core.arguments import path_of, plain
+from taskloom.core.errors import RecipeError, TaskloomError, echo, nearest
+from taskloom.core.registry import SUITES, TASKS, is_python, load_file
 from taskloom.recipe import yaml_files
 from taskloom.recipe.overrides import merge
-from taskloom.registry import SUITES, TASKS, is_python, load_file
 
 
 def load_definitions(name: str) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from taskloom.errors import RecipeError
-from taskloom.plan import Plan, Split
+from taskloom.core.errors import RecipeError
+from taskloom.core.plan import Plan, Split
 from taskloom.recipe.fields import LATER, Fields, presentation
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
     if fields.parts == "both":
         return plan
 
-    from taskloom.dataset import shards  # not above: commands that only check recipes need no Arrow
+    from taskloom.data import shards  # not above: commands that only check recipes need no Arrow
 
     def rows(split: Split, start: int, stop: int) -> pa.Table:
         return _ablated(shards.to_table(split.rows(start, stop), start, plan.traits), fields)

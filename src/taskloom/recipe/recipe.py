@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from taskloom.arguments import path_of, plain, whole
-from taskloom.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
-from taskloom.files import json_digest
+from taskloom.core.arguments import path_of, plain, whole
+from taskloom.core.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
+from taskloom.core.files import json_digest
+from taskloom.core.registry import SUITES, TASKS, FunctionSuite, Suite
+from taskloom.core.seeding import Key
 from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes, override
 from taskloom.recipe.validation_errors import validated
-from taskloom.registry import SUITES, TASKS, FunctionSuite, Suite
-from taskloom.seeding import Key
 
 if TYPE_CHECKING:
-    from taskloom.plan import Plan
-    from taskloom.tasks import Task
+    from taskloom.core.plan import Plan
+    from taskloom.core.tasks import Task
 
 RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "curriculum")
 """Keys of a recipe file that are not fields of its suite."""
@@ -191,7 +191,7 @@ class Recipe:
             plan = keep_part(plan, self.fields)
         if self.described is None:
             return plan
-        from taskloom.descriptions import describe
+        from taskloom.core.descriptions import describe
 
         return describe(plan, self.described.level, self.described.unseen, key, alone=self.described.alone)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from taskloom.errors import TaskloomError, echo, nearest
+from taskloom.core.errors import TaskloomError, echo, nearest
 
 M = TypeVar("M", bound=BaseModel)
 

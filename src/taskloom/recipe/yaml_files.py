@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from taskloom.errors import TaskloomError
-from taskloom.files import read_utf8
+from taskloom.core.errors import TaskloomError
+from taskloom.core.files import read_utf8
 
 OURS: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Seven times faster, but 100,000 brackets in a row make it crash: for what we wrote ourselves."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.seeding import Random
 
 T = TypeVar("T")
 

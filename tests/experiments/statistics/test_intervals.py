@@ -13,6 +13,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.core.seeding import Key
 from taskloom.experiments.statistics import (
     StatisticsError,
     between_kinds,
@@ -27,7 +28,6 @@ from taskloom.experiments.statistics import (
     wilson,
 )
 from taskloom.experiments.statistics.intervals import crossed
-from taskloom.seeding import Key
 
 # Newcombe, Statistics in Medicine 17 (1998), table I: right, n, Wilson, Clopper-Pearson.
 NEWCOMBE = [

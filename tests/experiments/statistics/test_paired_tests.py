@@ -11,6 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.core.seeding import Key
 from taskloom.experiments.statistics import (
     StatisticsError,
     independent_seeds,
@@ -20,7 +21,6 @@ from taskloom.experiments.statistics import (
     sign_flip,
     welch,
 )
-from taskloom.seeding import Key
 from tests.experiments.statistics.test_intervals import draw, generator
 from tests.slow import slow_except
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from taskloom.cli.app import run
-from taskloom.dataset.make import make
-from taskloom.errors import RecipeError, TaskloomError
-from taskloom.example import Example
+from taskloom.core.errors import RecipeError, TaskloomError
+from taskloom.core.example import Example
+from taskloom.data.make import make
 from taskloom.recipe import recipe
 from taskloom.suites.babi import export
 from taskloom.suites.babi.dyna_babi import reference_config

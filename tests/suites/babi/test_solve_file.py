@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.babi.solve_file import solve_file, solve_story, solve_text
 from taskloom.suites.babi.story.grammar import parse
 from taskloom.suites.babi.verdicts import StoryFileReport

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from taskloom.errors import CapacityError, RecipeError
-from taskloom.example import Example
-from taskloom.plan import Plan, Split
+from taskloom.core.errors import CapacityError, RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan, Split
 from taskloom.recipe import read
 from taskloom.suites.ctl.fields import SPLITS
 

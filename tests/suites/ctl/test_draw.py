@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import taskloom as tl
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.ctl.draw import apportion, equalise
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import Pool, split_graph

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.graphs import ChainPool, Pool

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 import taskloom as tl
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.recipe import read
 from tests.slow import slow_except
 from tests.suites.ctl.checker import evaluate, follows

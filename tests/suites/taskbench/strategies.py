@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from hypothesis import strategies as st
 
-from taskloom.plan import Source
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from taskloom.errors import RecipeError
-from taskloom.plan import Plan
+from taskloom.core.errors import RecipeError
+from taskloom.core.plan import Plan
 from taskloom.recipe import read
 from taskloom.suites.taskbench import sampling
 from taskloom.suites.taskbench.sampling import SMALLEST

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.audits.pairs import find_pair_leaks
-from taskloom.dataset import shards
-from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
+from taskloom.data import shards
+from taskloom.data.audit.pairs import find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions

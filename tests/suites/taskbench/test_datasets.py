@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import taskloom
-from taskloom.dataset import make as making
-from taskloom.dataset import shards
-from taskloom.errors import InputError, RecipeError
-from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.core.errors import InputError, RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
+from taskloom.data import make as making
+from taskloom.data import shards
 from taskloom.recipe import read
 from taskloom.suites.taskbench.language import ExpressionError
 from taskloom.suites.taskbench.plan import functions, solved_of, survey
@@ -261,7 +261,7 @@ def test_small_spaces_are_given_whole_and_each_sequence_once() -> None:
 
 def test_small_spaces_with_a_filter_are_given_whole() -> None:
     """Against brute force: every placing of kept and dropped words."""
-    from taskloom.seeding import Key
+    from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
     from taskloom.suites.taskbench.language import Type
     from taskloom.suites.taskbench.sampling import Hashes, Sequences
@@ -336,7 +336,7 @@ def test_names_are_a_language() -> None:
 
 
 def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
-    from taskloom.dataset.verify import verify
+    from taskloom.data.verify import verify
 
     for number, name in enumerate((WORD, BOTH, "taskbench/map(chain(occupation, father))")):
         folder = tmp_path / str(number)
@@ -363,7 +363,7 @@ def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, caps
 
 
 def test_audit_finds_no_leak(tmp_path: Path) -> None:
-    from taskloom.audits import audit
+    from taskloom.data.audit import audit
 
     making.make(BOTH, tmp_path / "a", set=["sequences.n=500"])
     assert audit(tmp_path / "a").leaks == []

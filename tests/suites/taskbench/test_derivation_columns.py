@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.audits import audit
-from taskloom.dataset import make as making
-from taskloom.dataset import shards
-from taskloom.example import Answer, Example, Step
+from taskloom.core.example import Answer, Example, Step
+from taskloom.data import make as making
+from taskloom.data import shards
+from taskloom.data.audit import audit
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.evaluation import evaluator

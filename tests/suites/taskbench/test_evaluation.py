@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError, RecipeError
+from taskloom.core.errors import InputError, RecipeError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, Deriver

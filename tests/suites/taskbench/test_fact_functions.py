@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from taskloom.dataset import make as making
-from taskloom.dataset import shards
-from taskloom.errors import InputError
-from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
+from taskloom.data import make as making
+from taskloom.data import shards
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 

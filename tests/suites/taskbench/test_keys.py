@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from taskloom.audits.pairs import PairLeak, find_pair_leaks
-from taskloom.dataset import shards
-from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
+from taskloom.data import shards
+from taskloom.data.audit.pairs import PairLeak, find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench import atom
 from taskloom.suites.taskbench.fields import TaskbenchFields

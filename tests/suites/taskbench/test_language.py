@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import (
     LEVELS,

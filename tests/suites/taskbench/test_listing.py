@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskloom.cli.app import run
-from taskloom.dataset import make as making
+from taskloom.data import make as making
 
 ENGLISH = [
     "functions=['antonyms[eng]', 'is_pos_noun[eng]', 'map(antonyms[eng])', 'entailments[eng]']",

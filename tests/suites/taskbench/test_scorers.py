@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.example import Example
-from taskloom.scoring import Scorer
+from taskloom.core.example import Example
+from taskloom.core.scoring import Scorer
 from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions, best_segmentation
 
 words = st.sampled_from(["a", "b", "c"])

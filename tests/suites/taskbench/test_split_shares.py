@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.split_shares import SplitShares, place
 
 HASHES = Key("some words").words(0, 20_000)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from taskloom.dataset import shards
+from taskloom.core.seeding import Key
+from taskloom.data import shards
 from taskloom.recipe import read
-from taskloom.seeding import Key
 
 
 def differences(name: str, *changes: str, each: int = 12) -> tuple[int, list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from taskloom.errors import DataError
+from taskloom.core.errors import DataError
 from taskloom.suites.taskbench import array_cache, atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import RecipeError, TaskloomError
+from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.layout import context, layout

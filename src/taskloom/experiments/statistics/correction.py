@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.experiments.statistics.distributions import StatisticsError
 
 if TYPE_CHECKING:

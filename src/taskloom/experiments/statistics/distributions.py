@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 
 
 class StatisticsError(TaskloomError):

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from math import comb, inf, isfinite, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
+from taskloom.core.seeding import Key
 from taskloom.experiments.statistics import distributions as dist
 from taskloom.experiments.statistics.distributions import StatisticsError
 from taskloom.experiments.statistics.intervals import (
@@ -26,7 +27,6 @@ from taskloom.experiments.statistics.intervals import (
     vector,
     wilson,
 )
-from taskloom.seeding import Key
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.pretrained.tokenisers import UNKNOWN
-from taskloom.seeding import Key
 
 
 @dataclass(frozen=True, slots=True)

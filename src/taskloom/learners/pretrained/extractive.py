@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from taskloom.example import Example
+from taskloom.core.example import Example
 from taskloom.learners.interface import LearnerError, Point, register_learner
 from taskloom.learners.pretrained.language_models import Pretrained, load_language
 from taskloom.learners.scratch.answer_spans import Missing, with_spans

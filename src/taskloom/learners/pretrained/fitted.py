@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.errors import nearest
-from taskloom.extraction import Extraction
+from taskloom.core.errors import nearest
+from taskloom.core.extraction import Extraction
+from taskloom.core.scoring import AnyOf
+from taskloom.learners.accelerated.language.greedy import GreedyWriter, can_write
+from taskloom.learners.accelerated.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
-from taskloom.learners.pretrained.fast.greedy import GreedyWriter, can_write
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
 from taskloom.learners.run_watch import report_answers
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
-from taskloom.scoring import AnyOf
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,7 +122,7 @@ class Writer:
     @property
     def parameters(self) -> dict[str, int]:
         """Count the numbers of the model, and those of them that were trained."""
-        from taskloom.learners.pretrained.fast.multi_lora import unstacked
+        from taskloom.learners.accelerated.language.multi_lora import unstacked
 
         weights = list(self.base.model.parameters())
         frozen = sum(p.numel() for p in weights if not p.requires_grad)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.pretrained.fast.llama import Shortcuts, can_follow, logits_at
+from taskloom.learners.accelerated.language.llama import Shortcuts, can_follow, logits_at
 from taskloom.learners.pretrained.models import Base
 
 IGNORED = -100

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.errors import MissingExtra, TaskloomError
-from taskloom.example import Example
-from taskloom.extraction import Extraction
+from taskloom.core.errors import MissingExtra, TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.extraction import Extraction
+from taskloom.core.registry import find_scorer
+from taskloom.core.scoring import Scorer
 from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     LearnerError,
@@ -24,8 +26,6 @@ from taskloom.learners.interface import (
 from taskloom.learners.pretrained.language_models import FineTune, FitOptions, Pretrained, few, load_language
 from taskloom.learners.pretrained.prompts import check_extract
 from taskloom.learners.training.settings import Training
-from taskloom.registry import find_scorer
-from taskloom.scoring import Scorer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from taskloom.example import Example
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.learners.inputs import columns, examples, texts
 from taskloom.learners.interface import (
     Fitted,
@@ -21,7 +22,6 @@ from taskloom.learners.interface import (
 )
 from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
 from taskloom.learners.untrained import Untrained
-from taskloom.seeding import Key
 
 if TYPE_CHECKING:
     import numpy as np

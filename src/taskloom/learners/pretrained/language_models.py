@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
 
-from taskloom.arguments import path_of
-from taskloom.example import Example
+from taskloom.core.arguments import path_of
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.learners.inputs import check_seed, evaluation_splits, examples
 from taskloom.learners.interface import (
     Fitted,
@@ -36,7 +37,6 @@ from taskloom.learners.saved import (
     write_tensors,
 )
 from taskloom.learners.training.settings import Training
-from taskloom.seeding import Key
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -276,7 +276,7 @@ def _plain(learner: Language) -> dict[str, Any]:
 def _digest(items: Sequence[Example]) -> str:
     from hashlib import blake2b
 
-    from taskloom.seeding import encode
+    from taskloom.core.seeding import encode
 
     hashed = blake2b(digest_size=16)
     for e in items:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from taskloom.errors import MissingExtra
+from taskloom.core.errors import MissingExtra
 from taskloom.learners.interface import LearnerError, register_learner
 from taskloom.learners.pretrained.language_models import Frozen, load_language
 from taskloom.learners.training.settings import Training
@@ -48,7 +48,7 @@ class Lora(Frozen):
                 self._inject(base)  # a model that is started from has its matrices already
         if tasks == 1:
             return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
-        from taskloom.learners.pretrained.fast.multi_lora import stack_adapters
+        from taskloom.learners.accelerated.language.multi_lora import stack_adapters
 
         return stack_adapters(base.model, tasks, base.choice), None
 
@@ -76,7 +76,7 @@ class Lora(Frozen):
 
     def save(self, fitted: Writer, folder: Path) -> None:
         """Write the card and the low-rank matrices of this task."""
-        from taskloom.learners.pretrained.fast.multi_lora import unstacked
+        from taskloom.learners.accelerated.language.multi_lora import unstacked
 
         model = fitted.base.model
         trained = unstacked(model, fitted.task) or {n: p for n, p in model.named_parameters() if p.requires_grad}

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
-from taskloom.arguments import path_of
-from taskloom.errors import MissingExtra
-from taskloom.files import atomic_folder, cache_folder
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import MissingExtra
+from taskloom.core.files import atomic_folder, cache_folder
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, words_tokeniser
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import ParameterError, echo, nearest
-from taskloom.extraction import KINDS, Extraction
+from taskloom.core.errors import ParameterError, echo, nearest
+from taskloom.core.extraction import KINDS, Extraction
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.saved import read_learner, saving
 
@@ -38,7 +38,7 @@ class Prompt:
         examples: (input, answer) pairs that are shown.
         join: What stands between an input and its answer.
         answers: Where not empty, the answers that there are: the one that is named first is cut out of a whole sentence.
-        how: How an answer is cut out of a reply: `line`, `known` or one of `taskloom.extraction.KINDS`.
+        how: How an answer is cut out of a reply: `line`, `known` or one of `taskloom.core.extraction.KINDS`.
     """
 
     describe: str = ""

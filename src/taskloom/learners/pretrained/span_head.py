@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from taskloom.errors import nearest
-from taskloom.example import Example
+from taskloom.core.errors import nearest
+from taskloom.core.example import Example
+from taskloom.core.scoring import AnyOf
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.encoding import EncodedRows
@@ -18,7 +19,6 @@ from taskloom.learners.pretrained.models import Base
 from taskloom.learners.scratch.answer_spans import Pointed, ask, split_question
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
-from taskloom.scoring import AnyOf
 
 if TYPE_CHECKING:
     import numpy as np

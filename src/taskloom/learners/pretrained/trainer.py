@@ -21,10 +21,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from taskloom.core.seeding import Key
+from taskloom.learners.accelerated.language.cuda_graphs import Captured, can_capture
+from taskloom.learners.accelerated.language.llama import Shortcuts
 from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
 from taskloom.learners.pretrained.encoding import EncodedRows, draw_targets
-from taskloom.learners.pretrained.fast.cuda_graphs import Captured, can_capture
-from taskloom.learners.pretrained.fast.llama import Shortcuts
 from taskloom.learners.pretrained.forward import IGNORED, Batch, collate, losses, send
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.run_watch import report_step
@@ -35,7 +36,6 @@ from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import computing, pick_precision, using_threads
-from taskloom.seeding import Key
 
 Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
 """From the numbers of some tasks and their rows of a split to each one's score and loss."""

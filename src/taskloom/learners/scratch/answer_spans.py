@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.learners.inputs import check_candidates, examples, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors

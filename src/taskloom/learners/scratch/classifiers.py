@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from taskloom.arguments import path_of
-from taskloom.errors import MissingExtra
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import MissingExtra
 from taskloom.learners.inputs import check_candidates, columns, evaluation_splits, texts
 from taskloom.learners.interface import (
     Fitted,
@@ -292,7 +292,7 @@ class Classifier:
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and `argument` (the last word)."""
-        from taskloom.errors import nearest
+        from taskloom.core.errors import nearest
 
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:

@@ -116,7 +116,7 @@ def _setting(
 
 
 def _check_names(name: str, own: Iterable[str], defaults: Mapping[str, Any]) -> None:
-    from taskloom.errors import nearest
+    from taskloom.core.errors import nearest
 
     taken = {*TRAINING, *LOOP, "name", "build", "code", "file"}
     for setting in own:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from taskloom.errors import InputError, nearest
+from taskloom.core.errors import InputError, nearest
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:

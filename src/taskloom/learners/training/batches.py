@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from taskloom.core.seeding import Key
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.scratch.tokens import Encoded
-from taskloom.seeding import Key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

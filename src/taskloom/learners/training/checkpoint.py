@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.files import atomic
+from taskloom.core.files import atomic
 from taskloom.learners.interface import LearnerError, TrainingError, digest_settings
 from taskloom.learners.training.settings import Training
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from taskloom.files import locked
+from taskloom.core.files import locked
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.training.checkpoint import clear, prepare
 

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from taskloom.offers import Export, Option
-from taskloom.registry import Suite, suite
+from taskloom.core.offers import Export, Option
+from taskloom.core.registry import Suite, suite
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.official_archive import BABI_FILES
 
 if TYPE_CHECKING:
-    from taskloom.example import Example
-    from taskloom.pictures import StoryPicture
-    from taskloom.plan import Plan
-    from taskloom.seeding import Key
+    from taskloom.core.example import Example
+    from taskloom.core.pictures import StoryPicture
+    from taskloom.core.plan import Plan
+    from taskloom.core.seeding import Key
     from taskloom.suites.babi.verdicts import StoryFileReport
 
 FORMATS = ("babi", "text-to-text", "squad", "events")

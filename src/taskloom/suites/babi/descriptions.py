@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from taskloom.descriptions import withhold
-from taskloom.plan import Level, Plan, Tasks, Withheld, role_of
+from taskloom.core.descriptions import withhold
+from taskloom.core.plan import Level, Plan, Tasks, Withheld, role_of
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.splits import groups_of
 

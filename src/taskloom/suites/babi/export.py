@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import TaskloomError, nearest
-from taskloom.example import Example
-from taskloom.files import atomic
-from taskloom.offers import Export
+from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.example import Example
+from taskloom.core.files import atomic
+from taskloom.core.offers import Export
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.show import cited
 from taskloom.suites.babi.story.events import Event

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from taskloom.errors import RecipeError, nearest
+from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
 from taskloom.recipe.fields import LATER, draw, presentation, world
 from taskloom.recipe.input_parts import InputParts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from taskloom.errors import DataError
-from taskloom.resources import Resource, download
+from taskloom.core.errors import DataError
+from taskloom.core.resources import Resource, download
 
 URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example, Step
-from taskloom.plan import Plan, Split
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example, Step
+from taskloom.core.plan import Plan, Split
 
 YES_NO, WHERE = "yes-no", "where-P"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
-from taskloom.plan import Plan, Split, Tasks, role_of
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan, Split, Tasks, role_of
+from taskloom.core.scoring import AnyOf, Exact, Scorer, any_of, set_of
+from taskloom.core.seeding import Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
-from taskloom.scoring import AnyOf, Exact, Scorer, any_of, set_of
-from taskloom.seeding import Key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, describe_question, without_kinds
 from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskloom.errors import InputError
-from taskloom.example import Answer, Example
-from taskloom.pictures import ProofStep, StoryPicture
+from taskloom.core.errors import InputError
+from taskloom.core.example import Answer, Example
+from taskloom.core.pictures import ProofStep, StoryPicture
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.reasoner.proofs import derivation, in_words

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from taskloom.errors import InputError, nearest
-from taskloom.scoring import number as as_number
+from taskloom.core.errors import InputError, nearest
+from taskloom.core.scoring import number as as_number
 from taskloom.suites.babi.numbered import TASKS, task04_relations, task_of
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 from taskloom.suites.babi.reasoner.answers import Verdict, answer, supports

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
-from taskloom.plan import apportion, role_of
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import apportion, role_of
+from taskloom.core.seeding import Key
 from taskloom.recipe import Size, read
-from taskloom.seeding import Key
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import Structure
 from taskloom.suites.babi.story.events import Event

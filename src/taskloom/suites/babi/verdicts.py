@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.babi.numbered.task import UNKNOWN, Proof
 from taskloom.suites.babi.story.text_format import QuestionLine, StoryText
 

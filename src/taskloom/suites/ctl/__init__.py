@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from taskloom.offers import Option
-from taskloom.registry import Suite, suite
+from taskloom.core.offers import Option
+from taskloom.core.registry import Suite, suite
 from taskloom.suites.ctl.fields import CtlFields
 
 if TYPE_CHECKING:
-    from taskloom.example import Answer, Example
-    from taskloom.pictures import ChainPicture
-    from taskloom.plan import Plan
-    from taskloom.seeding import Key
+    from taskloom.core.example import Answer, Example
+    from taskloom.core.pictures import ChainPicture
+    from taskloom.core.plan import Plan
+    from taskloom.core.seeding import Key
 
 
 @suite

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from taskloom.plan import Level, Plan, Split, Tasks, Withheld
+from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +18,7 @@ def with_tasks(plan: Plan, world: SymbolWorld) -> Plan:
     """Return the plan with its chains of functions as tasks. Single functions make up the chains and are never withheld."""
 
     def without(withheld: Withheld) -> Plan:
-        from taskloom.descriptions import withhold
+        from taskloom.core.descriptions import withhold
 
         return withhold(described, unseen_chains)(withheld)
 
@@ -53,7 +53,7 @@ def unseen_chains(split: Split, withheld: Withheld) -> Split:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from taskloom.descriptions import task_column, with_trait
+        from taskloom.core.descriptions import task_column, with_trait
 
         table = split.rows(start, stop)
         assert isinstance(table, pa.Table)

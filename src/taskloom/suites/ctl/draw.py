@@ -14,8 +14,8 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import CapacityError, RecipeError
-from taskloom.seeding import WORD_LIMIT, Key, Permutation
+from taskloom.core.errors import CapacityError, RecipeError
+from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.fields import PAPER_TEST, PAPER_TRAIN, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Ints, Pool, anything, split_graph
 from taskloom.suites.ctl.orders import DrawnOrder, DrawOrder, GroupedOrder, PoolOrder, code_limit, whole_chains

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.seeding import WORD_LIMIT, Permutation
+from taskloom.core.seeding import WORD_LIMIT, Permutation
 from taskloom.suites.ctl.world import SymbolWorld
 
 Ints = NDArray[Any]

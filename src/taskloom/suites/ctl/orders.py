@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import RecipeError
-from taskloom.seeding import WORD_LIMIT, Key, Permutation
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
 from taskloom.suites.ctl.world import SymbolWorld
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from taskloom.errors import CapacityError
-from taskloom.plan import Plan, Role, Split
-from taskloom.scoring import exact
-from taskloom.seeding import Key, Permutation
+from taskloom.core.errors import CapacityError
+from taskloom.core.plan import Plan, Role, Split
+from taskloom.core.scoring import exact
+from taskloom.core.seeding import Key, Permutation
 from taskloom.suites.ctl.descriptions import with_tasks
 from taskloom.suites.ctl.draw import Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests

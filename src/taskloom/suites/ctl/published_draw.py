@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.ctl.graphs import Graph, Pool
 from taskloom.suites.ctl.orders import code_limit, codes, first_places
 from taskloom.suites.ctl.world import SymbolWorld

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom.arrow import numbers, repeated, strings
-from taskloom.dataset.shards import STEP, schema
+from taskloom.core.arrow import numbers, repeated, strings
+from taskloom.data.shards import STEP, schema
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.world import SymbolWorld
 

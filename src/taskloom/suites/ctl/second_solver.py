@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from taskloom.errors import InputError, nearest
-from taskloom.example import Answer, Step
+from taskloom.core.errors import InputError, nearest
+from taskloom.core.example import Answer, Step
 from taskloom.suites.ctl.world import Table
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskloom.example import Example
-from taskloom.pictures import ChainLink, ChainPicture
+from taskloom.core.example import Example
+from taskloom.core.pictures import ChainLink, ChainPicture
 
 
 def chain(example: Example, order: str) -> ChainPicture | None:

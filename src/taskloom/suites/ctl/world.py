@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.errors import RecipeError
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import Key
 from taskloom.suites.ctl.fields import CtlFields
 
 Table = NDArray[np.int64]

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from taskloom.offers import View
-from taskloom.registry import Suite, suite
-from taskloom.resources import Resource
+from taskloom.core.offers import View
+from taskloom.core.registry import Suite, suite
+from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.nltk_data import NLTK_DATA
 
 if TYPE_CHECKING:
-    from taskloom.example import Answer, Example
-    from taskloom.pictures import TreePicture
-    from taskloom.plan import Plan
-    from taskloom.seeding import Key
+    from taskloom.core.example import Answer, Example
+    from taskloom.core.pictures import TreePicture
+    from taskloom.core.plan import Plan
+    from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
 
 __all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
@@ -94,7 +94,7 @@ class TaskbenchSuite(Suite):
         """Return the digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
         from hashlib import blake2b
 
-        from taskloom.registry import source_of
+        from taskloom.core.registry import source_of
         from taskloom.suites.taskbench.atoms import added
         from taskloom.suites.taskbench.language import parse
         from taskloom.suites.taskbench.language.operators import atoms_of
@@ -138,6 +138,6 @@ class TaskbenchSuite(Suite):
 
     def picture(self, example: Example, fields: TaskbenchFields, key: Key) -> TreePicture | None:
         """Return the expression as a tree, with the value at each node as the dataset has it."""
-        from taskloom.pictures import derivation_tree
+        from taskloom.core.pictures import derivation_tree
 
         return derivation_tree(example.derivation, example.input)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
-from taskloom.files import atomic_folder, cache_folder
+from taskloom.core.files import atomic_folder, cache_folder
 
 if TYPE_CHECKING:
     import numpy as np

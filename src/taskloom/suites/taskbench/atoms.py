@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar, get_type_hints
 
-from taskloom.errors import TaskloomError
+from taskloom.core.errors import TaskloomError
 from taskloom.suites.taskbench.language.types import Type
 
 F = TypeVar("F", bound=Callable[[str], Any])
@@ -311,7 +311,7 @@ def find(spelling: str) -> str | None:
     """Return our name for an atom, also one that an installed package adds (entry-point group `taskloom`)."""
     name = canonical(spelling)
     if name is None:
-        from taskloom.registry import load_entry_points
+        from taskloom.core.registry import load_entry_points
 
         load_entry_points()
         name = canonical(spelling)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, permutations, product
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import Type, name, parse, read_typed
 from taskloom.suites.taskbench.language.operators import (

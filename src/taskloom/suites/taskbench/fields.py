@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from taskloom.errors import RecipeError, nearest
+from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields
 from taskloom.recipe.fields import draw, presentation, world
 from taskloom.suites.taskbench.split_shares import SplitShares

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from taskloom.errors import DataError, MissingExtra
-from taskloom.resources import Resource
+from taskloom.core.errors import DataError, MissingExtra
+from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.worlds.words.corpora import WANTED
 
 

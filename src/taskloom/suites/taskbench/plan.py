@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskloom.errors import RecipeError
-from taskloom.example import Answer, Example
-from taskloom.plan import Level, Plan, Split, Tasks, Withheld, role_of
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Answer, Example
+from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.suites.taskbench import show as showing
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from taskloom.seeding import Key
+    from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.fields import TaskbenchFields
 
 PREFIX = "taskbench/"
@@ -74,7 +74,7 @@ def functions(fields: TaskbenchFields) -> list[Function]:
 
 def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
     """Return the function of a recipe that has one function."""
-    from taskloom.errors import InputError
+    from taskloom.core.errors import InputError
 
     chosen = functions(fields)
     if len(chosen) != 1:

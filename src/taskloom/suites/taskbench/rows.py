@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.arrow import even, held, numbers, repeated, strings
-from taskloom.dataset.shards import STEP
+from taskloom.core.arrow import even, held, numbers, repeated, strings
+from taskloom.data.shards import STEP
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, salted
 from taskloom.suites.taskbench.split_shares import EARLY, SplitShares, place
 from taskloom.suites.taskbench.tables import Table, stack
@@ -20,7 +20,7 @@ from taskloom.suites.taskbench.tables import Table, stack
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.seeding import Key
+    from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
     from taskloom.suites.taskbench.evaluation.traces import Trace
 

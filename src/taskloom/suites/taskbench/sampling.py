@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.recipe.fields import split_key
 from taskloom.suites.taskbench.split_shares import SplitShares
 from taskloom.suites.taskbench.worlds.random_relations import mix_all
@@ -19,7 +19,7 @@ from taskloom.suites.taskbench.worlds.random_relations import mix_all
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.seeding import Key
+    from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 
     U64 = NDArray[np.uint64]

@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from taskloom.example import Example
-from taskloom.scoring import AnyOf, Scorer
+from taskloom.core.example import Example
+from taskloom.core.scoring import AnyOf, Scorer
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskloom.errors import TaskloomError
-from taskloom.example import Example, Step
+from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example, Step
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
 from taskloom.suites.taskbench.scorers import cut
 from taskloom.suites.taskbench.worlds.worlds import Answerer

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskloom.offers import Option
-from taskloom.registry import Suite, suite
-from taskloom.resources import Resource
+from taskloom.core.offers import Option
+from taskloom.core.registry import Suite, suite
+from taskloom.core.resources import Resource
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.scorer import zest as zest
 
 if TYPE_CHECKING:
-    from taskloom.example import Example
-    from taskloom.pictures import FamilyPicture
-    from taskloom.plan import Plan
-    from taskloom.seeding import Key
+    from taskloom.core.example import Example
+    from taskloom.core.pictures import FamilyPicture
+    from taskloom.core.plan import Plan
+    from taskloom.core.seeding import Key
     from taskloom.suites.zest.evaluation.score_report import ScoreReport
 
 
@@ -78,7 +78,7 @@ class ZestSuite(Suite):
 
     def predictions(self, file: Path, examples: int) -> list[str]:
         """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
-        from taskloom.prediction_files import predictions_for
+        from taskloom.data.predictions import predictions_for
         from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 
         rows = predictions_for(file, examples, objects=True, lines=read_script_predictions)

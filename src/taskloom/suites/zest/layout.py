@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from taskloom.plan import Level
+from taskloom.core.plan import Level
 
 Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
 """t5 and bart: as the paper says. reference-...: as the code does, with another prefix and a doubled question mark for T5."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskloom import resources
-from taskloom.errors import InputError, RecipeError
-from taskloom.example import Example
-from taskloom.files import digest
-from taskloom.plan import Plan, Source, Split, Tasks, role_of
+from taskloom.core import resources
+from taskloom.core.errors import InputError, RecipeError
+from taskloom.core.example import Example
+from taskloom.core.files import digest
+from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, Parts, described_in_input, layout
 from taskloom.suites.zest.scorer import zest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from taskloom.example import Example
-from taskloom.scoring import CallableScorer, register
+from taskloom.core.example import Example
+from taskloom.core.scoring import CallableScorer, register
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from taskloom.errors import InputError, nearest
-from taskloom.example import Example
-from taskloom.prediction_files import Prediction, PredictionSource, open_source, parse_prediction
+from taskloom.core.errors import InputError, nearest
+from taskloom.core.example import Example
+from taskloom.data.predictions import Prediction, PredictionSource, open_source, parse_prediction
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
 

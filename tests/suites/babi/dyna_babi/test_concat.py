@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import RecipeError, TaskloomError
-from taskloom.example import Example
+from taskloom.core.errors import RecipeError, TaskloomError
+from taskloom.core.example import Example
 from taskloom.recipe import recipe
 from taskloom.suites.babi import export
 from taskloom.suites.babi.dyna_babi import concat

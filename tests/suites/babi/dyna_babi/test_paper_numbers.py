@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli.app import run
-from taskloom.example import Example
+from taskloom.core.example import Example
 from taskloom.recipe import recipe
 from taskloom.suites.babi.fields import PARTS, BabiFields
 from taskloom.suites.babi.reasoner.answers import cited_support, supports

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from taskloom.example import Example
-from taskloom.plan import Plan
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan
 from taskloom.recipe import recipe
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.vocabulary import Vocabulary

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from taskloom.scoring import set_of
+from taskloom.core.scoring import set_of
 from taskloom.suites.babi.reasoner.answers import supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.story.vocabulary import Vocabulary

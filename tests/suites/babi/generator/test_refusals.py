@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.recipe import Fields, recipe
 from taskloom.suites.babi.fields import BabiFields, QuestionSeries, StoryGroup, StoryWords, Style
 from tests.suites.babi.generator.generated import custom, group, some

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.recipe import recipe
 from taskloom.suites.babi import export
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.errors import RecipeError
-from taskloom.plan import role_of
+from taskloom.core.errors import RecipeError
+from taskloom.core.plan import role_of
 from taskloom.recipe import recipe
 from taskloom.suites.babi.fields import BabiFields
 from taskloom.suites.babi.generator.examples import signature

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task14_time, task17_positions, task18_sizes, task19_paths
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.numbered.task import as_story, pieces

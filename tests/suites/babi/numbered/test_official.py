@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task_of
 from taskloom.suites.babi.numbered.task16_induction import HasColor, HasKind, latest
 from taskloom.suites.babi.numbered.task17_positions import loose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from tests.suites.babi.generator.generated import custom, plan_of, some
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import InputError
-from taskloom.seeding import Key, Random
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key, Random
 from taskloom.suites.babi.numbered import TASKS, UNKNOWN, NumberedTask, Parsed, Statement
 from taskloom.suites.babi.numbered.task import as_story
 from taskloom.suites.babi.numbered.task16_induction import HasColor

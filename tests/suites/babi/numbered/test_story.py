@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS, task_of
 from taskloom.suites.babi.solve_file import solve_file, solve_text
 from taskloom.suites.babi.story.text_format import read_lines, read_path

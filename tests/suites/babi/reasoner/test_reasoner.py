@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.reasoner.answers import UNKNOWN, answer, arrival, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge, Reading
 from taskloom.suites.babi.reasoner.second_solver import solve

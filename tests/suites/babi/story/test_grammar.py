@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError, RecipeError
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError, RecipeError
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Question
 from taskloom.suites.babi.story.grammar import parse, parse_passage, parse_path
 from taskloom.suites.babi.story.sentences import SentenceWriter, ask

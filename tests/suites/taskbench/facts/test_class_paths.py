@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from taskloom.errors import InputError
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.taskbench.worlds.facts.iri import LABEL, iri_term, property_term, text_term
 from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS

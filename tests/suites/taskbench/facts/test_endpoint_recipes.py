@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from taskloom.cli import app
-from taskloom.dataset import dataset
+from taskloom.data import dataset
 from taskloom.suites.taskbench.worlds.facts import open_world
 from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.iri import ENTITY, LABEL, PROPERTY

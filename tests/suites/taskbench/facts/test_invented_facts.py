@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskloom.errors import InputError
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts import invented_facts
 from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld

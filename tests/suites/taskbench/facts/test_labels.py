@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taskloom.plan import Source
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.labels import Counted, name_predicate, name_relation

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives

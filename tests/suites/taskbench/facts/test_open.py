@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import InputError, TaskloomError
+from taskloom.core.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import open_world
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld, QueryWorld

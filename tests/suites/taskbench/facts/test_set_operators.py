@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.suites.taskbench.worlds.facts import set_operators
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation

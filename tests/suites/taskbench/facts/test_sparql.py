@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from taskloom import http_client
-from taskloom.errors import InputError, TaskloomError
+from taskloom.core import http_client
+from taskloom.core.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import sparql
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli import run
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.taskbench.language import Type, map_filter, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Is
 from taskloom.suites.taskbench.worlds.facts.export import write_ntriples

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import DataError, InputError, TaskloomError
-from taskloom.files import cache_folder
+from taskloom.core.errors import DataError, InputError, TaskloomError
+from taskloom.core.files import cache_folder
 from taskloom.suites.taskbench.worlds.facts import triple_store
 from taskloom.suites.taskbench.worlds.facts.iri import to_iri
 from taskloom.suites.taskbench.worlds.facts.labels import name_relation

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.language import map_filter, read_typed
 from taskloom.suites.taskbench.plan import functions

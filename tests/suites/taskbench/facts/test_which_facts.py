@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from taskloom.cli import run
+from taskloom.core.registry import SUITES
 from taskloom.recipe import read
-from taskloom.registry import SUITES
 
 
 def test_the_paper_s_recipe_takes_the_real_graph_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:

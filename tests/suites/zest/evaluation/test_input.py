@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.cli.app import run
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
 from taskloom.suites.zest.evaluation import score, score_examples
 from taskloom.suites.zest.task_files import parse_script_prediction, problems, read_tasks, tasks_from
 

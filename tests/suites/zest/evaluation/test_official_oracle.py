@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.zest.evaluation import Undefined, score
 from taskloom.suites.zest.evaluation.flags import effect
 from taskloom.suites.zest.evaluation.official import Judged, judge

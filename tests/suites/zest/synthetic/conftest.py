@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.example import Example
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 

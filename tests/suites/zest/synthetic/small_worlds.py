@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskloom.example import Example
-from taskloom.seeding import Key
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world

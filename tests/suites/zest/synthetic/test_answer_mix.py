@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.answer_mix import answered, mixes, settled_counts, settled_share, spread_answers
 from tests.slow import slow_except

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taskloom as tl
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.recipe import read
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import Key, Random
 from taskloom.recipe import read
-from taskloom.seeding import Key, Random
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context

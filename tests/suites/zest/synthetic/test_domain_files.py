@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from taskloom.errors import RecipeError
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic import domain_catalog
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain, load_domain

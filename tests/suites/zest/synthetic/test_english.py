@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from taskloom.seeding import Key, Random
+from taskloom.core.seeding import Key, Random
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic import passage_reader, second_solver

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
 from taskloom.suites.zest.synthetic.phrase_deck import DETAILED, _deck, decks, ways

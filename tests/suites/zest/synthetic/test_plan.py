@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 import taskloom as tl
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
+from taskloom.core.seeding import Key
 from taskloom.learners.config import read as read_learner
-from taskloom.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context, question
 from taskloom.suites.zest.synthetic.plan import plan

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
 from taskloom.suites.taskbench.language import ExpressionError, show
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import expression, program_text

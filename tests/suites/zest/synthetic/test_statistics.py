@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from taskloom.example import Example
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.recipe import read
-from taskloom.seeding import Key
 from taskloom.suites.zest.dataset_statistics import PAPER, statistics
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.fields import ZestFields

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.example import Example
+from taskloom.core.example import Example
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.flip_groups import flip_of

@@ -23,7 +23,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from taskloom.errors import raised_at
+from taskloom.core.errors import raised_at
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.scratch.nets.dropout import Dice, call_key, drop
 from taskloom.learners.scratch.nets.ops import Weights, Wrap

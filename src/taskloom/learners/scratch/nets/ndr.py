@@ -22,9 +22,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from taskloom.learners.accelerated.kernels.kernel_limits import fit
 from taskloom.learners.interface import LearnerError, later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop, keep
-from taskloom.learners.scratch.nets.fused.kernel_limits import fit
 from taskloom.learners.scratch.nets.ops import (
     Kernels,
     Weights,
@@ -193,8 +193,8 @@ class NDR:
 
     def _by_kernels(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
-        from taskloom.learners.scratch.nets.fused.launch import Pass
-        from taskloom.learners.scratch.nets.fused.ndr_layers import NAMES, NDRLayers
+        from taskloom.learners.accelerated.kernels.launch import Pass
+        from taskloom.learners.accelerated.kernels.ndr_layers import NAMES, NDRLayers
 
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         kind = kind_of_products(weights["embedding.weight"])

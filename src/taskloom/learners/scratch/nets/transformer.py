@@ -15,9 +15,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from taskloom.learners.accelerated.kernels.kernel_limits import fit
 from taskloom.learners.interface import later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop
-from taskloom.learners.scratch.nets.fused.kernel_limits import fit
 from taskloom.learners.scratch.nets.ops import (
     Kernels,
     Weights,
@@ -148,8 +148,8 @@ class Transformer:
 
     def _by_kernels(self, weights: Weights, x: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
-        from taskloom.learners.scratch.nets.fused.launch import Pass
-        from taskloom.learners.scratch.nets.fused.transformer_layers import NAMES, TransformerLayers
+        from taskloom.learners.accelerated.kernels.launch import Pass
+        from taskloom.learners.accelerated.kernels.transformer_layers import NAMES, TransformerLayers
 
         seeds, _, length, size = x.shape
         waves = sinusoids(length, size, x).expand(seeds, -1, -1)

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
-from taskloom.plan import Plan, Source, Split, Tasks, Withheld, role_of
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Plan, Source, Split, Tasks, Withheld, role_of
+from taskloom.core.scoring import any_of, set_of
+from taskloom.core.seeding import Key
 from taskloom.recipe import Size, read
 from taskloom.recipe.fields import split_key
-from taskloom.scoring import any_of, set_of
-from taskloom.seeding import Key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, nothing
 from taskloom.suites.babi.dyna_babi.published_files import Folder, PublishedTask
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup

@@ -9,9 +9,9 @@ from hashlib import blake2b
 from itertools import accumulate, islice
 from pathlib import Path
 
-from taskloom.errors import InputError, RecipeError
-from taskloom.example import Example
-from taskloom.plan import Source, Withheld
+from taskloom.core.errors import InputError, RecipeError
+from taskloom.core.example import Example
+from taskloom.core.plan import Source, Withheld
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of, make_example, tokens
 from taskloom.suites.babi.generator.many_questions import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports

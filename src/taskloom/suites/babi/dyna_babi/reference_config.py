@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from taskloom.errors import RecipeError, TaskloomError, nearest
+from taskloom.core.errors import RecipeError, TaskloomError, nearest
 from taskloom.suites.babi.story.events import EVENTS
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from math import inf
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.story.events import KINDS
 
 

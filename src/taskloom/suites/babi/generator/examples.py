@@ -7,7 +7,7 @@ from functools import cache
 from sys import intern
 from typing import NamedTuple
 
-from taskloom.example import Example, Trait
+from taskloom.core.example import Example, Trait
 from taskloom.suites.babi.reasoner.answers import Verdict
 from taskloom.suites.babi.reasoner.proofs import derivation
 from taskloom.suites.babi.story.events import Event, Question, Remembered, composition, listed

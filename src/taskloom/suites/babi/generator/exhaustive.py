@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import cast
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import make_example
 from taskloom.suites.babi.generator.many_questions import Setting, answer_all

@@ -16,10 +16,10 @@ from itertools import accumulate
 from operator import or_
 from typing import cast
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.seeding import Random
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example

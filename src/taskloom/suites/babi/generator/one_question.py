@@ -12,10 +12,10 @@ from collections import Counter
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example
+from taskloom.core.seeding import Key, Random
 from taskloom.recipe import Span
-from taskloom.seeding import Key, Random
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
 from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import accumulate, repeat
 from typing import ClassVar
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.story.events import HANDLED, HANDLING, KINDS, PLACING, PLACING_TWO, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary

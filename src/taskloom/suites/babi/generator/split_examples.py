@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from taskloom.example import Example
-from taskloom.plan import role_of
+from taskloom.core.example import Example
+from taskloom.core.plan import role_of
+from taskloom.core.seeding import TABLE_LIMIT, Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
-from taskloom.seeding import TABLE_LIMIT, Key
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator import many_questions
 from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from taskloom.core.seeding import Random
 from taskloom.recipe import Fields
-from taskloom.seeding import Random
 
 WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 """A name of one word."""

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from taskloom.errors import InputError, RecipeError
-from taskloom.example import Answer, Example, Step, Trait
+from taskloom.core.errors import InputError, RecipeError
+from taskloom.core.example import Answer, Example, Step, Trait
+from taskloom.core.seeding import Random
 from taskloom.recipe.validation_errors import explain
-from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.story.text_format import QuestionLine, Sentence, StoryText, read_lines
 

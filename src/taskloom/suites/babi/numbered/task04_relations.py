@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example, Step
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example, Step
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.story.text_format import split_passage
 
 INVERSE = {"north": "south", "south": "north", "east": "west", "west": "east"}

@@ -15,8 +15,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from taskloom.example import Step
-from taskloom.seeding import Random
+from taskloom.core.example import Step
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
 from taskloom.suites.babi.numbered.possible_worlds import entailed, worlds
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement

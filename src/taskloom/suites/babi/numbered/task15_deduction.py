@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from pydantic import Field, field_validator
 
-from taskloom.example import Step
-from taskloom.seeding import Random
+from taskloom.core.example import Step
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Asking, Names, capital, distinct, pick_questions
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement

@@ -14,9 +14,9 @@ from itertools import permutations
 
 from pydantic import Field, field_validator, model_validator
 
-from taskloom.example import Step
+from taskloom.core.example import Step
+from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict, lengths
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable

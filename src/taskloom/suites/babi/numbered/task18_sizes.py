@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from pydantic import Field, field_validator, model_validator
 
-from taskloom.example import Step
+from taskloom.core.example import Step
+from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable

@@ -14,9 +14,9 @@ from functools import lru_cache
 
 from pydantic import Field, field_validator, model_validator
 
-from taskloom.example import Step
+from taskloom.core.example import Step
+from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.seeding import Random
 from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
 from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.babi.story.events import Event, Kind
 
 Reading = Literal["natural", "strict"]

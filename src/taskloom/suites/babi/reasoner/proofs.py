@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskloom.example import Step
+from taskloom.core.example import Step
 from taskloom.suites.babi.reasoner.answers import UNKNOWN, Verdict, fitting_gifts
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.story.events import EVENT_TYPES, Event, Question, Remembered

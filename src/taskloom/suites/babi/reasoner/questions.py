@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.reasoner.answers import MAYBE, answer, arrival, latest_gift, whereabouts
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.story.events import GIVE_FORMS, Question, QuestionKind, give_question

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from taskloom.errors import InputError
-from taskloom.example import Example
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
 from taskloom.suites.babi.story.events import Event, Question
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.vocabulary import DYNA, StoryLexicon, Vocabulary

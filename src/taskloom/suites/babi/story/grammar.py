@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import cast
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.babi.story import text_format
 from taskloom.suites.babi.story.events import (
     EVENT_TYPES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.babi.story.events import DIFFERENT, EVENT_TYPES, Event, Question, Remembered
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 
 _NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
 

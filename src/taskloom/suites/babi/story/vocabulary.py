@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 from taskloom.suites.babi.story.events import EVENT_TYPES
 
 PRONOUNS = ("he", "she", "they")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 import numpy as np
 import pyarrow as pa
 
-from taskloom.arrow import held, numbers, strings
+from taskloom.core.arrow import held, numbers, strings
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.language import show

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, assert_never
 
-from taskloom.errors import InputError
-from taskloom.example import Answer, Step
+from taskloom.core.errors import InputError
+from taskloom.core.example import Answer, Step
 from taskloom.suites.taskbench.language import Type, map_filter, show
 from taskloom.suites.taskbench.language.operators import (
     Atom,

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.arrow import even, numbers, strings
-from taskloom.dataset.shards import STEP
+from taskloom.core.arrow import even, numbers, strings
+from taskloom.data.shards import STEP
 from taskloom.suites.taskbench.evaluation.derivation_columns import Outline, outline
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN
 from taskloom.suites.taskbench.language import map_filter, show

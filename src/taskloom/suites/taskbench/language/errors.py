@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskloom.errors import RecipeError
+from taskloom.core.errors import RecipeError
 
 
 class ExpressionError(RecipeError):

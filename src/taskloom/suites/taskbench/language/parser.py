@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from taskloom.errors import nearest
+from taskloom.core.errors import nearest
 from taskloom.suites.taskbench.language.checker import type_of
 from taskloom.suites.taskbench.language.errors import ExpressionError
 from taskloom.suites.taskbench.language.operators import (

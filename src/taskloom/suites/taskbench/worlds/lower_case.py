@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from taskloom.arrow import strings
-from taskloom.example import Answer, Example
-from taskloom.plan import Source
+from taskloom.core.arrow import strings
+from taskloom.core.example import Answer, Example
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable

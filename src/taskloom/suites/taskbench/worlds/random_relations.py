@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.tables import Table
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from taskloom.errors import DataError
-from taskloom.example import Answer, Example
-from taskloom.plan import Source
-from taskloom.resources import resource
+from taskloom.core.errors import DataError
+from taskloom.core.example import Answer, Example
+from taskloom.core.plan import Source
+from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items

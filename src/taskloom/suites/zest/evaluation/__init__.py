@@ -13,9 +13,9 @@ from math import fsum
 from pathlib import Path
 from random import Random
 
-from taskloom.errors import InputError, nearest
-from taskloom.example import Example
-from taskloom.prediction_files import Prediction, predictions_for
+from taskloom.core.errors import InputError, nearest
+from taskloom.core.example import Example
+from taskloom.data.predictions import Prediction, predictions_for
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags

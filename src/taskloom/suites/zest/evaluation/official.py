@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.zest.evaluation.spans import list_f1, numpy_round
 
 Answer = str | Sequence[str]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from taskloom.scoring import ROUNDING, competence_at
+from taskloom.core.scoring import ROUNDING, competence_at
 from taskloom.suites.zest.evaluation.official import Judged, Undefined
 from taskloom.suites.zest.evaluation.spans import in_turn, mean, numpy_round
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word

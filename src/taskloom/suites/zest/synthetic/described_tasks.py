@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
-from taskloom.errors import RecipeError
-from taskloom.plan import apportion
-from taskloom.seeding import Key, Random
+from taskloom.core.errors import RecipeError
+from taskloom.core.plan import apportion
+from taskloom.core.seeding import Key, Random
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain
 from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, Form, form, groups

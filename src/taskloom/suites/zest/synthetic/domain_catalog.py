@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from taskloom.errors import RecipeError, nearest
-from taskloom.files import digest
+from taskloom.core.errors import RecipeError, nearest
+from taskloom.core.files import digest
 from taskloom.suites.zest.synthetic.domain import Domain
 from taskloom.suites.zest.synthetic.domain_check import problems
 from taskloom.suites.zest.synthetic.domain_files import FOLDER, read_domain

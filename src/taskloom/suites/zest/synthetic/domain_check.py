@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from taskloom.errors import TaskloomError
-from taskloom.seeding import Random
+from taskloom.core.errors import TaskloomError
+from taskloom.core.seeding import Random
 from taskloom.suites.zest.synthetic.algebra import expression, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Attribute,

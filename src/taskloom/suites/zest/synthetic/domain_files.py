@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from taskloom.errors import RecipeError, nearest
+from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load
 from taskloom.suites.zest.synthetic.domain import Domain

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
-from taskloom.errors import RecipeError, nearest
+from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load
 from taskloom.suites.zest.synthetic import domain as parts

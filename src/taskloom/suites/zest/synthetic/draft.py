@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from taskloom.errors import RecipeError
-from taskloom.seeding import Random
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import Random
 from taskloom.suites.zest.synthetic.algebra import answer, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Domain,

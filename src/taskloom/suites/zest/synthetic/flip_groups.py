@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
 from taskloom.suites.zest.synthetic.programs import Program
 

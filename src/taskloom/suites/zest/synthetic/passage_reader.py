@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
     Domain,

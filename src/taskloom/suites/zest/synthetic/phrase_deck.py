@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.synthetic.domain import Domain
 
 SLOT = re.compile(r"\[([^\]]*)\]")

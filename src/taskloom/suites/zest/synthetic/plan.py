@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from taskloom.errors import InputError
-from taskloom.example import Answer, Example
-from taskloom.plan import Plan, Source, Split, Tasks, role_of
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.example import Answer, Example
+from taskloom.core.plan import Plan, Source, Split, Tasks, role_of
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context, described_in_input, question
 from taskloom.suites.zest.scorer import zest

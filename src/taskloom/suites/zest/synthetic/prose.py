@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import perm, prod
 from typing import Any, NamedTuple, TypeVar
 
-from taskloom.seeding import Random
+from taskloom.core.seeding import Random
 from taskloom.suites.draws import pick
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,

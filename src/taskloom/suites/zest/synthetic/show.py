@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from taskloom.errors import InputError
-from taskloom.pictures import FamilyMember, FamilyPicture
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.pictures import FamilyMember, FamilyPicture
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import program_text
@@ -17,7 +17,7 @@ from taskloom.suites.zest.task_files import PAPER_NAMES
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from taskloom.example import Example
+    from taskloom.core.example import Example
 
 
 def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 
-from taskloom.errors import RecipeError
-from taskloom.example import Example, Step
-from taskloom.seeding import Key
+from taskloom.core.errors import RecipeError
+from taskloom.core.example import Example, Step
+from taskloom.core.seeding import Key
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, Parts, context, layout

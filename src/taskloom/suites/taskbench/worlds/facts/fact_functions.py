@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskloom.errors import InputError
-from taskloom.example import Example
-from taskloom.plan import Source
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.example import Example
+from taskloom.core.plan import Source
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items

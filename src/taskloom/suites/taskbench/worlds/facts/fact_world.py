@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Protocol
 
-from taskloom.plan import Source
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.worlds.facts.class_paths import ClassPaths
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
-from taskloom.errors import InputError
-from taskloom.plan import Source
-from taskloom.seeding import Key, Random
+from taskloom.core.errors import InputError
+from taskloom.core.plan import Source
+from taskloom.core.seeding import Key, Random
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PREDICATES, PROPERTIES, SUBCLASS_OF

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 
 _SYLLABLES = [
     c + v for c in ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "") for v in "aeiou"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 
 ENTITY = "http://www.wikidata.org/entity/"
 PROPERTY = "http://www.wikidata.org/prop/direct/"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, SUBCLASS_OF
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate

@@ -16,7 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from taskloom.errors import InputError, nearest
+from taskloom.core.errors import InputError, nearest
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 
 _RDF = {"keep": str, "language": str, "only": str, "inputs": int}

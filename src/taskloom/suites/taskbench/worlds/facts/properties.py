@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from taskloom.errors import InputError, nearest
+from taskloom.core.errors import InputError, nearest
 
 INSTANCE_OF = "P31"
 SUBCLASS_OF = "P279"

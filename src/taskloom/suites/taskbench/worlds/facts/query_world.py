@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from taskloom.errors import InputError
-from taskloom.files import cache_folder
-from taskloom.plan import Source
+from taskloom.core.errors import InputError
+from taskloom.core.files import cache_folder
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.worlds.facts.fact_world import CatalogueWorld
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,

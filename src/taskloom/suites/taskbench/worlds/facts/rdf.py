@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from taskloom.errors import InputError
-from taskloom.files import cache_folder
-from taskloom.plan import Source
-from taskloom.seeding import Key
+from taskloom.core.errors import InputError
+from taskloom.core.files import cache_folder
+from taskloom.core.plan import Source
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Literal, assert_never
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.taskbench.language import ExpressionError, Type, map_filter, read_typed
 from taskloom.suites.taskbench.language.operators import (
     Atom,

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import cast
 
 from taskloom import __version__
-from taskloom.errors import DataError, InputError
-from taskloom.files import digest, json_digest
-from taskloom.http_client import AnswerCache, Backoff, Pace, Refused, TryLater, check_url, exchange, read_whole
-from taskloom.plan import Source
-from taskloom.seeding import Key
+from taskloom.core.errors import DataError, InputError
+from taskloom.core.files import digest, json_digest
+from taskloom.core.http_client import AnswerCache, Backoff, Pace, Refused, TryLater, check_url, exchange, read_whole
+from taskloom.core.plan import Source
+from taskloom.core.seeding import Key
 
 Row = tuple[str, ...]
 

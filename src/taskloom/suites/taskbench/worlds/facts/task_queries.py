@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import assert_never
 
-from taskloom.errors import InputError
+from taskloom.core.errors import InputError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.language import Type, map_filter
 from taskloom.suites.taskbench.language.operators import (

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from taskloom.errors import DataError, MissingExtra
-from taskloom.files import atomic, locked
-from taskloom.plan import Source
+from taskloom.core.errors import DataError, MissingExtra
+from taskloom.core.files import atomic, locked
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench.worlds.facts.iri import LABEL, PROPERTY
 
 CHUNK = 64 << 20

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from taskloom.errors import DataError
-from taskloom.files import cache_folder
+from taskloom.core.errors import DataError
+from taskloom.core.files import cache_folder
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 """OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has other words."""

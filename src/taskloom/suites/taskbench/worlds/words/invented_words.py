@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.words.wordnet import RawLexicon, WordNet
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from taskloom.errors import DataError
-from taskloom.plan import Source
+from taskloom.core.errors import DataError
+from taskloom.core.plan import Source
 from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
 from taskloom.suites.taskbench.worlds.words import corpora, invented_words, packaged

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from taskloom.errors import DataError
+from taskloom.core.errors import DataError
 from taskloom.suites.taskbench import tables
 from taskloom.suites.taskbench.array_cache import load_or_compute
 from taskloom.suites.taskbench.tables import Table

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from taskloom.errors import DataError
+from taskloom.core.errors import DataError
 from taskloom.suites.taskbench.worlds.words.corpora import Corpus
 from taskloom.suites.taskbench.worlds.words.morphology import POS
 

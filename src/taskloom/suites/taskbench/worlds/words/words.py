@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskloom.errors import InputError, TaskloomError
+from taskloom.core.errors import InputError, TaskloomError
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.array_cache import load_or_compute
 from taskloom.suites.taskbench.language.types import kind_name, language_of
@@ -20,7 +20,7 @@ from taskloom.suites.taskbench.worlds.words.rules import LexicalWorld, Rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.plan import Source
+    from taskloom.core.plan import Source
     from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
     from taskloom.suites.taskbench.language.operators import Expression
 

@@ -1,0 +1,211 @@
+"""Under which conditions runs were made, and what of it differs from a published number's conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from taskloom.core.errors import DataError, TaskloomError, echo, nearest
+from taskloom.experiments.accuracy import varying
+from taskloom.experiments.spec.cell_data import read_data
+from taskloom.experiments.spec.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.learners.config import read as read_learner
+from taskloom.learners.config import settings as settings_of
+from taskloom.learners.interface import LEARNERS
+from taskloom.learners.presets import presets_of
+from taskloom.recipe import Recipe
+from taskloom.recipe import read as read_recipe
+from taskloom.recipe.finder import names as recipe_names
+from taskloom.recipe.recipe import RESERVED
+from taskloom.recipe.yaml_files import parse
+
+if TYPE_CHECKING:
+    from taskloom.analysis.published import PublishedNumber
+    from taskloom.experiments.table import Runs
+
+Conditions = Mapping[str, Any]
+"""`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by dots."""
+
+EPOCHS, STEPS = "learner.epochs", "learner.steps"
+
+MODEL_NAMES = {
+    "smollm2": "SmolLM2-135M",
+    "t5-base": "T5-base",
+    "roberta-base": "RoBERTa-base",
+    "t5-11b": "T5-11B",
+    "facebook/bart-large": "BART-large",
+}
+"""Pretrained models as tables and figures call them; others go by their own name."""
+
+
+SETTING_NAMES = {"learner.n": "prompt vectors", "recipe.sequences.length": "items of a sequence"}
+"""Settings whose own name says too little in a list of conditions."""
+
+
+def model_name(ours: Conditions) -> str:
+    """Return what a run's pretrained model is called; empty where it has none.
+
+    >>> model_name({"learner.model": "smollm2", "learner.pretrained": False})
+    'SmolLM2-135M (random weights)'
+    """
+    model = str(ours.get("learner.model") or "")
+    name = MODEL_NAMES.get(model, model)
+    return f"{name} (random weights)" if name and random_twin(ours) else name
+
+
+def random_twin(ours: Conditions) -> bool:
+    """Return whether a run's model has the architecture of a pretrained one, and random weights."""
+    return ours.get("learner.pretrained") is False
+
+
+def conditions_of(runs: Runs, run: str) -> Conditions:
+    """Return all settings under which a run was made.
+
+    Where its recipe or learner is not known here, only the settings that were written down are returned.
+    """
+    text = runs.config(run)
+    settings = dict(runs[run].fields)
+    if ".py" in text:
+        return settings  # code that only a store names is never run
+    config = parse(text, ours=True)
+    try:
+        recipe = _recipe(config)
+        settings = {**flatten(recipe.fields.model_dump(mode="json"), "recipe"), **settings}
+    except TaskloomError:
+        pass
+    try:
+        learner: Any = read_learner(config["learners"][0], "learners:")
+        values = json.loads(json.dumps(dataclasses.asdict(learner)))
+        loop = values.pop("training", {})
+        settings = {**flatten({**values, **loop}, "learner"), **settings}
+    except TaskloomError:
+        pass
+    return _with_steps_of_epochs(settings)
+
+
+def check_names(recipe: str, learner: str, fields: Conditions, where: str) -> None:
+    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one would pass for one without it.
+
+    Recipes and learners that are not known here may have any.
+
+    Args:
+        recipe: Its name.
+        learner: Its name.
+        fields: The settings that were written down.
+        where: The file, for error messages.
+    """
+    known: dict[str, set[str]] = {}
+    if LEARNERS.find(learner) is not None:
+        known["learner"] = {name for name, _, _ in settings_of(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
+        preset = fields.get("learner.preset")
+        if preset is not None and preset not in presets_of(learner):
+            raise DataError(
+                f"{where}: {learner} has no preset {echo(preset)}; {nearest(str(preset), presets_of(learner))}"
+            )
+    if recipe in recipe_names():
+        used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)}.union(RESERVED)
+        fields_of_suite = type(read_recipe(recipe).fields).model_fields
+        known["recipe"] = {one.alias or name for name, one in fields_of_suite.items()} | used
+    for field in fields:
+        head, _, name = field.partition(".")
+        own = name.partition(".")[0]
+        if head in known and own not in known[head]:
+            of = recipe if head == "recipe" else learner
+            raise DataError(
+                f"{where}: {of} has no setting '{own}' (give a {head} of your own another name); {nearest(own, known[head])}"
+            )
+
+
+def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the steps that epochs amount to, which count in place of the steps that are set; none where unknown.
+
+    >>> rows = {"recipe.splits.train.n": 100}
+    >>> _with_steps_of_epochs({"learner.epochs": 2.0, "learner.steps": 9, "learner.batch": 8, **rows})["learner.steps"]
+    25
+    """
+    if not settings.get(EPOCHS):
+        return settings
+    rows, batch = settings.get("recipe.splits.train.n"), settings.get("learner.batch")
+    rows = min(filter(None, (rows, settings.get("recipe.limit"))), default=None)
+    known = {STEPS: int(settings[EPOCHS] * rows / batch)} if rows and batch else {}
+    return {key: value for key, value in settings.items() if key != STEPS} | known
+
+
+def run_labels(runs: Runs) -> dict[str, str]:
+    """Return for each run what it is called in tables and figures: learner, recipe, and the fields in which they vary.
+
+    Runs of one label are repetitions of each other: they differ in the seed alone.
+    """
+    columns = [column for column in varying(runs) if column not in ("recipe", "learner")]
+    labels = {}
+    for row in runs.table.to_pylist():
+        fields = [f"{c.partition('.')[2]} {_shown(row[c])}" for c in columns if row[c] is not None]
+        labels[row["run"]] = ", ".join([str(row["learner"]), str(row["recipe"]), *fields])
+    return labels
+
+
+def recipe_of(runs: Runs, run: str) -> Recipe:
+    """Return the recipe that a run learned from; the first of a mix. Code that only a store names is never run."""
+    text = runs.config(run)
+    if ".py" in text:
+        raise TaskloomError(f"the run {run} is of a recipe or learner in a Python file, which is not run")
+    return _recipe(parse(text, ours=True))
+
+
+def _recipe(config: Mapping[str, Any]) -> Recipe:
+    return next(iter(read_data(config["recipes"][0], {}))).parts[0].recipe
+
+
+def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
+    """Return a sentence for each published condition that ours differ from; what is not known of ours is left out."""
+    return tuple(_differing(number, ours).values())
+
+
+def comparable(number: PublishedNumber, ours: Conditions) -> bool:
+    """Return whether no essential condition of a published number differs from ours."""
+    return not set(_differing(number, ours)) & set(number.essential)
+
+
+def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
+    differing = {}
+    for key, theirs in number.conditions.items():
+        if key in ours and ours[key] != theirs:
+            own, their = (MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs))
+            name = SETTING_NAMES.get(key) or key.partition(".")[2]
+            differing[key] = f"{name} {own} (paper: {their})"
+            if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
+                differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their} epochs)"
+    return differing
+
+
+def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
+    """Return nested values under names with dots.
+
+    >>> flatten({"splits": {"train": {"n": 5}}}, "recipe")
+    {'recipe.splits.train.n': 5}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{head}.{key}"
+        flat.update(flatten(value, name) if isinstance(value, Mapping) else {name: value})
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short_value(value)
+
+
+STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
+"""A path in a run store."""
+
+
+def short_value(value: Any) -> str:
+    """Return the value of a setting as labels have it: a path in a run store by the beginning of the run's name.
+
+    >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
+    ('36d76a7b', '0.5')
+    """
+    return STORED.sub(r"\1", str(value))

@@ -1,0 +1,169 @@
+"""Is accuracy lower where test compositions are further from training? For any runs whose datasets are in their store.
+
+Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 where the test has the same compounds as training in the
+same shares, 1 where it has none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.conditions import short_value
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.seed_scores import repeated_runs, seed_point, seeds_caption
+from taskloom.analysis.small_recipes import any_recipe_experiments
+from taskloom.analysis.study import StudyError, study
+from taskloom.core.errors import TaskloomError
+from taskloom.core.plan import Role
+from taskloom.data import dataset
+from taskloom.data.audit.divergence import Divergence, divergences
+from taskloom.data.dataset import Dataset
+from taskloom.experiments.accuracy import varying
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.table import Runs
+from taskloom.recipe.yaml_files import parse
+
+FEWEST = 3
+"""Points below which a correlation is not computed."""
+
+
+@study(
+    "runs/divergence",
+    describe="Accuracy against the compound divergence of each test split from training",
+    experiment=any_recipe_experiments,
+)
+def divergence_accuracy(runs: Runs) -> Finding:
+    """Relate the mean accuracy on each split to its distance from training."""
+    measured, names = _measured(runs), _learner_names(runs)
+    sums: dict[tuple[str, str, str, float, float], list[float]] = {}
+    counted = {run for group in repeated_runs(runs) for run in group}
+    for row in runs.table.to_pylist():
+        known = measured.get((row["run"], row["split"]))
+        if known is not None and row["score"] is not None and row["run"] in counted:
+            place = (names[row["run"]], row["recipe"], row["split"], known.compounds, known.atoms)
+            sums.setdefault(place, []).append(row["score"])
+    if not sums:
+        raise StudyError(
+            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
+            "computed; a task of yours gives its examples a derivation, tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
+        )
+    columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
+    rows: list[dict[str, Any]] = [
+        dict(zip(columns, (*place, *_over_seeds(scores)), strict=True)) for place, scores in sums.items()
+    ]
+    rows.sort(key=lambda r: (r["learner"], r["divergence"]))
+    data = ResultTable(columns, rows)
+    caption = (
+        "Accuracy of each recipe and split against the compound divergence of the split from training: "
+        f"{len(rows)} points. {seeds_caption(row['seeds'] for row in rows)}."
+    )
+    plot = partial(
+        figures.lines, x="divergence", series="learner", joined=False, xlabel="compound divergence from training"
+    )
+    return Finding(
+        "Accuracy against compound divergence",
+        " ".join(_correlations(rows)),
+        data,
+        (StudyFigure("divergence", caption, data, plot),),
+        notes=(
+            "Splits differ in more than their divergence; a correlation over few of them is a description, not a test.",
+        ),
+    )
+
+
+def _learner_names(runs: Runs) -> dict[str, str]:
+    """Return the learner of each run, with the settings in which learners vary: others are not repetitions of it."""
+    columns = [column for column in varying(runs) if column.startswith("learner.")]
+    names = {}
+    for row in runs.table.to_pylist():
+        settings = [
+            f"{column.partition('.')[2]} {short_value(row[column])}" for column in columns if row[column] is not None
+        ]
+        names[row["run"]] = ", ".join([str(row["learner"]), *settings])
+    return names
+
+
+def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None, int]:
+    """Return mean, ends of the interval, and number of scores."""
+    point = seed_point(scores)
+    return (point["mean"], point["low"], point["high"], point["seeds"])
+
+
+def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
+    """Return the divergence of each run's splits from what the run learned; each pair of datasets is measured once."""
+    datasets = stored_datasets(runs)
+    known: dict[tuple[str, str], dict[str, Divergence]] = {}
+    results = {}
+    for run in runs.names:
+        own = datasets.get(runs[run].data)
+        for split in runs[run].splits if own is not None else ():
+            source = _source(runs, run, split, own, datasets)
+            if own is None or source is None:
+                continue
+            pair = (own.digest, source.digest)
+            if pair not in known:
+                known[pair] = {one.split: one for one in _between(own, source)}
+            name = split.rpartition(":")[2]
+            if name in known[pair]:
+                results[run, split] = known[pair][name]
+    return results
+
+
+def stored_datasets(runs: Runs) -> dict[str, Dataset]:
+    """Return the finished datasets of a run store, by their digest."""
+    datasets = {}
+    for folder in sorted((runs.path / "data").glob("*")):
+        try:
+            data = dataset.load(folder)
+        except TaskloomError:
+            continue  # not finished, or not a dataset
+        datasets[data.digest] = data
+    return datasets
+
+
+def _source(runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]) -> Dataset | None:
+    """Return the dataset that a split is of: the run's own, or the one whose first input it answered; None where none is here."""
+    evaluate = parse(runs.config(run), ours=True).get("evaluate") or []
+    if all(isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate):
+        return own
+    answered = runs.predictions(split, ["index", "input"], runs=[run]).slice(0, 1).to_pylist()
+    name = split.rpartition(":")[2]
+    for data in datasets.values() if answered else ():
+        if name in data.splits and data.role(name) != "train":
+            inputs, index = data.table(name)["input"], answered[0]["index"]
+            if index < len(inputs) and inputs[index].as_py() == answered[0]["input"]:
+                return data
+    return None
+
+
+def _between(own: Dataset, source: Dataset) -> list[Divergence]:
+    """Return the divergences of a dataset's splits from what another trains on."""
+    trained = [name for name in own.splits if own.role(name) == "train"]
+    tests = [name for name in source.splits if source.role(name) != "train"]
+    tables = {f"train {name}": own.table(name) for name in trained} | {name: source.table(name) for name in tests}
+    roles: dict[str, Role] = {f"train {name}": own.role(name) for name in trained}
+    return divergences(tables, roles | {name: source.role(name) for name in tests})
+
+
+def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for learner in dict.fromkeys(row["learner"] for row in rows):
+        own = [row for row in rows if row["learner"] == learner]
+        r = pearson([row["divergence"] for row in own], [row["mean"] for row in own])
+        text = "too few, or all alike" if math.isnan(r) else f"r = {r:.2f}"
+        yield f"{learner}: {text} ({len(own)} splits)."
+
+
+def pearson(x: list[float], y: list[float]) -> float:
+    """Return Pearson's correlation; nan for fewer than three points, or where one side does not vary.
+
+    >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
+    -1.0
+    """
+    if len(x) < FEWEST or len(set(x)) < 2 or len(set(y)) < 2:
+        return math.nan
+    return statistics.correlation(x, y)

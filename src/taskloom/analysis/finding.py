@@ -1,0 +1,135 @@
+"""What a study returns: a table, figures that are drawn from data, and judgements on published numbers."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.verdict import Judgement
+from taskloom.core.notebook import paragraph
+from taskloom.experiments.result_table import ResultTable
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StudyFigure:
+    """A figure and the data that it is drawn from, which are saved beside it.
+
+    Attributes:
+        name: The stem of its files: `heat-map` is written as `heat-map.svg`, `.pdf` and `.csv`.
+        caption: What is shown, with the number of seeds and items, and what intervals are over.
+        data: Everything that is drawn.
+        draw: From the data to a figure of matplotlib; those of `taskloom.analysis.figures`, or your own.
+    """
+
+    name: str
+    caption: str
+    data: ResultTable
+    draw: Callable[[ResultTable], Any]
+
+    def __repr__(self) -> str:
+        return f"<StudyFigure {self.name}: {self.caption}>"
+
+    def _repr_html_(self) -> str:
+        # An image rather than part of the page: what a label says can neither be markup nor clash with another figure's names.
+        data = b64encode(figures.svg(self.draw(self.data)).encode()).decode()
+        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}" style="background:#fff;max-width:100%">'
+        return image + paragraph(self.caption)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding:
+    """The answer to one question.
+
+    Attributes:
+        title: What it is about.
+        text: What was measured, in a sentence or two.
+        table: The numbers.
+        figures: Figures, drawn from data.
+        judgements: Our numbers beside the published ones.
+        notes: What a reader must know before believing it: conditions that differ, too few seeds, what was not measured.
+    """
+
+    title: str
+    text: str = ""
+    table: ResultTable | None = None
+    figures: tuple[StudyFigure, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.table)} rows"] if self.table is not None else []
+        parts += [f"{len(self.figures)} figures"] if self.figures else []
+        parts += [f"{len(self.judgements)} judgements"] if self.judgements else []
+        return f"<Finding '{self.title}': {', '.join(parts) or 'no numbers'}>"
+
+    def _repr_html_(self) -> str:
+        parts = [paragraph(self.title, strong=True), *([paragraph(self.text)] if self.text else [])]
+        tables = [self.table, judgement_table(self.judgements) if self.judgements else None]
+        parts += [one._repr_html_() for one in (*tables, *self.figures) if one is not None]
+        return "".join([*parts, *map(paragraph, self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding for JSON, with the data of its figures."""
+        return {
+            "title": self.title,
+            "text": self.text,
+            "table": self.table.to_dicts() if self.table is not None else [],
+            "figures": [{"name": f.name, "caption": f.caption, "data": f.data.to_dicts()} for f in self.figures],
+            "judgements": [judgement.to_dict() for judgement in self.judgements],
+            "notes": list(self.notes),
+        }
+
+
+def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
+    """Return judgements as a table: ours with its interval, the published number, the difference, the verdict."""
+    return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
+
+
+COLUMNS = ("claim", "place", "ours", "seeds", "published", "difference", "margin", "verdict", "conditions that differ")
+
+
+def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
+    """Return judgements as a table that fits a page: without conditions, and without a column that tells no two rows apart.
+
+    Conditions are long and many rows share them: `differing_conditions` has them. The place is the same for most findings, and
+    numbers that no training made have no seeds.
+    """
+    judgements = list(judgements)
+    table = judgement_table(judgements)
+    units = {judgement.unit for judgement in judgements if judgement.seeds}
+    unit = units.pop() if len(units) == 1 else "seeds"  # what the column counts, where all rows count the same
+    rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
+    shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
+    unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
+    unsaid |= {column for column in (unit, "margin") if not any(row[column] for row in rows)}
+    return ResultTable([column for column in shown if column not in unsaid], rows)
+
+
+CONDITIONS = "Conditions that differ from the paper's:"
+"""What leads to `differing_conditions` on pages and in the terminal."""
+
+
+def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
+    """Return the conditions that differ from the paper's: first those of all claims, then a line for all claims that share some."""
+    common = [c for c in (judgements[0].conditions if judgements else ()) if all(c in j.conditions for j in judgements)]
+    concerned: dict[tuple[str, ...], list[str]] = {}
+    for judgement in judgements:
+        if further := tuple(c for c in judgement.conditions if c not in common):
+            concerned.setdefault(further, []).append(judgement.claim)
+    every = [judgement.claim for judgement in judgements]
+    lines = [f"all: {', '.join(common)}"] if common else []
+    return lines + [
+        f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}"
+        for conditions, claims in concerned.items()
+    ]
+
+
+def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
+    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT: r²') are named by it alone."""
+    things = {claim: claim.rpartition(": ")[0] for claim in every}
+    whole = {thing for thing in things.values() if thing and all(c in claims for c in every if things[c] == thing)}
+    return list(dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims))

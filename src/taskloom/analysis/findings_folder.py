@@ -1,0 +1,237 @@
+"""Findings on disk: a page to read, and everything on it as data.
+
+FOLDER/page.html, page.md         the findings, as a page for people
+FOLDER/findings.json              the same for machines
+FOLDER/FIGURE.svg, .pdf, .csv     each figure, and the data that it is drawn from
+FOLDER/table-1.csv, …             the tables; judgements-1.csv, …: our numbers beside the published ones
+FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats studies that
+                                  need neither models nor datasets
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.finding import (
+    CONDITIONS,
+    Finding,
+    StudyFigure,
+    differing_conditions,
+    judgement_table,
+    short_judgement_table,
+)
+from taskloom.analysis.report import page
+from taskloom.analysis.report.page import Column, Section
+from taskloom.analysis.verdict import OTHER, Judgement
+from taskloom.core.errors import DataError
+from taskloom.core.files import atomic, read_utf8
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.sources.score_files import score_groups, write_scores
+from taskloom.experiments.table import Runs
+
+
+def write_findings(
+    folder: Path,
+    title: str,
+    lead: str,
+    findings: Sequence[Finding],
+    runs: Runs | None = None,
+    traits: Sequence[str] = (),
+) -> Path:
+    """Write findings to a folder, each file whole or not at all; return the HTML page.
+
+    Args:
+        folder: Where to; see `check_folder`.
+        title: Of the page.
+        lead: The paragraph below the title.
+        findings: What was found.
+        runs: The runs that went in.
+        traits: Traits of examples that scores.json keeps, with the answers to them; none: neither.
+    """
+    check_folder(folder, title)
+    body = "\n\n".join(markdown(finding) for finding in findings)
+    # First of all: after an interruption it says whose the other files are.
+    _write(folder / MARKDOWN, f"{_heading(title)}\n\n{lead}\n\n{body}\n")
+    drawn = {}
+    for number, finding in enumerate(findings, 1):
+        for figure in finding.figures:
+            drawn[id(figure)] = _write_figure(folder, figure)
+        if finding.table is not None:
+            _write(folder / f"table-{number}.csv", csv_text(finding.table))
+        if finding.judgements:
+            _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
+    _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
+    scores = folder / "scores.json"
+    if runs is not None and runs.path.resolve() != scores.resolve():  # of the file itself some runs may be left out
+        groups, items = score_groups(runs, traits, curves=True)
+        write_scores(groups, scores, items)
+    return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])
+
+
+MARKDOWN = "page.md"
+
+
+def check_folder(folder: Path, title: str) -> None:
+    """Raise an error where a page cannot be written to a folder, before anything is computed for it.
+
+    A page of the same title is replaced. Other pages, and files of somebody's own, are not mixed with it.
+
+    Args:
+        folder: Where findings are to be written; it need not exist.
+        title: Of their page.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise DataError(f"cannot make the folder {folder}: {existing} is a file; choose another folder")
+    if not os.access(existing, os.W_OK):
+        raise DataError(f"cannot write to {existing}; make it writable or choose another folder")
+    names = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if existing == folder else []
+    if not names:
+        return
+    if MARKDOWN not in names:
+        raise DataError(f"{folder} is not empty ({names[0]}) and has no page of a study; choose another folder")
+    heading = read_utf8(folder / MARKDOWN).partition("\n")[0]
+    if heading != _heading(title):
+        raise DataError(f"{folder} has the page '{heading.lstrip('# ')}', not '{title}'; choose another folder")
+
+
+def _heading(title: str) -> str:
+    return f"# {title}"
+
+
+def _write(path: Path, text: str | bytes) -> None:
+    with atomic(path) as beside:
+        beside.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def _write_figure(folder: Path, figure: StudyFigure) -> str:
+    """Write the three files of a figure, and return it as SVG."""
+    drawing = figure.draw(figure.data)
+    text = figures.svg(drawing)
+    _write(folder / f"{figure.name}.svg", text + "\n")
+    _write(folder / f"{figure.name}.pdf", figures.pdf(drawing))
+    _write(folder / f"{figure.name}.csv", csv_text(figure.data))
+    return text
+
+
+def csv_text(table: ResultTable) -> str:
+    """Return a table as CSV; numbers have nine digits, which rounding on another machine does not reach."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, table.columns, lineterminator="\n")
+    writer.writeheader()
+    for row in table.to_dicts():
+        writer.writerow({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in row.items()})
+    return out.getvalue()
+
+
+def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
+    """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
+    first = finding.figures[0] if finding.figures else None
+    figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
+    sections = [Section(finding.title, finding.text, *_rows(finding.table), figure=figure, caption=caption)]
+    for number, further in enumerate(finding.figures[1:], 2):
+        title = f"{finding.title}, figure {number}"
+        sections.append(Section(title, figure=drawn[id(further)], caption=further.caption))
+    if finding.judgements:
+        columns, rows = _rows(short_judgement_table(finding.judgements))
+        title = f"{finding.title}: beside the published numbers"
+        rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
+        lines = differing_conditions(finding.judgements)
+        lists = ((CONDITIONS, tuple(lines)),) if lines else ()
+        sections.append(Section(title, rule, columns, rows, lists=lists, folded=folded(finding.judgements)))
+    if finding.notes:
+        last = sections[-1]
+        sections[-1] = replace(last, lists=(*last.lists, (NOTES if last.lists else "", finding.notes)))
+    return sections
+
+
+SHOWN_INCOMPARABLE = 12
+"""Comparisons without any verdict that a page shows; more are folded, since a reader has to look for nothing in them."""
+
+
+def folded(judgements: Sequence[Judgement]) -> str:
+    """Return the line that unfolds a long table of comparisons that have no verdict; empty where it is to be shown."""
+    if len(judgements) <= SHOWN_INCOMPARABLE or any(judgement.verdict != OTHER for judgement in judgements):
+        return ""
+    return f"{len(judgements)} numbers beside the published ones, which are not comparable"
+
+
+NOTES = "Notes:"
+"""What tells the notes of a page from the conditions above them."""
+
+RULE = (
+    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the whole interval of the difference "
+    "lies within the margin. 'disagrees': it excludes 0. 'inconclusive': these trainings fit both."
+)
+
+NUMBER_RULE = (
+    "No training made these numbers: they agree where they are equal after the paper's rounding, or closer than a tolerance "
+    "that is stated here."
+)
+
+
+def _rows(table: ResultTable | None) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
+    if table is None:
+        return (), ()
+    heads, cells = table.shown()
+    first = cells[0] if cells else ()
+    numeric = [bool(c) and c.lstrip("-+[<∞ ")[:1].isdigit() for c in first] or [False] * len(heads)
+    columns = tuple(
+        Column(head, partial(_cell, place), number=number)
+        for place, (head, number) in enumerate(zip(heads, numeric, strict=True))
+    )
+    return columns, tuple(cells)
+
+
+def _cell(place: int, row: Sequence[str]) -> str:
+    return str(itemgetter(place)(row))
+
+
+def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
+    """Return a finding as Markdown.
+
+    Args:
+        finding: The finding.
+        figure_folder: Where its figures lie, seen from the page; beside it by default.
+        level: Of its heading; 0: without one.
+    """
+    head = f"{figure_folder}/" if figure_folder else ""
+    parts = [f"{'#' * level} {finding.title}"] if level else []
+    parts += [finding.text] if finding.text else []
+    parts += [markdown_table(finding.table)] if finding.table is not None else []
+    for figure in finding.figures:
+        alt = figure.caption.split(". ")[0].replace("[", "(").replace("]", ")")
+        parts.append(f"![{alt}]({head}{figure.name}.svg)")
+        parts.append(f"*{figure.caption}* Data: [{figure.name}.csv]({head}{figure.name}.csv).")
+    if finding.judgements:
+        table = markdown_table(short_judgement_table(finding.judgements))
+        if summary := folded(finding.judgements):
+            table = f"<details markdown>\n<summary>{summary}</summary>\n\n{table}\n\n</details>"
+        parts.append(table)
+    lines = differing_conditions(finding.judgements)
+    parts += [CONDITIONS, _bullets(lines)] if lines else []
+    if finding.notes:
+        # Two lists with nothing between them would be one.
+        parts += [*([NOTES] if lines else []), _bullets(finding.notes)]
+    return "\n\n".join(parts)
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def markdown_table(table: ResultTable) -> str:
+    """Return a table as Markdown has it."""
+    heads, cells = table.shown()
+    lines = [heads, tuple("---" for _ in heads), *cells]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,139 @@
+"""Heat maps of studies, in grey: from light to dark in one direction, each cell with its number.
+
+Nothing here computes: what is drawn is in the data, which are saved beside the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.experiments.result_table import ResultTable
+
+NARROW = 4.2
+"""Inches of a heat map below which its bar of shades gets more than a twentieth of the width."""
+
+WIDEST_LABEL = 7
+"""Letters that fit below a column of a heat map; longer labels are tilted."""
+
+LIGHTEST, DARKEST = 0.1, 0.85
+"""Shades of the lowest and the highest value, from white (0) to black (1)."""
+
+
+def heat_map(
+    data: ResultTable,
+    *,
+    x: str,
+    y: str,
+    value: str,
+    panel: str = "",
+    spread: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    label: str = "accuracy",
+    limits: tuple[float, float] = (0.0, 1.0),
+    framed: str = "",
+    formulas: bool = False,
+) -> Any:
+    """Draw values by two columns, light for low and dark for high, each with its number.
+
+    Args:
+        data: A row for each cell.
+        x: The column across.
+        y: The column down.
+        value: The column of the values.
+        panel: The column of the panels; none by default.
+        spread: The column of standard deviations, printed below the values; none by default.
+        xlabel: What is across; the column's name by default.
+        ylabel: What is down.
+        label: What the shade means.
+        limits: The values of the lightest and the darkest shade.
+        framed: A column that is true for cells with a frame, such as what was seen in training.
+        formulas: Whether the labels of the cells are formulas, such as `G_a`, rather than text.
+    """
+    with figures.style():
+        if not data:
+            return figures.without_data()
+        panels = figures.by_panel(data, panel)
+        widest = max(len({row[x] for row in share}) for share in panels.values())
+        inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
+        longest = max(len(str(row[y])) for row in data)
+        width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
+        # Letters that fit above a panel in the size of titles; above its cells alone where it has long labels beside them.
+        letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
+        lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
+        figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner)
+        tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
+        first_of_rows = axes[:: figures.grid_of(len(panels))[1]]
+        for axis, (title, share) in zip(axes, panels.items(), strict=False):
+            across, down = (sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y))
+            cells = {(row[x], row[y]): row for row in share}
+            grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
+            shades = _shade(axis, grid, limits)
+            for place, row in cells.items():
+                _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
+                if framed and row[framed]:
+                    _frame(axis, across.index(place[0]), down.index(place[1]))
+            axis.set_xticks(range(len(across)), [_label(a, formulas) for a in across], parse_math=formulas, **tilt)
+            axis.set_yticks(range(len(down)), [_label(b, formulas) for b in down], parse_math=formulas)
+            axis.set(xlabel=xlabel or x, title=figures.wrapped(title, letters))
+            axis.set_ylabel((ylabel or y) if axis in first_of_rows else "")
+            axis.tick_params(length=0)
+        # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
+        fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
+        bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
+        bar.ax.set_ylim(*limits)  # no shade is black
+        bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+        return figure
+
+
+def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
+    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size.
+
+    Cells have white borders: neighbours of one shade would otherwise have a faint seam.
+    """
+    across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
+    shades = axis.pcolormesh(
+        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="white", linewidth=1.0
+    )
+    axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
+    return shades
+
+
+def _greys() -> Any:
+    """Return greys: the lightest is not white, which is a cell without items, the darkest hides neither a frame nor a number."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap([colormaps["Greys"](LIGHTEST + i / 255 * (DARKEST - LIGHTEST)) for i in range(256)])
+
+
+def _label(value: Any, formula: bool) -> str:
+    return f"${value}$" if formula else str(value)
+
+
+def _number(row: Mapping[str, Any] | None, value: str) -> float:
+    return math.nan if row is None or row[value] is None else float(row[value])
+
+
+def _print(
+    axis: Any, row: Mapping[str, Any], at: int, down: int, value: str, spread: str, limits: tuple[float, float]
+) -> None:
+    number = _number(row, value)
+    if math.isnan(number):
+        return
+    text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and figures.is_known(row[spread]) else "")
+    dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
+    axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
+
+
+def _frame(axis: Any, at: int, down: int) -> None:
+    """Draw a red frame along the border of a cell and a white one inside: one of the two stands out in grey, whatever the shade."""
+    from matplotlib.patches import Rectangle
+
+    for color, inset in (("#ffffff", 0.065), ("#c4472b", 0.03)):
+        side = 1 - 2 * inset
+        corner = (at - 0.5 + inset, down - 0.5 + inset)
+        axis.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=color, linewidth=1.8))

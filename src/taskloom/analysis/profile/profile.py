@@ -1,0 +1,316 @@
+"""`taskloom profile`: the panel as ordinary experiments in a run store, and what came of them for one model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from taskloom.analysis.profile.measures import (
+    ContrastResult,
+    Measurement,
+    chance_of,
+    contrast_results,
+    formed_share,
+    matches,
+)
+from taskloom.analysis.profile.panel import PanelRecipe, TaskPanel, Way, packaged_panel
+from taskloom.analysis.profile.profiled_model import ProfiledModel, read_model
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError, TaskloomError, nearest
+from taskloom.core.files import atomic, digest, read_utf8
+from taskloom.experiments import api
+from taskloom.experiments.execute.driver import Watch
+from taskloom.experiments.execute.progress import watching
+from taskloom.experiments.files import PREDICTIONS
+from taskloom.experiments.spec import cells
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.store import Store
+
+FORMAT, SCHEMA = "taskloom profile", 1
+PROFILE, PAGE = "profile.json", "profile.html"
+"""The files of a profile's folder."""
+
+QUICK, FULL = 24, 200
+"""Items of each split: quick ones tell 0.5 from 0.9, full ones 0.5 from 0.64."""
+
+SEEDS = {True: 1, False: 3}
+"""Of few-shot prompts, quick and full: each shows other examples. The other ways have nothing that a seed changes."""
+
+CONSTANT = {"learner": "majority"}
+"""The learner that gives the best constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """What was measured of one model.
+
+    Attributes:
+        name: The model.
+        settings: The learner that asked it.
+        quick: Whether few items were taken.
+        version: Of the panel.
+        measurements: Of every condition in every way.
+        complete: Whether all runs of the panel are there.
+        failures: Why some are not, one sentence each: an input may be too long for the model.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    quick: bool
+    version: int
+    measurements: tuple[Measurement, ...]
+    complete: bool = True
+    failures: tuple[str, ...] = ()
+
+    def contrasts(self, panel: TaskPanel) -> list[ContrastResult]:
+        """Return the contrasts of the panel."""
+        return contrast_results(panel, self.measurements)
+
+    def find(self, side: str, way: str) -> Measurement | None:
+        """Return a measurement; None where it was not made."""
+        return next((m for m in self.measurements if (m.side, m.way) == (side, way)), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile for JSON."""
+        measurements = [
+            {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]} for m in self.measurements
+        ]
+        return {"format": FORMAT, "schema": SCHEMA, **asdict(self), "measurements": measurements}
+
+
+@dataclass(frozen=True, slots=True)
+class PanelJob:
+    """A recipe of the panel, asked in one way: a part of an experiment."""
+
+    name: str
+    recipe: PanelRecipe
+    way: Way
+    learner: Mapping[str, Any]
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """Return the recipe as an experiment has it."""
+        described = {"described": {"level": "explicit"}} if self.way == "described" else {}
+        return {"recipe": self.recipe.recipe, "set": {**self.recipe.set, **described}}
+
+
+def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
+    """Return everything that a model is asked, the baseline that it is compared with not counted."""
+    return [
+        PanelJob(name, recipe, way, model.block(way, recipe))
+        for name, recipe in panel.recipes.items()
+        for way in model.ways(recipe)
+    ]
+
+
+def baseline_jobs(panel: TaskPanel) -> list[PanelJob]:
+    """Return the best constant of every recipe."""
+    return [PanelJob(name, recipe, "zero-shot", CONSTANT) for name, recipe in panel.recipes.items()]
+
+
+def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> list[spec.Experiment]:
+    """Return the experiments of some jobs: those that differ in the recipe alone are one."""
+    groups: dict[str, list[PanelJob]] = {}
+    for job in jobs:
+        seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
+        groups.setdefault(json.dumps([job.learner, job.recipe.splits, seeds]), []).append(job)
+    specs = []
+    for key, members in groups.items():
+        learner, splits, seeds = json.loads(key)
+        block = {
+            "recipes": [job.block for job in members],
+            "learners": [learner],
+            "seeds": seeds,
+            "evaluate": splits,
+            "limit": QUICK if quick else FULL,
+            "resources": {"gpus": gpus},
+        }
+        specs.append(spec.check(block, "the panel"))
+    return specs
+
+
+def planned(
+    model: ProfiledModel, quick: bool, panel: TaskPanel | None = None, gpus: float = 1.0
+) -> list[spec.Experiment]:
+    """Return the experiments of a model's profile, baselines first."""
+    chosen = panel or packaged_panel()
+    return experiments([*baseline_jobs(chosen), *jobs_of(model, chosen)], quick, gpus)
+
+
+def profile(
+    model: str,
+    *,
+    quick: bool = False,
+    random: bool = False,
+    endpoint: str = "",
+    store: str | Path = "runs",
+    engine: str = "local",
+    workers: int | None = None,
+    gpus: float = 1.0,
+    progress: Watch | bool | None = None,
+    panel: TaskPanel | None = None,
+) -> ModelProfile:
+    """Run what is missing of a model's profile, and return it.
+
+    Args:
+        model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with `endpoint`, its name there.
+        quick: Take 24 items of each split instead of 200.
+        random: ModelProfile the same architecture with random weights.
+        endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
+        store: The folder of the runs; runs that are there are not repeated.
+        engine: `local` or `ray`.
+        workers: Processes; as many as there are cores by default.
+        gpus: GPUs of one run, or a share of one, so that several runs of a small model go on at once.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        panel: Another panel than the packaged one.
+    """
+    chosen = panel or packaged_panel()
+    asked = read_model(model, random=random, endpoint=endpoint)
+    with watching(progress) as show:
+        outcome = api.fill(planned(asked, quick, chosen, gpus), store, engine=engine, workers=workers, watch=show)
+    failed = outcome.state.failed
+    result = gather(asked, store, quick, chosen)
+    if not result.measurements:
+        raise TaskloomError(f"{asked.name} cannot be profiled: {next(iter(failed.values()), 'it has no runs')}")
+    reasons = {run: f"{cell.data.name}: {failed[run]}" for cell in outcome.cells if (run := cell.run) in failed}
+    return replace(result, failures=tuple(dict.fromkeys(reasons.values())))
+
+
+def gather(model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None) -> ModelProfile:
+    """Return what a store has of a model's profile."""
+    chosen, opened = panel or packaged_panel(), Store(store)
+    jobs, constants = jobs_of(model, chosen), _constants(opened, quick, chosen)
+    runs = _runs_of(jobs, quick)
+    measurements: list[Measurement] = []
+    complete = True
+    for job in jobs:
+        done = [run for run in runs[job.name, job.way] if run in opened]
+        complete = complete and len(done) == len(runs[job.name, job.way])
+        if done:
+            measurements += _measure(opened, chosen, job, done, constants)
+    return ModelProfile(model.name, model.settings, quick, chosen.version, tuple(measurements), complete)
+
+
+def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], list[str]]:
+    """Return the digests of the runs of each job."""
+    runs: dict[tuple[str, Way], list[str]] = {}
+    for job in jobs:
+        for experiment in experiments([job], quick):
+            runs.setdefault((job.name, job.way), []).extend(cell.run for cell in cells.expand(experiment))
+    return runs
+
+
+Rows = dict[str, list[Any]]
+COLUMNS = ("split", "index", "targets", "prediction", "score", "traits")
+
+
+def _rows(store: Store, run: str) -> Rows:
+    table = store.rows(run, PREDICTIONS, COLUMNS)
+    if table is None:
+        raise DataError(f"the run {run} in {store.path} has no predictions, so that nothing can be measured of it")
+    return {name: table[name].to_pylist() for name in COLUMNS}
+
+
+def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield each condition of a recipe, with the places of its rows in the order of the split."""
+    for side in panel.sides():
+        if side.recipe == recipe:
+            places = [
+                i
+                for i, (split, traits) in enumerate(zip(rows["split"], rows["traits"], strict=True))
+                if split == side.split and matches(side, dict(traits or ()))
+            ]
+            if places:
+                yield side.key, sorted(places, key=rows["index"].__getitem__)
+
+
+def _measure(
+    store: Store, panel: TaskPanel, job: PanelJob, runs: Sequence[str], constants: Mapping[str, float]
+) -> list[Measurement]:
+    tables = [_rows(store, run) for run in runs]
+    first = tables[0]
+    compared = {side.key for contrast in panel.contrasts if contrast.same for side in (contrast.easy, contrast.hard)}
+    measured = []
+    for side, places in _places(first, panel, job.name):
+        others = [dict(_places(table, panel, job.name))[side] for table in tables]
+        targets = [first["targets"][i] for i in places]
+        predictions = [str(t["prediction"][i] or "") for t, own in zip(tables, others, strict=True) for i in own]
+        measured.append(
+            Measurement(
+                side,
+                job.way,
+                tuple(first["index"][i] for i in places),
+                tuple(tuple(float(t["score"][i]) for i in own) for t, own in zip(tables, others, strict=True)),
+                tuple(digest(str(first["prediction"][i]), 4) for i in places) if side in compared else (),
+                chance_of(targets),
+                constants.get(side),
+                formed_share(targets, predictions),
+            )
+        )
+    return measured
+
+
+def _constants(store: Store, quick: bool, panel: TaskPanel) -> dict[str, float]:
+    """Return the score of the best constant in each condition that has one."""
+    constants = {}
+    jobs = baseline_jobs(panel)
+    for (name, _), [run] in _runs_of(jobs, quick).items():
+        if run in store:
+            rows = _rows(store, run)
+            for side, places in _places(rows, panel, name):
+                constants[side] = sum(float(rows["score"][i]) for i in places) / len(places)
+    return constants
+
+
+def write_profile(result: ModelProfile, path: Path) -> Path:
+    """Write a profile as JSON."""
+    with atomic(path) as beside:
+        text = json.dumps(result.to_dict(), ensure_ascii=False, separators=(",", ":"))
+        beside.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def read_profile(path: str | Path) -> ModelProfile:
+    """Read a profile from its file, or from the folder that it was written to."""
+    file = path_of(path)
+    file = file / PROFILE if file.is_dir() else file
+    if not file.is_file():
+        raise DataError(f"there is no profile {file}; 'taskloom profile MODEL -o DIR' writes one")
+    try:
+        data = json.loads(read_utf8(file))
+        if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("schema") != SCHEMA:
+            raise DataError(f"{file} is not a profile; name a folder that 'taskloom profile MODEL -o DIR' wrote")
+        measurements = tuple(_measurement(m) for m in data["measurements"])
+        return ModelProfile(
+            str(data["name"]),
+            data["settings"],
+            bool(data["quick"]),
+            int(data["version"]),
+            measurements,
+            bool(data["complete"]),
+            tuple(map(str, data["failures"])),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"{file} is damaged ({error}); make the profile again") from error
+
+
+def _measurement(data: Mapping[str, Any]) -> Measurement:
+    way = data["way"]
+    if way not in get_args(Way):
+        raise ValueError(f"there is no way '{way}'; {nearest(str(way), get_args(Way))}")
+    scores = tuple(tuple(float(x) for x in row) for row in data["scores"])
+    items = tuple(int(i) for i in data["items"])
+    if not scores or not items or any(len(row) != len(items) for row in scores):
+        raise ValueError(f"'{data['side']}' has not one score for each item")
+    answers = tuple(map(str, data["answers"]))
+    constant = None if data["constant"] is None else float(data["constant"])
+    formed = None if data.get("formed") is None else float(data["formed"])
+    return Measurement(str(data["side"]), way, items, scores, answers, float(data["chance"]), constant, formed)
+
+
+def _short(score: float) -> float:
+    """Return a whole score as a whole number, which is shorter in JSON."""
+    return int(score) if score == int(score) else score

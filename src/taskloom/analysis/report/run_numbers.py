@@ -1,0 +1,173 @@
+"""The numbers of a report, each computed once: means with intervals, guessing, comparisons, by the names that the page gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.analysis.report.report_columns import Row
+from taskloom.core.arrow import strings
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments.accuracy import varying
+from taskloom.experiments.compare import ComparedSide, compare_sides
+from taskloom.experiments.statistics import correct
+from taskloom.experiments.table import Runs
+
+GROUPED = ("recipe", "learner", "split")
+"""What the tables of scores are grouped by."""
+
+MOST_PAIRS = 400
+"""Comparisons of two learners; more would be a page that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTests:
+    """The comparisons of all pairs of learners on the same examples.
+
+    Attributes:
+        rows: One for each recipe, pair and split, with p-values corrected for all of them together.
+        pairs: How many pairs there are; only the first `MOST_PAIRS` are compared.
+        left_out: What could not be compared, and why.
+    """
+
+    rows: tuple[Row, ...] = ()
+    pairs: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+class RunNumbers:
+    """The numbers of the runs of one store.
+
+    Args:
+        table: The runs.
+        level: The confidence level of the intervals.
+        threshold: Of the success rate; None: no such column.
+    """
+
+    def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
+        self.runs = table
+        self.threshold = threshold
+        self.level = level
+        self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
+        self.predicted = all(map(table.store.keeps_predictions, table.names))
+        self.scored = all(map(table.store.keeps_item_scores, table.names))
+
+    def label(self, row: Row) -> Row:
+        """Name recipe and learner as the page does: each with the fields that differ."""
+        labels = {}
+        for kind in ("recipe", "learner"):
+            own = [f for f in self._fields if f.startswith(f"{kind}.") and row.get(f) is not None]
+            labels[kind] = " ".join([row[kind], *(f"{f.partition('.')[2]}={row[f]}" for f in own)])
+        return {**row, **labels}
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Return one labelled row per run."""
+        table = self.runs.table.drop_columns(["split", "n", "score", *self.runs.suite_scores])
+        return list({row["run"]: self.label(row) for row in table.to_pylist()}.values())
+
+    @cached_property
+    def cells(self) -> dict[str, dict[str, list[str]]]:
+        """Return the runs by recipe and learner."""
+        groups: dict[str, dict[str, list[str]]] = {}
+        for row in self.rows:
+            groups.setdefault(row["recipe"], {}).setdefault(row["learner"], []).append(row["run"])
+        return groups
+
+    def accuracy(self, by: Sequence[str], over: str) -> list[Row]:
+        """Return means with intervals, labelled."""
+        table = self.runs.accuracy(by=by, over=over, level=self.level, threshold=self.threshold)
+        return [self.label(row) for row in table]
+
+    @cached_property
+    def means(self) -> list[Row]:
+        """Return the mean of every recipe, learner and split with its interval and the score of guessing."""
+        rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
+        guesses = self.guesses
+        return [{**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self.opens(row)} for row in rows]
+
+    @cached_property
+    def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
+        """Return the score of every seed, by recipe, learner and split."""
+        scores: dict[tuple[str, str, str], list[float]] = {}
+        for row in self.runs.table.to_pylist():
+            labels = self.label(row)
+            if row["score"] is not None:
+                scores.setdefault((labels["recipe"], labels["learner"], row["split"]), []).append(row["score"])
+        return scores
+
+    def opens(self, row: Row, **more: str) -> dict[str, str]:
+        """Return the explorer's query for the examples behind a row; empty where predictions were not kept."""
+        own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
+        return own if self.predicted else {}
+
+    @cached_property
+    def guesses(self) -> dict[tuple[str, str], float]:
+        """Return the share of the most frequent answer, by recipe and split."""
+        if not self.predicted:
+            return {}
+        guesses: dict[tuple[str, str], float] = {}
+        for recipe, own in self.cells.items():
+            for names in own.values():
+                rows = self.runs.predictions(columns=["split", "targets"], runs=[names[0]])
+                splits = rows["split"].cast(pa.string())
+                for split in splits.unique().to_pylist():
+                    if (recipe, split) not in guesses:
+                        guesses[recipe, split] = _guess(rows["targets"].filter(pc.is_in(splits, strings([split]))))
+        return guesses
+
+    def guesses_of(self, recipe: str) -> dict[str, float]:
+        """Return the score of guessing on each split of a recipe."""
+        return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
+
+    @cached_property
+    def comparisons(self) -> PairedTests:
+        """Return the comparisons of all pairs of learners on the same items."""
+        if not self.predicted:
+            return PairedTests()
+        rows: list[Row] = []
+        left_out: list[str] = []
+        pairs = 0
+        for recipe, own in self.cells.items():
+            sides = {name: ComparedSide(self.runs, {"run": runs}) for name, runs in own.items()}
+            for a, b in itertools.combinations(own, 2):
+                pairs += 1
+                if pairs > MOST_PAIRS:
+                    continue
+                names = {"recipe": recipe, "first": a, "second": b, "split": self.runs.splits[0]}
+                try:
+                    table = compare_sides(self.runs, sides[a], sides[b], correction="none", level=self.level)
+                    rows += [{**names, **row, "recipe": recipe} for row in table]
+                except TaskloomError as error:
+                    left_out.append(f"{recipe}, {a} and {b}: {error}")
+        for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
+            row["corrected_p"] = float(p)
+            row["opens"] = {"recipe": row["recipe"], "a": row["first"], "b": row["second"], "split": row["split"]}
+        return PairedTests(tuple(rows), pairs, tuple(left_out))
+
+    def task_traits(self) -> list[str]:
+        """Return the traits that say what kind of task it is: one value for each task, and fewer values than tasks."""
+        values: dict[str, dict[str, set[str]]] = {}
+        # One run of each cell: other seeds answered the same tasks.
+        firsts = [runs[0] for own in self.cells.values() for runs in own.values()]
+        for row in self.runs.predictions(columns=["task", "traits"], runs=firsts).to_pylist():
+            for name, value in row["traits"] or ():
+                values.setdefault(name, {}).setdefault(row["task"], set()).add(value)
+        traits = []
+        for name, by_task in values.items():
+            kinds = {value for each in by_task.values() for value in each}
+            if all(len(each) == 1 for each in by_task.values()) and 1 < len(kinds) < len(by_task):
+                traits.append(name)
+        return sorted(traits)
+
+
+def _guess(targets: pa.ChunkedArray) -> float:
+    """Compute the share of the most frequent answer."""
+    rows = targets.to_pylist()
+    return Counter(t for row in rows for t in set(row)).most_common(1)[0][1] / len(rows) if rows else 0.0

@@ -1,0 +1,238 @@
+"""`taskloom.reproduce`: recipes + learners + experiment + study + page, by the name of a paper's table or figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.findings_folder import check_folder, write_findings
+from taskloom.analysis.published import paper, paper_names
+from taskloom.analysis.quick_costs import quick_costs
+from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
+from taskloom.core.notebook import paragraph
+from taskloom.core.registry import is_python
+from taskloom.experiments import api
+from taskloom.experiments.execute.driver import Watch
+from taskloom.experiments.execute.progress import given_progress, watching
+from taskloom.experiments.sources.score_files import open_runs
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.spec.experiment import Experiment
+from taskloom.experiments.table import Runs
+
+QUICK = (
+    "Quick scale: small worlds and small networks, which show that the whole path works. These numbers are not measured under "
+    "the conditions of the papers."
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Reproduced:
+    """What came of a reproduction.
+
+    Attributes:
+        study: The study.
+        scale: `quick` or `full`.
+        findings: What was found.
+        page: The page that was written; None where none was wanted.
+        runs: The runs that went in; None for studies that need none.
+    """
+
+    study: Study
+    scale: str
+    findings: list[Finding]
+    page: Path | None
+    runs: Runs | None
+
+    def __repr__(self) -> str:
+        page = f", page {self.page}" if self.page is not None else ""
+        return f"<Reproduced {self.study.name}, {self.scale} scale: {len(self.findings)} findings{page}>"
+
+    @property
+    def note(self) -> str:
+        """Return what a reader must know of the scale; empty where the conditions are the paper's or nothing was trained."""
+        return scale_note(self.study, self.scale)
+
+    def _repr_html_(self) -> str:
+        note = paragraph(self.note) if self.note else ""
+        head = paragraph(f"{self.study.name}: {self.study.describe}", strong=True)
+        return head + note + "".join(finding._repr_html_() for finding in self.findings)
+
+
+def scale_note(study: Study, scale: str) -> str:
+    """Return that numbers are not measured under the paper's conditions, where they are not."""
+    return QUICK if scale == "quick" and not study.from_recipes else ""
+
+
+def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[Experiment]:
+    """Return the experiments that a reproduction runs; none for studies that need no runs.
+
+    Args:
+        study: The study.
+        scale: `quick` or `full`.
+        model: A learner or model instead of the study's own; empty: the study's own.
+    """
+    if scale not in SCALES:
+        raise ParameterError("scale", f"must be {' or '.join(SCALES)}, not '{scale}'")
+    if study.from_recipes:
+        if model:
+            raise ParameterError("model", f"is not for '{study.name}', which trains nothing")
+        return []
+    if study.experiment is None:
+        raise StudyError(
+            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run' and apply it to them with "
+            "'taskloom study'"
+        )
+    given = study.experiment(scale, model)
+    blocks = [given] if isinstance(given, Mapping) else given
+    return [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
+
+
+def find_existing(name: str) -> Study:
+    """Return a study by name; of a table or figure of a paper that has none yet, raise an error that says so."""
+    place = next((p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name), None)
+    if place is not None and STUDIES.find(name) is None:
+        raise StudyError(
+            f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list studies' lists those that exist"
+        )
+    if name in paper_names():
+        raise StudyError(
+            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce {name}' lists"
+        )
+    if not is_python(name) and STUDIES.find(name) is None:
+        raise StudyError(f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}")
+    return find_study(name)
+
+
+def reproduce(
+    name: str,
+    *,
+    scale: str = "quick",
+    model: str = "",
+    store: str | Path = "runs",
+    out: str | Path | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    progress: Watch | bool | None = None,
+    watch: Watch | bool | None = None,
+    **settings: Any,
+) -> Reproduced:
+    """Make the runs of a study that are missing, analyse them, and write the page.
+
+    Args:
+        name: A study: `ctlpp/table1`, or `mine.py::NAME`.
+        scale: `quick` (minutes on two cores; other conditions than the paper's) or `full` (the paper's conditions).
+        model: A learner or model instead of the study's own.
+        store: The folder of the runs; runs that are there are not repeated.
+        out: The folder to write to; nothing is written by default.
+        engine: `local` or `ray`.
+        workers: Processes; as many as there are cores by default.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        watch: The old name of `progress`; deprecated.
+        **settings: Of the study.
+    """
+    if not isinstance(name, str):
+        raise ParameterError("name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}")
+    study = find_existing(name)
+    # Before hours of runs, not after them.
+    study.checked(settings)
+    if out is not None:
+        check_folder(path_of(out), study.name)
+    how: dict[str, Any] = {"store": store, "engine": engine, "workers": workers}
+    experiments = experiments_of(study, scale, model)
+    progress = given_progress(progress, watch)
+    runs = _run(study, experiments, progress, how)
+    if runs is not None and study.follow is not None:
+        blocks = study.follow(runs, scale, model)
+        further = [spec.check(block, f"the experiment of '{study.name}'") for block in blocks]
+        runs = _run(study, [*experiments, *further], progress, how)
+    findings = study(scale if runs is None else runs, **settings)
+    page = None if out is None else write_study(study, findings, path_of(out), runs, scale)
+    return Reproduced(study, scale, findings, page, runs)
+
+
+def _run(
+    study: Study, experiments: list[Experiment], progress: Watch | bool | None, how: Mapping[str, Any]
+) -> Runs | None:
+    """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
+    if not experiments:
+        return None
+    with watching(progress) as show:
+        outcome = api.fill(experiments, watch=show, **how)
+    if outcome.state.failed:
+        first = next(iter(outcome.state.failed.values()))
+        raise TaskloomError(
+            f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
+            "rerun the command to retry just those"
+        )
+    return Runs(outcome.store, dict.fromkeys(outcome.runs))
+
+
+def analyse(
+    name: str, runs: str | Path | Runs | None = None, **settings: Any
+) -> tuple[Study, Runs | None, list[Finding]]:
+    """Apply a study to runs; to the recipes alone, at full scale, where it needs none.
+
+    Args:
+        name: The study.
+        runs: A run store, a file of scores, or runs.
+        **settings: Of the study.
+    """
+    study = find_existing(name)
+    study.checked(settings)
+    if study.from_recipes:
+        if runs is not None:
+            raise StudyError(f"the study '{study.name}' is of recipes and needs no runs; leave them out")
+        return study, None, study("full", **settings)
+    if runs is None:
+        raise StudyError(f"the study '{study.name}' needs runs: name a run store or a file of scores")
+    opened = runs if isinstance(runs, Runs) else open_runs(runs)
+    if not len(opened):
+        raise StudyError(
+            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or file of scores"
+        )
+    return study, opened, study(opened, **settings)
+
+
+def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full") -> Path:
+    """Write the findings of a study as a folder with a page."""
+    lead = " ".join(x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x)
+    note = scale_note(study, scale)
+    return write_findings(out, study.name, f"{lead} {note}" if note else lead, findings, runs, study.traits)
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Return every table and figure of the papers and every other study, with what it needs and costs and whether it exists."""
+    rows = []
+    for name in paper_names():
+        for place in paper(name).places:
+            rows.append(
+                {
+                    "study": place.study,
+                    "paper": place.paper,
+                    "place": place.place,
+                    "shows": place.shows,
+                    "needs": place.needs,
+                    "exists": STUDIES.find(place.study) is not None,
+                }
+            )
+    listed = {row["study"] for row in rows}
+    rows += [_unlisted(study) for study in STUDIES if study.name not in listed]
+    costs = quick_costs()
+    return [{**row, "quick_cpu_seconds": costs.get(str(row["study"]))} for row in rows]
+
+
+def _unlisted(study: Study) -> dict[str, Any]:
+    anyhow = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
+    return {
+        "study": study.name,
+        "paper": "",
+        "place": study.place,
+        "shows": study.describe,
+        "needs": study.needs or anyhow,
+        "exists": True,
+    }

@@ -1,0 +1,319 @@
+"""Does our number agree with the published one? One rule for all studies.
+
+The rule looks at the 95 % interval of the difference *ours - published* and at the margin, the largest difference that still
+counts as agreement: 0.05 for accuracies, 0.10 if the published standard deviation between trainings exceeds 0.15. In this order:
+
+1. There is no interval, because there is only one training: **inconclusive**.
+2. The whole interval lies within the margin: **agrees**. A difference may be significant and still too small to matter.
+3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
+4. Otherwise **inconclusive**: these trainings fit both "the same" and "different".
+
+The intervals, with their coverage in simulations of skewed seeds (`tests/analysis/test_judgements.py`):
+
+* Means with a published standard deviation (`judge_mean`): the wider of Welch's interval and the one with a pooled variance.
+  Welch's alone covers 0.82 with three skewed seeds, because three that happen to be alike look certain; the published spread
+  of 25 trainings corrects that. A standard deviation below the paper's rounding, theirs or ours, counts as half a unit of the
+  last decimal: equal scores of a few trainings don't prove that there is no spread.
+* Means without one: the published number is one more training (or a mean of `n`) with our spread. It is judged by the
+  prediction interval with n - 1 degrees of freedom, or by the same on the arcsine scale if that is wider, as it is for skewed
+  accuracies near 0 or 1.
+* Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares. Wilson's ends fall below
+  0.94 for some shares.
+* Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
+
+Numbers that no training made (`judge_number`: parameter counts, sizes of datasets) agree if they are equal after rounding as the
+paper rounds; there is no third answer.
+
+If conditions differ that the paper's file calls essential (another world, another model), comparing numbers says nothing about
+the claim: the verdict is **not comparable**, and the conditions are listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from taskloom.analysis.published import PublishedNumber
+from taskloom.experiments.statistics import clopper_pearson, newcombe, over_seeds, wilson
+from taskloom.experiments.statistics.distributions import t_quantile
+from taskloom.experiments.statistics.intervals import LEVEL
+
+AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "inconclusive", "not comparable"
+
+DECIMALS = 3
+"""Of means and shares over trainings, also where the paper has more: no interval of ours is known as closely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Our number beside a published one.
+
+    Attributes:
+        claim: What the number is of.
+        place: Where the paper has it.
+        ours: Our number; nan where nothing was measured.
+        low: The lower end of its interval; nan where there is none.
+        high: Its upper end.
+        seeds: Trainings that ours rests on; 0 for a number that no training made.
+        published: The published number.
+        published_text: As the paper writes it, with its standard deviation.
+        difference: Ours - published.
+        difference_low: The lower end of the difference's interval; nan where there is none.
+        difference_high: Its upper end.
+        verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
+        conditions: What differs from the paper's conditions, a sentence each.
+        decimals: How many the number is shown with.
+        unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was trained.
+        margin: Largest difference that counts as agreement; nan for numbers that are compared after rounding.
+    """
+
+    claim: str
+    place: str
+    ours: float
+    low: float
+    high: float
+    seeds: int
+    published: float
+    published_text: str
+    difference: float
+    difference_low: float
+    difference_high: float
+    verdict: str
+    conditions: tuple[str, ...] = ()
+    decimals: int = 3
+    unit: str = "seeds"
+    margin: float = math.nan
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table that people read."""
+        ours = _with_interval(self.ours, self.low, self.high, self.decimals)
+        n = (str(self.seeds) if self.unit == "seeds" else f"{self.seeds} {self.unit}") if self.seeds else ""
+        gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
+        margin = "" if math.isnan(self.margin) else f"±{self.margin:.2f}"
+        conditions = "; ".join(self.conditions)
+        return (self.claim, self.place, ours, n, self.published_text, gap, margin, self.verdict, conditions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON, where what is not finite is null."""
+        plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+        return {**plain, "conditions": list(self.conditions)}
+
+
+def judge_mean(
+    scores: Sequence[float],
+    number: PublishedNumber,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    level: float = LEVEL,
+    unit: str = "seeds",
+) -> Judgement:
+    """Judge the mean score of our trainings against a published mean.
+
+    Args:
+        scores: One score a training.
+        number: The published mean.
+        claim: What it is of; by default what the number says.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        level: Of the intervals.
+        unit: What the trainings differ in: `seeds`, or `tasks`.
+    """
+    n = len(scores)
+    mean = sum(scores) / n if n else math.nan
+    if n < 2:
+        ends = (math.nan, math.nan)
+        return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit)
+    ours = over_seeds(scores, level)
+    if number.sd is None:
+        gap_low, gap_high = _as_one_more_training(scores, number, level)
+    else:
+        gap_low, gap_high = _between_means(scores, number, number.sd, level)
+    interval = (max(gap_low, -1.0), min(gap_high, 1.0))  # both are shares
+    return _judgement(number, claim, mean, (ours.low, ours.high), n, interval, conditions, comparable, unit)
+
+
+def _between_means(
+    scores: Sequence[float], number: PublishedNumber, published_sd: float, level: float
+) -> tuple[float, float]:
+    """Interval of the difference to a published mean with its spread: the wider of Welch's and the pooled one."""
+    n, m = len(scores), number.n
+    ours = max(stdev(scores), number.rounding)
+    theirs = max(published_sd, number.rounding)
+    a, b = ours**2 / n, theirs**2 / m
+    # A spread of one number is its standard error, over tasks. How many they are is not stated, so it gets our freedom.
+    their_df = m - 1 if m > 1 else n - 1
+    df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / their_df)
+    half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
+    if m > 1:
+        pooled = ((n - 1) * ours**2 + (m - 1) * theirs**2) / (n + m - 2)
+        pooled_half = t_quantile(0.5 + level / 2, n + m - 2) * math.sqrt(pooled * (1 / n + 1 / m))
+        half = max(half, pooled_half)
+    gap = fmean(scores) - number.value
+    return gap - half, gap + half
+
+
+def _as_one_more_training(scores: Sequence[float], number: PublishedNumber, level: float) -> tuple[float, float]:
+    """Interval of the difference to a published number without a spread, which is taken to have ours.
+
+    The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
+    """
+    n, mean = len(scores), fmean(scores)
+    quantile = t_quantile(0.5 + level / 2, n - 1)
+    half = quantile * max(stdev(scores), number.rounding) * math.sqrt(1 / n + 1 / number.n)
+    low, high = mean - half, mean + half
+    if number.n == 1 and min(scores) >= 0 and max(scores) <= 1:
+        # Accuracies near 0 or 1 are skewed, and three of them often look alike. The arcsine evens out their variance.
+        angles = [math.asin(math.sqrt(score)) for score in scores]
+        reach = quantile * stdev(angles) * math.sqrt(1 + 1 / n)
+        centre = fmean(angles)
+        low = min(low, math.sin(max(centre - reach, 0.0)) ** 2)
+        high = max(high, math.sin(min(centre + reach, math.pi / 2)) ** 2)
+    gap = mean - number.value
+    return gap - (mean - low), gap + (high - mean)
+
+
+def judge_share(
+    hits: int,
+    n: int,
+    number: PublishedNumber,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    level: float = LEVEL,
+) -> Judgement:
+    """Judge a share of our trainings (those that succeeded) against a published share of `number.n` trainings.
+
+    Args:
+        hits: Our trainings for which it holds.
+        n: Our trainings.
+        number: The published share.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        level: Of the intervals.
+    """
+    if n < 2:
+        share = hits / n if n else math.nan
+        ends = (math.nan, math.nan)
+        return _judgement(number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable)
+    share, theirs = hits / n, number.value
+    their_ends = clopper_pearson(round(theirs * number.n), number.n, level)
+    interval = newcombe(share, clopper_pearson(hits, n, level), theirs, their_ends)
+    ends = wilson(hits, n, level)
+    return _judgement(number, claim, share, ends, n, interval, conditions, comparable)
+
+
+def judge_estimate(
+    value: float,
+    ends: tuple[float, float],
+    n: int,
+    number: PublishedNumber,
+    their_ends: tuple[float, float] | None = None,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    comparable: bool = True,
+    unit: str = "seeds",
+) -> Judgement:
+    """Judge a number that comes with an interval of its own, such as a slope; the interval of the difference is Newcombe's.
+
+    Args:
+        value: Our number.
+        ends: Of its interval; nan where there is none.
+        n: Trainings that it rests on.
+        number: The published number.
+        their_ends: Of the published number's interval; none: it is taken as exact, but for its rounding.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        comparable: False where an essential condition differs.
+        unit: What the trainings differ in.
+    """
+    theirs = their_ends or (number.value - number.rounding, number.value + number.rounding)
+    interval = newcombe(value, ends, number.value, theirs)
+    return _judgement(number, claim, value, ends, n, interval, conditions, comparable, unit)
+
+
+def judge_number(
+    value: float, number: PublishedNumber, *, claim: str = "", conditions: Sequence[str] = (), tolerance: float = 0.0
+) -> Judgement:
+    """Judge a number that no training made: it agrees where it is the published one after the paper's rounding.
+
+    Args:
+        value: Our number.
+        number: The published one.
+        claim: What it is of.
+        conditions: What differs from the paper's conditions.
+        tolerance: A larger difference that counts as agreement, for numbers that sampling makes.
+    """
+    close = abs(value - number.value) <= max(number.rounding, tolerance) * (1 + 1e-9)
+    gap = value - number.value
+    verdict = AGREES if close else DISAGREES
+    text, nan = str(number), math.nan
+    decimals = max(0, number.decimals)
+    return Judgement(
+        claim or number.name, number.place, value, nan, nan, 0, number.value, text, gap, nan, nan, verdict,
+        tuple(conditions), decimals,
+    )  # fmt: skip
+
+
+def verdict(low: float, high: float, number: PublishedNumber) -> str:
+    """Verdict on an interval of the difference; the rule is at the head of this module."""
+    if math.isnan(low) or math.isnan(high):
+        return OPEN
+    if -number.margin <= low and high <= number.margin:
+        return AGREES
+    if low > number.rounding or high < -number.rounding:
+        return DISAGREES
+    return OPEN
+
+
+def _judgement(
+    number: PublishedNumber,
+    claim: str,
+    ours: float,
+    ends: tuple[float, float],
+    seeds: int,
+    interval: tuple[float, float],
+    conditions: Sequence[str],
+    comparable: bool,
+    unit: str = "seeds",
+) -> Judgement:
+    outcome = verdict(*interval, number) if comparable else OTHER
+    return Judgement(
+        claim or number.name,
+        number.place,
+        ours,
+        *ends,
+        seeds,
+        number.value,
+        str(number),
+        ours - number.value,
+        *interval,
+        outcome,
+        tuple(conditions),
+        DECIMALS,
+        unit,
+        number.margin,
+    )
+
+
+def _with_interval(value: float, low: float, high: float, decimals: int, sign: str = "") -> str:
+    if math.isnan(value):
+        return "not measured"
+    shown = _rounded(value, decimals, sign)
+    return shown if math.isnan(low) else f"{shown} [{_rounded(low, decimals, sign)}, {_rounded(high, decimals, sign)}]"
+
+
+def _rounded(value: float, decimals: int, sign: str) -> str:
+    """Format a number; what rounds to zero has no minus.
+
+    >>> _rounded(-0.0004, 3, "+"), _rounded(-0.4, 0, ""), _rounded(-0.02, 2, "+")
+    ('+0.000', '0', '-0.02')
+    """
+    return f"{round(value, decimals) + 0.0:{sign},.{decimals}f}"

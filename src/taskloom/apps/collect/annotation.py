@@ -1,0 +1,346 @@
+"""Passages become items, and items are answered: who gets which item, and what becomes of an answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from taskloom.apps.collect.collect_errors import CollectError, ConflictError, ForbiddenError
+from taskloom.apps.collect.collection import SYSTEM, Collection, require
+from taskloom.apps.collect.final_answers import resolve
+from taskloom.apps.collect.output_structure import compile_answer, from_form
+from taskloom.apps.collect.passage_search import PassageChoice, entity_limit
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.records import NA, AnswerFormat, CollectedTask, Document, GivenAnswer, Item, Person
+from taskloom.apps.collect.transactions import Transaction
+from taskloom.core.seeding import Key
+from taskloom.suites.zest.evaluation.official import judge
+
+LEASE = 900.0
+"""Seconds for which an item that somebody has open counts as answered, so that not all get the same item."""
+
+LONGEST_TIME = 3_600.0
+"""Seconds that count at most for one item: a page that was left open over lunch is no measurement."""
+
+RIGHT = 0.8
+"""The score from which an answer to a qualification item is right: spans may differ by a word."""
+
+BATCH = 40
+"""Candidates that are looked at in one query for the next item: 50 people at once hold 17 items of three answers each."""
+
+MOST_SPANS = 50
+"""Spans in one answer."""
+
+
+# Passages.
+
+
+def gather_passages(c: Collection, who: str, progress: Callable[[int, int], None] | None = None) -> list[str]:
+    """Choose passages for every approved task that has none; return what a person should know.
+
+    Base tasks come first, since a paraphrase has the passages of its base task.
+    """
+    notes: list[str] = []
+    order = {"normal": 0}
+    domains = {d.name for d in c.file.domains}
+    waiting = (t for t in c.store.each(CollectedTask, stage="approved") if t.domain in domains)
+    tasks = [t for t in waiting if not c.store.count(Item, parent=t.id)]
+    tasks.sort(key=lambda t: (order.get(t.variant, 1), t.id))
+    for number, task in enumerate(tasks):
+        note = _gather(c, who, task)
+        notes += [note] if note else []
+        if progress:
+            progress(number + 1, len(tasks))
+    return notes
+
+
+def _gather(c: Collection, who: str, task: CollectedTask) -> str:
+    index = c.index(task.domain)
+    wanted = c.file.passages
+    if task.variant == "paraphrase":
+        base = list(c.store.each(Item, parent=task.bases[0]))
+        entities = {d.id: d.entity for d in c.store.each(Document, parent=task.domain)}
+        choices = [PassageChoice(i.document, entities.get(i.document, ""), i.start, i.end, i.near_miss) for i in base]
+    else:
+        searched = [t for t in c.store.each(CollectedTask, stage="approved") if t.variant != "paraphrase"]
+        total = wanted * sum(t.domain == task.domain for t in searched)
+        limit = entity_limit(total, c.file.entity_share, len(index.entities))
+        key = Key("collect", "passages", c.file.seed)
+        used = entity_counts(c, task.domain)
+        choices = index.choose(
+            task.question, wanted, c.file.near_misses, c.file.longest_passage, used, limit, key.child(task.id)
+        )
+    with c.store.change(who, "passages", f"{len(choices)} passages for: {task.question}") as change:
+        if c.store.count(Item, parent=task.id) or c.store.need(CollectedTask, task.id).value.state != "approved":
+            return ""  # somebody else gathered them, or removed the task, a moment ago
+        for number, choice in enumerate(choices):
+            id = f"{task.id[:16]}-{number:04d}"
+            change.put(Item(id, task.id, choice.document, choice.start, choice.end, choice.near_miss))
+    if len(choices) < wanted:
+        return phrase("few_passages", question=task.question, count=len(choices), wanted=wanted)
+    return ""
+
+
+def entity_counts(c: Collection, domain: str) -> Counter[str]:
+    """Count a domain's passages by entity; the passages of paraphrases are those of their base tasks and count once."""
+    entities = {d.id: d.entity for d in c.store.each(Document, parent=domain)}
+    tasks = {t.id for t in c.store.each(CollectedTask) if t.domain == domain and t.variant != "paraphrase"}
+    return Counter(entities.get(i.document, "") for i in c.store.each(Item) if i.task in tasks)
+
+
+# Who gets which item.
+
+
+class Leases:
+    """The items that people have open. Kept in memory: losing them costs at worst one answer more than needed."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, dict[str, float]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, item: str, person: str, free: int) -> bool:
+        """Lease an item to a person unless `free` others have it; return whether it was possible."""
+        with self._lock:
+            now = self._clock()
+            holders = {p: t for p, t in self._until.get(item, {}).items() if t > now}
+            possible = person in holders or len(holders) < free
+            if possible:
+                holders[person] = now + LEASE
+            self._until[item] = holders
+            return possible
+
+    def holders(self, item: str) -> int:
+        """Count the people who have an item open."""
+        with self._lock:
+            now = self._clock()
+            return sum(t > now for t in self._until.get(item, {}).values())
+
+    def drop(self, item: str, person: str) -> None:
+        """End a lease."""
+        with self._lock:
+            holders = self._until.get(item, {})
+            holders.pop(person, None)
+            if not holders:
+                self._until.pop(item, None)
+
+
+def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
+    """Return the item that an annotator should answer next, None when all is done.
+
+    Qualification items come first. An item goes to as many people as the project wants answers, counting those who have it open.
+    """
+    require(person, "annotator")
+    if not person.qualified:
+        qualification = c.store.unanswered(person.id, "qualification", limit=1)
+        if qualification:
+            return qualification[0]
+    if person.qualified == "failed":
+        raise CollectError(phrase("qualification_failed"))
+    after = ""
+    while candidates := c.store.unanswered(person.id, "open", after=after, limit=BATCH):
+        for item in candidates:
+            if not leases.take(item.id, person.id, c.file.annotators - item.answered):
+                continue
+            # Somebody may have answered it since it was read; a lease is dropped only after its answer is saved.
+            current = c.store.get(Item, item.id)
+            if current is not None and leases.holders(item.id) <= c.file.annotators - current.value.answered:
+                return current.value
+            leases.drop(item.id, person.id)
+        after = candidates[-1].id
+    return None
+
+
+# Answers.
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredAnswer:
+    """An answer as a form brings it.
+
+    Attributes:
+        na: Whether the passage does not answer the question.
+        choice: yes or no.
+        spans: Where the selected spans begin and end in the passage.
+        objects: The rows of a structure.
+    """
+
+    na: bool = False
+    choice: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    objects: tuple[Mapping[str, str], ...] = ()
+
+
+def format_of(c: Collection, item: Item) -> AnswerFormat:
+    """Return how an item is answered."""
+    if item.known is not None:
+        return "span" if item.known["format"] == "span" else "yes/no"
+    return c.store.need(CollectedTask, item.task).value.format
+
+
+def value_of(c: Collection, item: Item, entered: EnteredAnswer) -> str:
+    """Check an entered answer and return it as ZEST's files write it."""
+    if entered.na:
+        return NA
+    format = format_of(c, item)
+    if format == "yes/no":
+        if entered.choice not in ("yes", "no"):
+            raise CollectError(phrase("choose_answer"))
+        return entered.choice
+    passage = c.passage(item)
+    if format == "span":
+        return _spans(passage, entered.spans)
+    structure = from_form(c.store.need(CollectedTask, item.task).value.structure or {})
+    if not any(any(v.strip() for v in row.values()) for row in entered.objects):
+        raise CollectError(phrase("empty_rows"))
+    return compile_answer(structure, entered.objects, passage)
+
+
+def _spans(passage: str, spans: Sequence[tuple[int, int]]) -> str:
+    texts: list[str] = []
+    last = -1
+    for start, end in sorted(set(spans))[:MOST_SPANS]:
+        if not 0 <= start < end <= len(passage):
+            raise CollectError(phrase("selection_outside"))
+        text = " ".join(passage[start:end].split())
+        if start < last:
+            raise CollectError(phrase("selection_overlaps", text=text[:60]))
+        if any(mark in text for mark in "|{}"):
+            raise CollectError(phrase("selection_marks", text=text[:60]))
+        last = end
+        if text and text not in texts:
+            texts.append(text)
+    if not texts:
+        raise CollectError(phrase("nothing_selected"))
+    return "|".join(texts)
+
+
+def save_answer(
+    c: Collection, person: Person, id: str, entered: EnteredAnswer, seconds: float, version: int
+) -> GivenAnswer:
+    """Save what an annotator answered; with the last answer that was wanted, the item is agreed or disputed.
+
+    The same answer sent twice is saved once. Another answer than the saved one needs the version of the saved one.
+    """
+    require(person, "annotator")
+    item = c.store.need(Item, id).value
+    value = value_of(c, item, entered)
+    answer_id = f"{id}/{person.id}"
+    seconds = round(min(max(seconds, 0.0), LONGEST_TIME), 1) if seconds == seconds else 0.0
+    right = _is_right(item, value) if item.known is not None else None
+    answer = GivenAnswer(answer_id, id, person.id, value, seconds, right)
+    with c.store.change(person.id, "answer", c.question(item)) as change:
+        before = change.get(GivenAnswer, answer_id)
+        if before is not None and before.value.value == value:
+            return before.value
+        item = c.store.need(Item, id).value
+        if before is not None and (item.state == "decided" or item.known is not None):
+            raise ConflictError(phrase("item_decided"))
+        if before is None and item.state not in ("open", "qualification"):
+            # The page was open while others gave the last answers; one more could unsettle what is settled or exported.
+            raise ConflictError(phrase("item_complete"))
+        check_qualified(c, person.id, item)
+        change.put(answer, version)
+        if item.known is not None:
+            _qualify(c, change, person)
+        else:
+            settle(c, change, item)
+    return answer
+
+
+def check_qualified(c: Collection, person: str, item: Item) -> None:
+    """Raise `ForbiddenError` for work by somebody who has not qualified, where the project has qualification items."""
+    qualified = c.store.need(Person, person).value.qualified
+    if qualified == "failed":
+        raise ForbiddenError(phrase("not_qualified"))
+    if item.known is None and qualified != "passed" and c.store.count(Item, stage="qualification"):
+        raise ForbiddenError(phrase("qualify_first"))
+
+
+def _is_right(item: Item, value: str) -> bool:
+    assert item.known is not None
+    judged = judge(str(item.known["answer"]), value, Random(0))  # noqa: S311 - the official evaluator's stream
+    return judged.score >= RIGHT
+
+
+def _qualify(c: Collection, change: Transaction, person: Person) -> None:
+    """Decide whether an annotator qualifies, once all qualification items are answered."""
+    items = {i.id for i in c.store.each(Item, stage="qualification")}
+    wanted = len(items)
+    # Answers to items that were taken out of the project file since do not count.
+    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification") if a.item in items}
+    for kind, id in list(change.changes):
+        if kind == GivenAnswer.kind and (stored := change.get(GivenAnswer, id)) is not None:
+            given[id] = stored.value
+    if len(given) < wanted or person.qualified:
+        return
+    right = sum(bool(a.right) for a in given.values())
+    passed = right >= c.file.qualification.share * wanted
+    current = c.store.need(Person, person.id).value
+    change.put(replace(current, qualified="passed" if passed else "failed"))
+
+
+def settle_answered(c: Collection) -> int:
+    """Settle open items that have enough answers, since the project file asks for fewer now; return how many there were."""
+    items = c.store.answered_enough(c.file.annotators)
+    with c.store.change(SYSTEM, "settle", f"{len(items)} items have all the answers that are wanted now") as change:
+        for item in items:
+            settle(c, change, item)
+    return len(items)
+
+
+def settle(c: Collection, change: Transaction, item: Item) -> None:
+    """Bring an item up to its answers: count them, and resolve them when there are enough."""
+    answers = {a.id: a for a in c.store.each(GivenAnswer, parent=item.id)}
+    for kind, id in list(change.changes):
+        if kind == GivenAnswer.kind and id.startswith(f"{item.id}/"):
+            stored = change.get(GivenAnswer, id)
+            answers.pop(id, None)
+            answers |= {id: stored.value} if stored else {}
+    count = len(answers)
+    if item.state == "decided":
+        change.put(replace(item, answered=count))
+        return
+    if count < c.file.annotators:
+        change.put(replace(item, answered=count, state="open", answer=""))
+        return
+    values = [answers[id].value for id in sorted(answers)]
+    final = resolve(values, format_of(c, item))
+    state = "agreed" if final is not None else "disputed"
+    change.put(replace(item, answered=count, state=state, answer=final or ""))  # type: ignore[arg-type]
+
+
+def adjudicate(
+    c: Collection, reviewer: Person, id: str, version: int, entered: EnteredAnswer | None, take: str = ""
+) -> Item:
+    """Decide an item on which the annotators disagree.
+
+    Args:
+        c: The project.
+        reviewer: Who decides; nobody who answered the item.
+        id: The item.
+        version: The version of the item that the reviewer saw.
+        entered: The answer; None where one of the annotators' is taken.
+        take: The id of the answer that is taken as it is.
+    """
+    require(reviewer, "reviewer")
+    item = c.store.need(Item, id).value
+    if c.store.get(GivenAnswer, f"{id}/{reviewer.id}") is not None:
+        raise CollectError(phrase("own_dispute"))
+    if item.state not in ("disputed", "agreed", "decided"):
+        raise ConflictError(phrase("item_not_ready"))
+    if entered is None:
+        answer = c.store.need(GivenAnswer, take).value
+        if answer.item != id:
+            raise CollectError(phrase("answer_elsewhere"))
+        value = answer.value
+    else:
+        value = value_of(c, item, entered)
+    new = replace(item, state="decided", answer=value)
+    with c.store.change(reviewer.id, "decision", c.question(item)) as change:
+        change.put(new, version)
+    return new

@@ -1,0 +1,138 @@
+"""The documents of a project: folders of text and Markdown, JSON lines and Parquet.
+
+A file that cannot be read is left out with a sentence, because one broken file among thousands must not stop a project; only a
+domain without any document does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.apps.collect.clean_text import clean, clean_line
+from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.phrases import phrase
+from taskloom.core.files import digest
+
+SUFFIXES = (".txt", ".text", ".md", ".markdown", ".jsonl", ".parquet")
+
+LARGEST = 50_000_000
+"""Bytes of a text file: a larger one is a dump of many documents, which JSON lines or Parquet hold better."""
+
+SHORTEST = 20
+"""Characters below which a text is no document."""
+
+MOST_NOTES = 20
+"""Sentences about files that were left out; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document as it was read: the entity that it is about, and its text."""
+
+    entity: str
+    text: str
+
+
+def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
+    """Read the documents of a folder or a file, and what was left out and why.
+
+    Raises:
+        CollectError: Where there is nothing to read.
+    """
+    if not path.exists():
+        raise CollectError(phrase("no_documents_path", path=path))
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    documents: list[SourceDocument] = []
+    notes: list[str] = []
+    for file in files:
+        if file.suffix.lower() not in SUFFIXES or file.name.startswith("."):
+            continue
+        try:
+            for entity, text in _read(file):
+                document = SourceDocument(clean_line(entity)[:200] or file.stem, clean(text).strip())
+                if len(document.text) < SHORTEST:
+                    notes.append(phrase("document_short", file=file.name, entity=document.entity, fewest=SHORTEST))
+                else:
+                    documents.append(document)
+        except CollectError as error:
+            notes.append(phrase("document_left_out", problem=error))
+    if not documents:
+        if notes:
+            raise CollectError(phrase("no_documents_because", path=path, first=notes[0]))
+        raise CollectError(phrase("no_documents", path=path, endings=", ".join(SUFFIXES)))
+    hidden = len(notes) - MOST_NOTES
+    return documents, [
+        *notes[:MOST_NOTES],
+        *([phrase("documents_more", count=hidden)] if hidden > 0 else []),
+    ]
+
+
+def fingerprint(path: Path) -> str:
+    """Return a digest of the names, sizes and times of the files of a corpus: another one means that it must be read again."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path] if path.exists() else []
+    return digest("\n".join(f"{p}\t{p.stat().st_size}\t{p.stat().st_mtime_ns}" for p in files))
+
+
+def _read(file: Path) -> Iterator[tuple[str, str]]:
+    suffix = file.suffix.lower()
+    if suffix == ".parquet":
+        yield from _parquet(file)
+        return
+    try:
+        if file.stat().st_size > LARGEST:
+            raise CollectError(phrase("document_large", file=file.name, megabytes=LARGEST // 10**6))
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CollectError(phrase("document_encoding", file=file.name, byte=error.start)) from error
+    except OSError as error:
+        raise CollectError(phrase("document_unreadable", file=file.name, reason=error.strerror)) from error
+    if suffix == ".jsonl":
+        yield from _json_lines(file, text)
+    else:
+        title = _title(text) if suffix in (".md", ".markdown") else ""
+        # The title of a Markdown file is the entity's name and no part of a passage.
+        yield (title, text.replace(f"# {title}", "", 1)) if title else (file.stem, text)
+
+
+def _title(text: str) -> str:
+    for line in text.splitlines():
+        if line.startswith("# "):
+            return line[2:].strip()
+    return ""
+
+
+def _json_lines(file: Path, text: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CollectError(phrase("document_json", file=file.name, number=number)) from error
+        yield _row(row, f"{file.name}, line {number}")
+
+
+def _parquet(file: Path) -> Iterator[tuple[str, str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError) as error:
+        raise CollectError(phrase("document_parquet", file=file.name)) from error
+    names = [n for n in ("title", "entity", "text") if n in table.column_names]
+    for number, row in enumerate(table.select(names).to_pylist(), 1):
+        yield _row(row, f"{file.name}, row {number}")
+
+
+def _row(row: Any, where: str) -> tuple[str, str]:
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+        raise CollectError(phrase("document_text", where=where))
+    entity = row.get("entity") or row.get("title")
+    if not isinstance(entity, str):
+        raise CollectError(phrase("document_title", where=where))
+    return entity, row["text"]

@@ -1,0 +1,418 @@
+"""The database of a project: an append-only log of events, and the records that follow from it.
+
+Every change is one event (who, when, what) with the rows that it changed, before and after. The tables hold the fold of the log;
+`check` folds it again and compares. An event is acknowledged after SQLite has committed it with `synchronous=FULL`, so what a
+person was told is saved survives a kill and a power cut.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from taskloom.apps.collect.collect_errors import CollectError, ConflictError, DiskError, UnknownError
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.records import RECORD_TYPES, Filed, Item, from_json
+from taskloom.apps.collect.transactions import LogEvent, RowChange, Stored, Transaction
+
+FORMAT = 1
+"""The layout of the database; a later one must be able to read it."""
+
+PATIENCE = 20.0
+"""Seconds that a write waits for another process that holds the database (an export from the command line, say)."""
+
+SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+  note TEXT NOT NULL, changes TEXT NOT NULL, undoes INTEGER
+);
+CREATE INDEX events_who ON events (who, number);
+CREATE INDEX events_undoes ON events (undoes) WHERE undoes IS NOT NULL;
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TRIGGER events_last BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+CREATE TABLE records (
+  kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, event INTEGER NOT NULL,
+  parent TEXT NOT NULL, stage TEXT NOT NULL, owner TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, id)
+) WITHOUT ROWID;
+CREATE INDEX records_parent ON records (kind, parent, stage);
+CREATE INDEX records_stage ON records (kind, stage, id);
+CREATE INDEX records_owner ON records (kind, owner, stage);
+CREATE TABLE texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
+
+T = TypeVar("T", bound=Filed)
+
+
+class _Connection(sqlite3.Connection):
+    """A thread's connection, which is closed with its thread: a server's threads come and go."""
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):
+            self.close()
+
+
+class EventStore:
+    """The log and the records of one project, for any number of threads."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        self._open: WeakSet[_Connection] = WeakSet()
+        self._writing = threading.Lock()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._writing:
+                self._create()
+        except (OSError, sqlite3.Error) as error:
+            self.close()
+            raise CollectError(phrase("database_unopened", path=self.path, reason=error)) from error
+
+    def _create(self) -> None:
+        connection = self._connection()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if not tables:
+                for statement in _statements(SCHEMA):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        row = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
+        if row is None or row[0] != str(FORMAT):
+            raise CollectError(phrase("other_version", path=self.path))
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: _Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = sqlite3.connect(
+                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=_Connection
+            )
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            self._local.connection = connection
+            self._open.add(connection)
+        return connection
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in list(self._open):
+            with suppress(sqlite3.Error):
+                connection.close()
+        self._open.clear()
+        self._local = threading.local()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let everything that the block reads in this thread be of one moment, whatever others save meanwhile."""
+        connection = self._connection()
+        if connection.in_transaction:  # inside another snapshot, or a change
+            yield
+            return
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("COMMIT")
+
+    # Reading.
+
+    def get(self, cls: type[T], id: str) -> Stored[T] | None:
+        """Return a record, or None."""
+        row = (
+            self._connection()
+            .execute("SELECT version, body FROM records WHERE kind = ? AND id = ?", (cls.kind, id))
+            .fetchone()
+        )
+        return Stored(from_json(cls.kind, json.loads(row[1])), row[0]) if row else None  # type: ignore[arg-type]
+
+    def need(self, cls: type[T], id: str) -> Stored[T]:
+        """Return a record; raise `UnknownError` where there is none."""
+        stored = self.get(cls, id)
+        if stored is None:
+            raise UnknownError(phrase("unknown_record", kind=cls.kind, id=id[:80]))
+        return stored
+
+    def each(
+        self,
+        cls: type[T],
+        *,
+        parent: str | None = None,
+        stage: str | None = None,
+        owner: str | None = None,
+        after: str = "",
+        limit: int = -1,
+    ) -> Iterator[T]:
+        """Yield records in the order of their ids, those that have the given parent, stage and owner."""
+        condition, values = _condition(cls.kind, parent, stage, owner)
+        if after:
+            condition, values = f"{condition} AND id > ?", [*values, after]
+        rows = self._connection().execute(
+            f"SELECT body FROM records WHERE {condition} ORDER BY id LIMIT ?",  # noqa: S608 - only column names
+            [*values, limit],
+        )
+        for row in rows:
+            yield from_json(cls.kind, json.loads(row[0]))  # type: ignore[misc]
+
+    def count(
+        self, cls: type[Filed], *, parent: str | None = None, stage: str | None = None, owner: str | None = None
+    ) -> int:
+        """Count records that have the given parent, stage and owner."""
+        condition, values = _condition(cls.kind, parent, stage, owner)
+        row = self._connection().execute(f"SELECT count(*) FROM records WHERE {condition}", values).fetchone()  # noqa: S608
+        return int(row[0])
+
+    def stages(self, cls: type[Filed], parent: str | None = None) -> dict[str, int]:
+        """Count records by stage."""
+        condition, values = _condition(cls.kind, parent, None, None)
+        rows = self._connection().execute(
+            f"SELECT stage, count(*) FROM records WHERE {condition} GROUP BY stage",  # noqa: S608
+            values,
+        )
+        return {str(stage): int(n) for stage, n in rows}
+
+    def owners(self, cls: type[Filed], stage: str) -> dict[str, int]:
+        """Count the records of a stage by owner."""
+        rows = self._connection().execute(
+            "SELECT owner, count(*) FROM records WHERE kind = ? AND stage = ? GROUP BY owner", (cls.kind, stage)
+        )
+        return {str(owner): int(n) for owner, n in rows}
+
+    def unanswered(self, person: str, stage: str, after: str = "", limit: int = -1) -> list[Item]:
+        """Return items of a stage that a person has not answered, in the order of their ids."""
+        rows = self._connection().execute(
+            "SELECT body FROM records AS item WHERE kind = 'item' AND stage = ? AND id > ? AND NOT EXISTS "
+            "(SELECT 1 FROM records AS answer WHERE answer.kind = 'answer' AND answer.id = item.id || '/' || ?) "
+            "ORDER BY id LIMIT ?",
+            (stage, after, person, limit),
+        )
+        return [Item(**json.loads(row[0])) for row in rows.fetchall()]
+
+    def answered_enough(self, count: int) -> list[Item]:
+        """Return open items that have at least so many answers."""
+        rows = self._connection().execute(
+            "SELECT body FROM records WHERE kind = 'item' AND stage = 'open' AND json_extract(body, '$.answered') >= ?",
+            (count,),
+        )
+        return [Item(**json.loads(row[0])) for row in rows.fetchall()]
+
+    def text(self, key: str) -> str:
+        """Return the text that has a digest."""
+        row = self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
+        if row is None:
+            raise UnknownError(phrase("missing_text", key=key[:40], path=self.path))
+        return str(row[0])
+
+    # Changing.
+
+    @contextmanager
+    def change(self, who: str, what: str, note: str = "", undoes: int | None = None) -> Iterator[Transaction]:
+        """Make one event of the changes in the block; nothing is changed where the block raises.
+
+        Args:
+            who: The id of the person.
+            what: The kind of event, a few words.
+            note: What a person should know of it.
+            undoes: The number of the event that this one undoes.
+        """
+        with self._writing:
+            connection = self._connection()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                transaction = Transaction(self, connection)
+                try:
+                    yield transaction
+                    if transaction.changes:
+                        self._append(connection, transaction, who, what, note, undoes)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.DatabaseError as error:
+                raise DiskError(phrase("not_saved", reason=error)) from error
+
+    def _append(
+        self,
+        connection: sqlite3.Connection,
+        transaction: Transaction,
+        who: str,
+        what: str,
+        note: str,
+        undoes: int | None,
+    ) -> None:
+        for key, text in transaction.texts.items():
+            connection.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (key, text))
+        changes = list(transaction.changes.values())
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        cursor = connection.execute(
+            "INSERT INTO events (at, who, what, note, changes, undoes) VALUES (?, ?, ?, ?, ?, ?)",
+            (at, who, what, note, json.dumps([c.to_json() for c in changes], ensure_ascii=False), undoes),
+        )
+        number = cursor.lastrowid or 0
+        for change in changes:
+            _apply(connection, change, number)
+
+    # The log.
+
+    def events(
+        self,
+        before: int | None = None,
+        limit: int = -1,
+        *,
+        after: int = 0,
+        oldest_first: bool = False,
+        with_changes: bool = True,
+    ) -> Iterator[LogEvent]:
+        """Yield events, newest first by default, those before a number and after another.
+
+        Without their changes, which may be thousands, they are read fast.
+        """
+        order = "ASC" if oldest_first else "DESC"
+        columns = EVENT_COLUMNS if with_changes else EVENT_COLUMNS.replace("changes", "'[]'")
+        rows = self._connection().execute(
+            f"SELECT {columns} FROM events WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",  # noqa: S608 - one of two words
+            (before if before is not None else 2**62, after, limit),
+        )
+        return (_event(row) for row in rows)
+
+    def event(self, number: int) -> LogEvent:
+        """Return one event."""
+        row = None
+        if 0 < number < 2**62:
+            row = (
+                self._connection()
+                .execute(
+                    f"SELECT {EVENT_COLUMNS} FROM events WHERE number = ?",  # noqa: S608 - a constant
+                    (number,),
+                )
+                .fetchone()
+            )
+        if row is None:
+            raise UnknownError(phrase("unknown_event", number=number))
+        return _event(row)
+
+    def undone(self, number: int) -> int | None:
+        """Return the number of the event that undid one, if one did and was not undone itself."""
+        rows = self._connection().execute("SELECT number FROM events WHERE undoes = ? ORDER BY number DESC", (number,))
+        for row in rows.fetchall():
+            if self.undone(row[0]) is None:
+                return int(row[0])
+        return None
+
+    def undo(self, who: str, number: int, check: Callable[[], None] = lambda: None) -> None:
+        """Take an event back by an event that restores what was there before it.
+
+        Args:
+            who: The id of the person.
+            number: The event.
+            check: Called before anything is restored; raises where it must not be.
+
+        Raises:
+            ConflictError: Where it is undone already, or one of its records is no longer as the event left it.
+        """
+        event = self.event(number)
+        with self.change(who, "undo", f"undoes event {number} ({event.what})", number) as transaction:
+            if self.undone(number) is not None:
+                raise ConflictError(phrase("undone_already", number=number))
+            check()
+            for change in reversed(event.changes):
+                self._refuse_later(change, number)
+                cls = RECORD_TYPES[change.kind]
+                if change.old is None:
+                    transaction.remove(cls, change.id)
+                else:
+                    transaction.put(from_json(change.kind, change.old))
+
+    def _refuse_later(self, change: RowChange, number: int) -> None:
+        row = (
+            self._connection()
+            .execute("SELECT event, body FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
+            .fetchone()
+        )
+        # By content: a later event that was undone itself has left everything as it was.
+        if (json.loads(row[1]) if row else None) != change.new:
+            later = phrase("event_number", number=row[0]) if row else phrase("later_event")
+            raise ConflictError(phrase("event_built_on", number=number, later=later, kind=change.kind))
+
+    def write_log(self, path: Path) -> int:
+        """Write the log as JSON lines, oldest event first; return how many events there are."""
+        from taskloom.core.files import atomic
+
+        number = 0
+        with atomic(path, CollectError) as beside, beside.open("w", encoding="utf-8") as file:
+            for event in self.events(oldest_first=True):
+                file.write(json.dumps(event.to_json(), ensure_ascii=False) + "\n")
+                number += 1
+        return number
+
+    def check(self) -> list[str]:
+        """Fold the log again and list every record that differs from the table: an empty list is what it should be."""
+        with self.snapshot():
+            return self._differences()
+
+    def _differences(self) -> list[str]:
+        state: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        problems: list[str] = []
+        for event in self.events(oldest_first=True):
+            for change in event.changes:
+                version, body = state.get((change.kind, change.id), (0, None))
+                if (version, body) != (change.old_version, change.old):
+                    problems.append(
+                        f"event {event.number} does not follow from what was before: {change.kind} {change.id}"
+                    )
+                if change.new is None:
+                    state.pop((change.kind, change.id), None)
+                else:
+                    state[change.kind, change.id] = (change.version, change.new)
+        rows = self._connection().execute("SELECT kind, id, version, body FROM records")
+        table = {(kind, id): (version, json.loads(body)) for kind, id, version, body in rows}
+        for key in sorted(state.keys() | table.keys()):
+            if state.get(key) != table.get(key):
+                problems.append(f"{key[0]} {key[1]} is not what the log says")
+        return problems
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; a trigger's body has semicolons of its own."""
+    statement = ""
+    for part in script.strip().split("\n"):
+        statement += part + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _condition(kind: str, parent: str | None, stage: str | None, owner: str | None) -> tuple[str, list[Any]]:
+    given = {"parent": parent, "stage": stage, "owner": owner}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    return " AND ".join(["kind = ?", *(f"{name} = ?" for name in wanted)]), [kind, *wanted.values()]
+
+
+def _apply(connection: sqlite3.Connection, change: RowChange, number: int) -> None:
+    if change.new is None:
+        connection.execute("DELETE FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
+        return
+    record = from_json(change.kind, change.new)
+    body = json.dumps(change.new, ensure_ascii=False)
+    connection.execute(
+        "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (change.kind, change.id, change.version, number, record.parent, record.stage, record.owner, body),
+    )
+
+
+def _event(row: tuple[Any, ...]) -> LogEvent:
+    changes = tuple(RowChange(*change) for change in json.loads(row[5]))
+    return LogEvent(row[0], row[1], row[2], row[3], row[4], changes, row[6])

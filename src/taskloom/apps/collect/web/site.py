@@ -1,0 +1,243 @@
+"""The application: which addresses there are, who may open them, and what becomes of errors."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from taskloom.apps.collect.annotation import Leases
+from taskloom.apps.collect.collect_errors import CollectError, DiskError
+from taskloom.apps.collect.collection import Collection, require
+from taskloom.apps.collect.links import Signer, SignInError
+from taskloom.apps.collect.phrases import page_phrases, phrase
+from taskloom.apps.collect.records import Person, Role
+from taskloom.apps.collect.web import annotator_pages, entry_pages, owner_pages, reviewer_pages, writer_pages
+from taskloom.apps.collect.web.page_requests import PageFields, PageRequest, parse_fields
+from taskloom.apps.serving.access import AccessGuard, TooLargeError, too_large
+from taskloom.core.errors import TaskloomError
+from taskloom.core.files import digest
+
+STATIC = {"collect.css": "text/css", "collect.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+LONGEST_ADDRESS = 4_000
+"""Characters of a path or a query: longer ones are no links of ours."""
+
+Handler = Callable[[PageRequest], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """One address: how it is asked, what answers, and who may ask. No roles: everybody, signed in or not."""
+
+    method: str
+    path: str
+    handler: Handler
+    roles: tuple[Role, ...] = ()
+
+
+EVERYBODY: tuple[Role, ...] = ("writer", "annotator", "reviewer", "owner")
+
+ROUTES: tuple[PageRoute, ...] = (
+    PageRoute("GET", "/", entry_pages.home),
+    PageRoute("GET", "/enter/{token}", entry_pages.enter),
+    PageRoute("POST", "/leave", entry_pages.leave, EVERYBODY),
+    PageRoute("GET", "/write", writer_pages.write, ("writer",)),
+    PageRoute("POST", "/write", writer_pages.submit, ("writer",)),
+    PageRoute("GET", "/write/{task}", writer_pages.edit, ("writer",)),
+    PageRoute("POST", "/write/{task}", writer_pages.submit_again, ("writer",)),
+    PageRoute("GET", "/vary/{variant}", writer_pages.vary, ("writer",)),
+    PageRoute("POST", "/vary/{variant}", writer_pages.submit_variant_form, ("writer",)),
+    PageRoute("POST", "/suggest/{task}", writer_pages.suggest, ("writer",)),
+    PageRoute("GET", "/review", reviewer_pages.queue, ("reviewer",)),
+    PageRoute("GET", "/review/{task}", reviewer_pages.task, ("reviewer",)),
+    PageRoute("POST", "/review/{task}", reviewer_pages.decide, ("reviewer",)),
+    PageRoute("GET", "/adjudicate", reviewer_pages.disputes, ("reviewer",)),
+    PageRoute("GET", "/adjudicate/{item}", reviewer_pages.dispute, ("reviewer",)),
+    PageRoute("POST", "/adjudicate/{item}", reviewer_pages.settle, ("reviewer",)),
+    PageRoute("POST", "/adjudicate/{item}/suggest", reviewer_pages.suggest, ("reviewer",)),
+    PageRoute("GET", "/annotate", annotator_pages.next_one, ("annotator",)),
+    PageRoute("GET", "/annotate/{item}", annotator_pages.item, ("annotator",)),
+    PageRoute("POST", "/annotate/{item}", annotator_pages.save, ("annotator",)),
+    PageRoute("GET", "/people", owner_pages.people, ("owner",)),
+    PageRoute("POST", "/people", owner_pages.add_person, ("owner",)),
+    PageRoute("POST", "/people/{person}/roles", owner_pages.change_roles, ("owner",)),
+    PageRoute("POST", "/people/{person}/link", owner_pages.renew_link, ("owner",)),
+    PageRoute("POST", "/people/{person}/qualify", owner_pages.requalify, ("owner",)),
+    PageRoute("GET", "/project", owner_pages.project, ("owner",)),
+    PageRoute("POST", "/project/suggestions", owner_pages.suggestions, ("owner",)),
+    PageRoute("GET", "/passages", owner_pages.passages, ("owner",)),
+    PageRoute("POST", "/passages", owner_pages.gather, ("owner",)),
+    PageRoute("GET", "/results", owner_pages.results, ("owner", "reviewer")),
+    PageRoute("GET", "/export", owner_pages.export_page, ("owner",)),
+    PageRoute("POST", "/export", owner_pages.export_now, ("owner",)),
+    PageRoute("GET", "/log", owner_pages.log, ("owner",)),
+    PageRoute("GET", "/log.jsonl", owner_pages.download_log, ("owner",)),
+    PageRoute("POST", "/log/{event}/undo", owner_pages.undo, ("owner",)),
+)
+"""Every address of the application but its two files of style and script."""
+
+
+class Site:
+    """A project with what its pages share.
+
+    Attributes:
+        collection: The project.
+        leases: Which items people have open.
+        signer: Signs links, sessions and forms.
+        token: The access token of a server that listens beyond loopback.
+        gathering: Held while passages are gathered, so that it happens once at a time.
+        exporting: Held while a release is written.
+    """
+
+    def __init__(self, collection: Collection, token: str = "", clock: Callable[[], float] = time.time) -> None:
+        self.collection, self.token = collection, token
+        self.leases = Leases()
+        self.signer = Signer(collection, clock)
+        self.gathering, self.exporting = threading.Lock(), threading.Lock()
+        self.cookie = f"collect-{digest(collection.secret, 4)}"  # servers on other ports share the browser's cookies
+        folder = files("taskloom.apps.collect.web")
+        self.phrases = page_phrases()
+        self.static = {name: (folder / "static" / name).read_bytes() for name in STATIC}
+        self.version = digest(b"".join(self.static.values()), 4)
+        self.templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("taskloom.apps.collect.web"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals.update(t=SimpleNamespace(**self.phrases), project=collection.file, assets=self.version)
+
+    def render(self, template: str, request: PageRequest, **values: Any) -> str:
+        """Return a page as text."""
+        token = self.signer.form_token(request.session) if request.session else ""
+        known = {"me": request.person, "form_token": token, "notice": request.notice, "here": request.here}
+        return self.templates.get_template(template).render(**known, **values)
+
+    def link(self, person: Person, base: str) -> str:
+        """Return a person's link."""
+        access = f"?token={self.token}" if self.token else ""
+        return f"{base}/enter/{self.signer.token(person, 'link')}{access}"
+
+
+def build_app(collection: Collection, token: str = "", clock: Callable[[], float] = time.time) -> ASGIApp:
+    """Build the application of a project.
+
+    Args:
+        collection: The project.
+        token: What every request must carry; empty for a server on loopback.
+        clock: Gives the time in seconds, by which links expire.
+    """
+    site = Site(collection, token, clock)
+    routes = [Route(r.path, partial(_answer, site, r), methods=[r.method]) for r in ROUTES]
+    routes.append(Route("/static/{name}", partial(_static, site), methods=["GET"]))
+    handlers: dict[Any, Any] = {HTTPException: partial(_http_error, site), TooLargeError: too_large}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.state.site = site
+    return AccessGuard(app, "collect", token or None, same_site="lax", longest=LONGEST_ADDRESS)
+
+
+async def _static(site: Site, request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        return PlainTextResponse("there is no such file", 404)
+    headers = {"cache-control": "max-age=86400"} if request.query_params.get("v") == site.version else {}
+    return Response(site.static[name], media_type=STATIC[name], headers=headers)
+
+
+async def _http_error(site: Site, request: Request, error: HTTPException) -> Response:
+    try:
+        person = await run_in_threadpool(_visitor, site, request)  # who is signed in keeps the menu
+        page = _page_request(site, request, person, PageFields({}))
+    except (CollectError, sqlite3.Error):
+        page = PageRequest(site, None, "", {}, PageFields({}), PageFields({}), False, "")
+    names = {404: "no_page", 405: "no_method", 415: "no_form"}
+    text = site.phrases[names[error.status_code]] if error.status_code in names else error.detail
+    return HTMLResponse(site.render("error.html", page, text=text), error.status_code)
+
+
+def _page_request(site: Site, request: Request, person: Person | None, form: PageFields) -> PageRequest:
+    session = request.cookies.get(site.cookie, "") if person else ""
+    base = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    wants_json = "application/json" in request.headers.get("accept", "")
+    query = parse_fields(request.url.query)
+    here = request.url.path.split("/")[1]
+    return PageRequest(site, person, session, request.path_params, query, form, wants_json, base, here)
+
+
+async def _answer(site: Site, route: PageRoute, request: Request) -> Response:
+    """Answer a request: read its form, find out who asks, and let the page work in a thread."""
+    form = PageFields({})
+    try:
+        if request.method == "POST":
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/x-www-form-urlencoded":
+                raise HTTPException(415)
+            form = parse_fields((await request.body()).decode("utf-8", "replace"))
+    except ClientDisconnect:
+        return PlainTextResponse("nothing was saved: the connection broke off", 400)
+    except CollectError as error:
+        return _report(site, _page_request(site, request, None, form), error)
+    return await run_in_threadpool(_work, site, route, request, form)
+
+
+def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> Response:
+    page: PageRequest | None = None
+    try:
+        person = _visitor(site, request)
+        page = _page_request(site, request, person, form)
+        if route.roles:
+            if person is None:
+                raise SignInError(site.phrases["sign_in_first"])
+            require(person, *route.roles)
+        if request.method == "POST" and route.roles:
+            site.signer.check_form(page.session, form.text("form_token"))
+        return route.handler(page)
+    except (TaskloomError, OSError, sqlite3.Error) as error:
+        if page is None:
+            page = PageRequest(site, None, "", request.path_params, PageFields({}), form, False, "")
+        return _report(site, page, _as_collect_error(error))
+
+
+def _as_collect_error(error: Exception) -> CollectError:
+    """Give every foreseen fault its sentence and its status: of the rules, of other parts of Taskloom, of the disk."""
+    if isinstance(error, CollectError):
+        return error
+    if isinstance(error, sqlite3.Error):
+        return DiskError(phrase("database_unreadable", reason=error))
+    if isinstance(error, OSError):
+        return DiskError(phrase("system_refused", reason=error.strerror or error))
+    return CollectError(str(error))
+
+
+def _report(site: Site, page: PageRequest, error: CollectError) -> Response:
+    if page.wants_json:
+        return JSONResponse({"error": str(error)}, error.status)
+    return page.page("error.html", error.status, text=str(error))
+
+
+def _visitor(site: Site, request: Request) -> Person | None:
+    """Return who asks by the session's cookie; a cookie that is forged or expired is as good as none."""
+    cookie = request.cookies.get(site.cookie, "")
+    if not cookie:
+        return None
+    try:
+        return site.signer.person(cookie, "session")
+    except SignInError:
+        return None

@@ -1,0 +1,198 @@
+"""Who may ask: this machine, by its own name, and elsewhere whoever has the token; and what browsers may do with an answer.
+
+A page that somebody else serves can make a browser send requests here. So the host that a request names must be this machine
+(a name that was rebound to 127.0.0.1 is refused), and requests that other sites cause are refused unless they open a page.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from taskloom.apps.serving.listener import LOOPBACK, hostname
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing that stands in a page runs or loads, only the files of ours."""
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",  # under "no-referrer" browsers hide the origin of our own forms, too
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+TOKEN = "token"  # noqa: S105 - the name of a query parameter
+
+COOKIE_DAYS = 30
+"""How long a browser keeps the token: as long as a personal link of a collection project works."""
+
+LARGEST_BODY = 1_000_000
+"""Bytes of a form: the longest answer to a passage of 5,000 words has a tenth of it."""
+
+DRAINED = 256_000_000
+"""Bytes of a body that is too large that are still read and thrown away, so that its sender gets to read the answer."""
+
+LONGEST_ADDRESS = 64_000
+"""Characters of a path or a query: no more fit into the first line of a request that servers read."""
+
+
+class TooLargeError(Exception):
+    """A body without a stated length that turned out too large."""
+
+
+class AccessGuard:
+    """Middleware that refuses requests from elsewhere and puts the security headers on every response.
+
+    Args:
+        app: What answers the others.
+        command: The command whose server this is, for refusals and for the name of the cookie.
+        token: What every request must bring, in the query once and then in a cookie; None on the loopback interface.
+        hosts: Names under which the server is reached, besides those of the loopback interface. Not checked where there is a
+            token, which no other site has.
+        same_site: Whether a link on another page carries the cookie of the token ("lax") or not ("strict").
+        longest: Characters that a path or a query may have.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        command: str,
+        token: str | None = None,
+        hosts: Iterable[str] = (),
+        same_site: Literal["strict", "lax"] = "strict",
+        longest: int = LONGEST_ADDRESS,
+    ) -> None:
+        self.app, self.command, self.token = app, command, token
+        self.hosts = LOOPBACK | set(hosts)
+        self.same_site, self.longest = same_site, longest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            if refusal.status_code == 413:
+                await _drain(receive)
+            await refusal(scope, receive, send_guarded)
+            return
+        await self.app(scope, _limited(receive), send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if max(len(scope["path"]), len(scope["query_string"])) > self.longest:
+            return self._refused("this address is too long; go back to the start page", 414)
+        name = hostname(headers.get("host", ""))
+        if self.token is None and name not in self.hosts:
+            return self._refused("this server answers only under a name of this machine, such as 127.0.0.1", 421)
+        if not name:
+            return self._refused("the request names no host", 400)
+        if _caused_elsewhere(headers) or (scope["method"] not in ("GET", "HEAD") and _of_another_origin(headers)):
+            return self._refused("this request came from another site", 403)
+        if self.token is not None and (answer := self._without_token(scope, headers, self.token)) is not None:
+            return answer
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit():
+            return self._refused("the length of the request is not a number", 400)
+        if len(length) > 18 or int(length) > LARGEST_BODY:
+            return self._refused(f"nothing was saved: a form has at most {LARGEST_BODY // 1000:,} kB", 413)
+        return None
+
+    def _without_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
+        """Return a refusal, or the redirection that turns the token of a link into a cookie; None where all is right."""
+        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        # Servers on other ports share the browser's cookies.
+        name = f"taskloom_{self.command}_{(scope.get('server') or ('', 0))[1]}"
+        for key, value in query:
+            if key == TOKEN and _equal(value, token):
+                rest = urlencode([pair for pair in query if pair[0] != TOKEN])
+                path = "/" + scope["path"].lstrip("/")  # two slashes would name another host
+                response = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+                age = COOKIE_DAYS * 86_400
+                response.set_cookie(name, token, httponly=True, samesite=self.same_site, max_age=age)
+                return response
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if _equal(bearer, token) or _equal(_cookies(headers).get(name, ""), token):
+            return None
+        return self._refused(f"open the address with its access token, which 'taskloom {self.command}' prints", 401)
+
+    def _refused(self, sentence: str, status: int) -> Response:
+        return PlainTextResponse(f"taskloom {self.command}: {sentence}\n", status)
+
+
+async def too_large(request: Request, error: Exception) -> Response:
+    """Answer a request whose body turned out too large; applications name it among their exception handlers."""
+    return PlainTextResponse("nothing was saved: the form is too large", 413)
+
+
+def _caused_elsewhere(headers: Headers) -> bool:
+    """Return whether another site made the browser send this; opening a page by a link is fine, reading parts of it is not."""
+    if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
+        return False
+    return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest", "document") != "document"
+
+
+def _of_another_origin(headers: Headers) -> bool:
+    """Return whether a page of another origin sends this; programs that are no browsers name no origin."""
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+    return {name: value for name, _, value in pairs}
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+
+
+async def _drain(receive: Receive) -> None:
+    size = 0
+    while size < DRAINED:
+        message = await receive()
+        if message["type"] != "http.request":
+            return
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a `receive` that counts: a request need not state its length."""
+    size = 0
+
+    async def counted() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > LARGEST_BODY:
+            raise TooLargeError
+        return message
+
+    return counted

@@ -1,0 +1,67 @@
+"""Where a server listens, and by which names it is asked. Needs no web framework, so that every server of ours can use it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+
+from taskloom.core.errors import ParameterError
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Names of this machine that no other machine can answer to."""
+
+BACKLOG = 512
+"""Connections that wait while a server starts or is busy."""
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.IGNORECASE | re.ASCII)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an interface is reached from this machine alone."""
+    return host.strip("[]").lower() in LOOPBACK
+
+
+def hostname(header: str) -> str:
+    """Return the name in a Host header, without its port; empty for what is not a name.
+
+    >>> hostname("127.0.0.1:8600"), hostname("[::1]:8600"), hostname("LocalHost"), hostname("[")
+    ('127.0.0.1', '::1', 'localhost', '')
+    """
+    if _HOST.fullmatch(header) is None:
+        return ""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def listen(host: str, ports: Sequence[int]) -> socket.socket:
+    """Return a socket that listens on the first of some ports that is free.
+
+    Args:
+        host: The interface.
+        ports: What to try; 0 stands for any free port.
+
+    Raises:
+        ParameterError: Where none can be used; it names the parameter `port`.
+    """
+    reason = ""
+    for port in ports:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host.strip("[]"), port))
+            listener.listen(BACKLOG)  # from now on connections wait instead of being refused
+        except (OSError, OverflowError) as error:
+            listener.close()
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "a port is a number below 65,536"
+            continue
+        return listener
+    raise ParameterError("port", f"{ports[0]} on {host} cannot be used ({reason}); choose another port or host")
+
+
+def address(host: str, listener: socket.socket) -> str:
+    """Return the address that browsers open, without a slash at its end; a server on all interfaces shows this machine's name."""
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
+    return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

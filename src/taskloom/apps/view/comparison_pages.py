@@ -1,0 +1,273 @@
+"""Two learners side by side, example by example, with the paired test; and heat maps of accuracy by two traits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskloom.apps.view.folders import VanishedError
+from taskloom.apps.view.page_templates import render
+from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
+from taskloom.apps.view.run_pages import chosen_split, prediction_rows
+from taskloom.apps.view.shared_state import chosen_filters, page_start, store_folder, viewed_store
+from taskloom.apps.view.viewed_stores import StoredRun, ViewedStore
+from taskloom.core.errors import InputError, TaskloomError
+from taskloom.experiments.result_table import probability
+from taskloom.experiments.table import Runs
+
+PAGE = 20
+"""Examples of one page."""
+
+SIDES = 400
+"""Runs that a list offers; beyond, their names are typed."""
+
+MOST_RUNS = 60
+"""Runs of a heat map: their predictions are read for it, some milliseconds each."""
+
+MOST_CELLS = 900
+"""Cells of a heat map; one with more is not readable."""
+
+OUTCOMES = {"a": "only A is right", "b": "only B is right", "neither": "both are wrong", "both": "both are right"}
+"""How two answers to one example can come out, in the order in which examples are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPair:
+    """The answers of two runs to one example."""
+
+    a: ScoredAnswer
+    b: ScoredAnswer
+
+    @property
+    def same(self) -> bool:
+        """Return whether both were asked the same."""
+        return self.a.input == self.b.input
+
+    @property
+    def outcome(self) -> str:
+        """Return which of them is right."""
+        return {(True, False): "a", (False, True): "b", (False, False): "neither"}.get(
+            (self.a.right, self.b.right), "both"
+        )
+
+
+def compare(request: Request) -> Response:
+    """Compare two runs: the paired test on the split, by a trait where one is chosen, and every example with both answers."""
+    folder, viewed = store_folder(request), viewed_store(request)
+    whole = [run for run in viewed.runs() if not run.problem]
+    if len(whole) < 2:
+        raise VanishedError("a comparison needs two runs; the store has fewer")
+    a, b = _sides(request, viewed, whole)
+    split = chosen_split(request, [a, b])
+    rows = [prediction_rows(viewed, run.name) for run in (a, b)]
+    text, filters = request.query_params.get("q", "").strip(), chosen_filters(request)
+    joined = _joined(rows[0].columns(split, text, filters), rows[1].columns(split, "", filters))
+    show = request.query_params.get("show", "")
+    order = joined.order(show)
+    start = page_start(request, len(order), PAGE)
+    traits = rows[0].traits()
+    by = next((trait for trait in traits if trait == request.query_params.get("by", "")), "")
+    test, problem = _paired_test(viewed, whole, a, b, split, by)
+    return render(
+        request,
+        "compare.html",
+        folder=folder,
+        a=a,
+        b=b,
+        runs=whole[:SIDES],
+        split=split,
+        splits=[s for s in a.scores["splits"] if s in b.scores["splits"]],
+        pairs=_pairs(rows, joined, order[start : start + PAGE]),
+        counts=joined.counts(),
+        outcomes=OUTCOMES,
+        show=show,
+        listed=len(order),
+        start=start,
+        page=PAGE,
+        q=text,
+        filters=filters,
+        by=by,
+        traits=traits,
+        test=test,
+        problem=problem,
+    )
+
+
+def _sides(request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]) -> tuple[StoredRun, StoredRun]:
+    """Return the two runs; by default the first, and the first that differs in its learner, or else in anything."""
+    names = [request.query_params.get(side, "") for side in "ab"]
+    a = viewed.run(names[0]) if names[0] else whole[0]
+    if names[1]:
+        b = viewed.run(names[1])
+    else:
+        alike = [r for r in whole if r.scores["recipe"] == a.scores.get("recipe") and r.name != a.name]
+        other = [r for r in alike if r.scores["learner"] != a.scores.get("learner")]
+        same_seed = [r for r in other if r.scores["seed"] == a.scores.get("seed")]
+        b = (same_seed or other or alike or [r for r in whole if r.name != a.name])[0]
+    for run in (a, b):
+        if run.problem:
+            raise InputError(run.problem)
+    return a, b
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedAnswers:
+    """Examples that both runs answered: their indices, the rows in both files, and the place of the outcome in `OUTCOMES`."""
+
+    index: NDArray[np.int64]
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
+    outcome: NDArray[np.int64]
+
+    def counts(self) -> dict[str, int]:
+        """Return how often each outcome occurs."""
+        return {name: int((self.outcome == place).sum()) for place, name in enumerate(OUTCOMES)}
+
+    def order(self, show: str) -> NDArray[np.int64]:
+        """Return the places of the examples as they are listed: by outcome, then by index; of one outcome where `show` names it."""
+        if show and show not in OUTCOMES:
+            raise InputError(f"'show' is one of {', '.join(OUTCOMES)}, not '{show[:40]}'")
+        order = np.lexsort((self.index, self.outcome))
+        return order[self.outcome[order] == list(OUTCOMES).index(show)] if show else order
+
+
+def _joined(of_a: ScoreColumns, of_b: ScoreColumns) -> JoinedAnswers:
+    index, at_a, at_b = np.intersect1d(of_a.index, of_b.index, return_indices=True)
+    a, b = of_a.right[at_a], of_b.right[at_b]
+    outcome = np.select([a & ~b, b & ~a, ~a & ~b], [0, 1, 2], 3)
+    return JoinedAnswers(index, (of_a.rows[at_a], of_b.rows[at_b]), outcome)
+
+
+def _pairs(rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64]) -> list[AnswerPair]:
+    a, b = (rows[side].take(joined.rows[side][places]) for side in (0, 1))
+    return [AnswerPair(one, other) for one, other in zip(a, b, strict=True)]
+
+
+def _paired_test(
+    viewed: ViewedStore, whole: Sequence[StoredRun], a: StoredRun, b: StoredRun, split: str, by: str
+) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the rows of the paired tests, or the sentence why there are none.
+
+    The two runs are compared, and where there are others that differ from them in the seed alone, all seeds with all seeds;
+    each for every value of the trait.
+    """
+    if a.name == b.name:
+        return [], "A and B are the same run"
+    seeds = [[run.name for run in whole if _kind(run) == _kind(side)] for side in (a, b)]
+    tests = {"these two": ([a.name], [b.name])}
+    if _kind(a) != _kind(b) and max(map(len, seeds)) > 1:
+        tests[f"all seeds, {len(seeds[0])} and {len(seeds[1])}"] = (seeds[0], seeds[1])
+    rows: list[Mapping[str, Any]] = []
+    problem = ""
+    for label, (of_a, of_b) in tests.items():
+        try:
+            table = Runs(viewed.store(), [*of_a, *of_b])
+            results = table.compare({"run": of_a}, {"run": of_b}, split=split, by=[by] if by else [])
+        except TaskloomError as error:
+            problem = problem or str(error)
+            continue
+        for row in results:
+            rows.append(
+                {**row, "runs": label, "group": row[by] if by else "", "p_text": probability(row["corrected_p"])}
+            )
+    return rows, "" if rows else problem
+
+
+def _kind(run: StoredRun) -> str:
+    scores = run.scores
+    return json.dumps([scores["recipe"], scores["learner"], scores["fields"]], sort_keys=True)
+
+
+def heat(request: Request) -> Response:
+    """Show the accuracy of a learner on a recipe by two traits, as a map of colours with its numbers."""
+    folder, viewed = store_folder(request), viewed_store(request)
+    whole = [run for run in viewed.runs() if not run.problem]
+    if not whole:
+        raise VanishedError("a heat map needs a run; the store has none")
+    recipes, learners = (sorted({run.scores[key] for run in whole}) for key in ("recipe", "learner"))
+    recipe = _among(request, "recipe", recipes)
+    learner = _among(request, "learner", [x for x in learners if any(_is_of(r, recipe, x) for r in whole)])
+    chosen = [run for run in whole if _is_of(run, recipe, learner)]
+    if not chosen:
+        raise VanishedError(f"no run of '{learner[:80]}' on '{recipe[:80]}'")
+    split = chosen_split(request, chosen[:1])
+    predictions = prediction_rows(viewed, chosen[0].name)
+    traits = list(predictions.traits())
+    best = predictions.telling_traits(split) if not {"x", "y"} <= set(request.query_params) else []
+    x = _among(request, "x", traits, best) if traits else ""
+    y = _among(request, "y", traits, [t for t in best if t != x] or [t for t in traits if t != x]) if traits else ""
+    maps, problem = (
+        ([], "the examples have no trait with several values")
+        if not traits
+        else _maps(viewed, chosen[:MOST_RUNS], split, x, y)
+    )
+    return render(
+        request,
+        "heat.html",
+        folder=folder,
+        recipes=recipes,
+        learners=learners,
+        recipe=recipe,
+        learner=learner,
+        split=split,
+        splits=list(chosen[0].scores["splits"]),
+        traits=traits,
+        x=x,
+        y=y,
+        maps=maps,
+        problem=problem,
+        used=min(len(chosen), MOST_RUNS),
+        total=len(chosen),
+    )
+
+
+def _is_of(run: StoredRun, recipe: str, learner: str) -> bool:
+    return bool(run.scores["recipe"] == recipe and run.scores["learner"] == learner)
+
+
+def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str] = ()) -> str:
+    """Return a value of the query that must be among known ones; the first of the best, or of all, by default."""
+    value = request.query_params.get(name, "")
+    if value and value not in known:
+        raise VanishedError(f"there is no {name} '{value[:80]}' here; there are {', '.join(known)[:300] or 'none'}")
+    return value or next(iter(best or known), "")
+
+
+def _maps(
+    viewed: ViewedStore, chosen: Sequence[StoredRun], split: str, x: str, y: str
+) -> tuple[list[dict[str, Any]], str]:
+    """Return a map for each setting that the runs differ in, or the sentence why there is none."""
+    by = [y, x] if x != y else [x]
+    try:
+        store = viewed.store()
+        results = Runs(store, [run.name for run in chosen]).accuracy(by=by, split=split)
+    except TaskloomError as error:
+        return [], str(error)
+    apart = [c for c in results.columns[: results.columns.index("mean")] if c not in by]
+    groups: dict[tuple[Any, ...], dict[tuple[Any, Any], Mapping[str, Any]]] = {}
+    for row in results:
+        groups.setdefault(tuple(row[c] for c in apart), {})[row[y], row[x]] = row
+    maps = []
+    for values, cells in groups.items():
+        rows, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+        if len(rows) * len(columns) > MOST_CELLS:
+            return [], f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other traits"
+        title = ", ".join(f"{name} {value}" for name, value in zip(apart, values, strict=True))
+        maps.append({"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells})
+    return maps, ""
+
+
+def _sorted(values: Sequence[Any]) -> list[Any]:
+    def key(value: Any) -> tuple[int, float, str]:
+        try:
+            return 0, float(value), str(value)
+        except (TypeError, ValueError):
+            return 1, 0.0, str(value)
+
+    return sorted(values, key=key)

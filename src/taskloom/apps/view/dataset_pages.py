@@ -1,0 +1,148 @@
+"""Pages of datasets: what is in one, its rows in pages, one example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from taskloom.apps.view.certificate_tables import certificate_page
+from taskloom.apps.view.example_parts import example_parts
+from taskloom.apps.view.folders import VanishedError
+from taskloom.apps.view.page_templates import render
+from taskloom.apps.view.shared_state import chosen_filters, dataset_folder, page_start, state_of, whole_number
+from taskloom.apps.view.split_rows import NumberedExample, SearchResult, SplitRows
+from taskloom.apps.view.suite_requests import example_to_dict
+from taskloom.apps.view.viewed_datasets import ViewedDataset, filter_choices, open_dataset
+from taskloom.core.errors import TaskloomError
+
+PAGE = 25
+"""Examples of one page."""
+
+BARS = 12
+"""Values of a trait that the overview shows."""
+
+
+def overview(request: Request) -> Response:
+    """Show what a dataset is made of: recipe, digests, splits, traits."""
+    data = open_dataset(dataset_folder(request))
+    splits = [
+        {"name": name, "entry": entry, "traits": _distributions(data.counts(name))}
+        for name, entry in data.manifest["splits"].items()
+    ]
+    recipe = dict(data.manifest["recipe"])
+    fields = {k: v for k, v in recipe.items() if k not in ("name", "suite", "task", "version", "describe", "code")}
+    warnings = data.manifest.get("warnings", [])
+    return render(
+        request,
+        "dataset.html",
+        data=data,
+        splits=splits,
+        recipe=recipe,
+        fields=fields,
+        warnings=warnings[:10] if isinstance(warnings, list) else [],
+        **_audit(request, data),
+    )
+
+
+def audit(request: Request) -> Response:
+    """Return the part of a dataset's page that shows its certificate; a POST begins the audit and leads back to the page."""
+    data = open_dataset(dataset_folder(request))
+    if request.method == "POST":
+        state_of(request).audits.start(data)
+        return RedirectResponse(f"/data/{data.folder.name}#audit", 303)
+    return render(request, "audit.html", data=data, **_audit(request, data))
+
+
+def _audit(request: Request, data: ViewedDataset) -> dict[str, Any]:
+    state = state_of(request).audits.state(data)
+    return {"audit": state, "certificate": certificate_page(state.certificate) if state.certificate else None}
+
+
+def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str, Any]]:
+    """Return the traits of a split with the shares of their most frequent values."""
+    shown = []
+    for name, values in counts.items():
+        if values is None or len(values) < 2:
+            continue
+        total = max(1, sum(values.values()))
+        most = sorted(values.items(), key=lambda pair: -pair[1])[:BARS]
+        bars = [{"value": value, "n": n, "share": n / total} for value, n in most]
+        shown.append({"name": name, "bars": bars, "more": len(values) - len(most)})
+    return shown
+
+
+def rows(request: Request) -> Response:
+    """Show the rows of a split, in pages; or those that a search finds."""
+    data = open_dataset(dataset_folder(request))
+    name, split = chosen_split(data, request)
+    text = request.query_params.get("q", "").strip()
+    filters = chosen_filters(request)
+    start = whole_number(request, "start")
+    searched: SearchResult | None = None
+    if text or filters:
+        searched = split.search(text, filters, start, PAGE)
+        examples = split.take(searched.rows)
+    else:
+        start = page_start(request, split.n, PAGE)
+        examples = split.read(start, PAGE)
+    return render(
+        request,
+        "rows.html",
+        data=data,
+        split=name,
+        n=split.n,
+        rows=examples,
+        start=start,
+        page=PAGE,
+        q=text,
+        filters=filters,
+        searched=searched,
+        choices=filter_choices(data.counts(name), split.traits()),
+    )
+
+
+def chosen_split(data: ViewedDataset, request: Request) -> tuple[str, SplitRows]:
+    """Return the split that a query names; the first by default."""
+    name = request.query_params.get("split") or next(iter(data.splits))
+    return name, data.split(name)
+
+
+def example(request: Request) -> Response:
+    """Show one example: as its suite draws it, and with everything that the dataset says of it."""
+    data = open_dataset(dataset_folder(request))
+    name, split = chosen_split(data, request)
+    index = whole_number(request, "index")
+    read = split.read(index, 1)
+    if not read:
+        raise VanishedError(
+            f"the split '{name[:80]}' has {split.n:,} examples, from 0 on; {index:,} is not one of them"
+        )
+    return render(
+        request,
+        "example.html",
+        data=data,
+        split=name,
+        index=index,
+        n=split.n,
+        part=example_parts(read[0].example, _picture(request, data, read[0])),
+    )
+
+
+def _picture(request: Request, data: ViewedDataset, row: NumberedExample) -> Mapping[str, Any] | None:
+    """Return what the suite of a dataset draws; None where it is not known, or takes too long."""
+    if "seed" not in data.manifest:
+        return None
+    try:
+        answer = state_of(request).pictures.request(
+            "picture",
+            recipe=data.manifest["recipe"],
+            seed=data.manifest["seed"],
+            example=example_to_dict(row.example),
+        )
+    except TaskloomError:
+        return None
+    picture: Mapping[str, Any] | None = answer["picture"]
+    return picture

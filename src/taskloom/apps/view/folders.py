@@ -1,0 +1,164 @@
+"""What lies in the folders that a person gave: datasets and run stores, each under a name of its own for addresses.
+
+Addresses hold these names, never paths, so that no address can lead out of the folders. Links that lead out of them are not
+followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError
+from taskloom.core.files import digest
+from taskloom.data.dataset import MANIFEST
+from taskloom.data.foreign import is_split_csv
+from taskloom.experiments.files import STORE
+
+DEPTH = 4
+"""Levels of subfolders that are searched: `data/suite/recipe/seed-0`."""
+
+MOST_FOLDERS = 5_000
+"""Folders that are looked into; a home folder by mistake must not take minutes."""
+
+FRESH = 2.0
+"""Seconds for which a list of folders is not made again."""
+
+MOST_TABLES = 20
+"""CSV files of a folder whose heads are read: most are tables of another kind."""
+
+DATA_FILES = (".parquet", ".jsonl")
+
+
+class VanishedError(DataError):
+    """A dataset or a store that is not there, or not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedFolder:
+    """A dataset or a run store.
+
+    Attributes:
+        name: Its name in addresses.
+        kind: What it is.
+        path: Where it is, links resolved.
+        label: Its path as people know it.
+    """
+
+    name: str
+    kind: Literal["dataset", "store"]
+    path: Path
+    label: str
+
+
+class ViewedFolders:
+    """The datasets and stores of some folders, found again when something may have changed.
+
+    Args:
+        roots: The folders.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = [Path(os.path.abspath(root)) for root in roots]
+        self._lock = threading.Lock()
+        self._known: dict[str, ViewedFolder] = {}
+        self._when = -FRESH
+
+    def every(self) -> list[ViewedFolder]:
+        """Return all of them, by label."""
+        with self._lock:
+            if time.monotonic() - self._when >= FRESH:
+                self._known = {folder.name: folder for folder in self._search()}
+                self._when = time.monotonic()
+            return sorted(self._known.values(), key=lambda folder: folder.label)
+
+    def of_kind(self, kind: str) -> list[ViewedFolder]:
+        """Return the datasets, or the stores."""
+        return [folder for folder in self.every() if folder.kind == kind]
+
+    def find(self, name: str, kind: str) -> ViewedFolder:
+        """Return the dataset or store of that name; raise a `VanishedError` where it is not there."""
+        folder = next((one for one in self.every() if one.name == name and one.kind == kind), None)
+        if folder is None or not folder.path.is_dir():
+            raise VanishedError(
+                f"there is no {kind} '{name[:80]}' in the folders that are viewed; it may have been moved"
+            )
+        return folder
+
+    def _search(self) -> Iterator[ViewedFolder]:
+        left = [MOST_FOLDERS]
+        for root in self.roots:
+            if root.is_dir():
+                yield from _walk(root, root.resolve(), DEPTH, left)
+
+
+def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
+    """Return the datasets and stores of folders that a person named; raise a `DataError` where one is not there."""
+    paths = [path_of(folder) for folder in folders]
+    for path in paths:
+        if not path.is_dir():
+            raise DataError(f"there is no folder {path}; name folders of datasets and runs")
+    return ViewedFolders(paths)
+
+
+def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[ViewedFolder]:
+    """Yield what lies in a folder. `root` bounds where links may lead; `left` counts the folders that may still be opened."""
+    left[0] -= 1
+    resolved = folder.resolve()
+    if left[0] < 0 or not resolved.is_relative_to(root):
+        return
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        inner = [Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:
+        return  # not ours to read, or gone since
+    names = {entry.name for entry in entries}
+    if MANIFEST in names:
+        yield _viewed(folder, resolved, "dataset")
+    elif STORE in names:
+        yield _viewed(folder, resolved, "store")
+        if "data" in names and depth:
+            yield from _walk(folder / "data", root, depth - 1, left)
+    elif _has_examples(folder, names) or (resolved == root and _has_splits(inner)):
+        yield _viewed(folder, resolved, "dataset")
+    elif depth:
+        for path in inner:
+            yield from _walk(path, root, depth - 1, left)
+
+
+def _has_examples(folder: Path, names: Set[str]) -> bool:
+    """Return whether a folder holds files of somebody else's examples; of CSV files only the first ones are looked into."""
+    if any(name.endswith(DATA_FILES) for name in names):
+        return True
+    return any(is_split_csv(folder / name) for name in sorted(n for n in names if n.endswith(".csv"))[:MOST_TABLES])
+
+
+def _has_splits(folders: Sequence[Path]) -> bool:
+    """Return whether folders hold Parquet files alone, as the splits of somebody else's dataset do."""
+    return any(
+        name.endswith(".parquet") for folder in folders for name in _names(folder) if not (folder / MANIFEST).exists()
+    ) and not any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _viewed(folder: Path, resolved: Path, kind: Literal["dataset", "store"]) -> ViewedFolder:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", folder.name).strip("-")[:40]
+    return ViewedFolder(f"{slug or kind}-{digest(os.fsencode(resolved), 4)}", kind, resolved, _label(folder))
+
+
+def _label(folder: Path) -> str:
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) and folder != here else str(folder)

@@ -1,0 +1,200 @@
+"""The predictions of a run, wrong ones first, a page at a time: only scores and row numbers of a whole run are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from taskloom.apps.view.split_rows import BATCH, TASK, damaged, opened
+from taskloom.core.errors import DataError
+from taskloom.experiments.files import PREDICTION_COLUMNS
+from taskloom.experiments.groups import trait
+
+RIGHT = 1.0
+"""The score of a right answer; less is wrong, or right in part."""
+
+SAMPLE = 4_096
+"""Rows in which the names of traits are looked for."""
+
+MOST_PLACES = 12
+"""Values of a trait that a map has by default; more do not fit a screen."""
+
+SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswer:
+    """A row of predictions.parquet."""
+
+    index: int
+    task: str
+    input: str
+    targets: tuple[str, ...]
+    prediction: str
+    score: float | None
+    traits: Mapping[str, str]
+
+    @property
+    def right(self) -> bool:
+        """Return whether the answer has the full score."""
+        return self.score is not None and self.score >= RIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreColumns:
+    """The rows of a split that match a search: their numbers in the file, indices in the split, and scores."""
+
+    rows: NDArray[np.int64]
+    index: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Return which rows have the full score."""
+        return self.score >= RIGHT
+
+
+class PredictionRows:
+    """The rows of one predictions.parquet.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def columns(self, split: str, text: str = "", filters: Mapping[str, str] | None = None) -> ScoreColumns:
+        """Return the scores of a split's rows that contain a text (in input, targets or prediction) and have the given traits."""
+        filters = filters or {}
+        wanted = ["split", "index", "score", *(["input", "targets", "prediction"] if text else [])]
+        wanted += [*(["task"] if TASK in filters else []), *(["traits"] if set(filters) - {TASK} else [])]
+        parts: list[tuple[Any, Any, Any]] = []
+        for low, batch in self._batches(wanted):
+            table = pa.Table.from_batches([batch])
+            mask = pc.equal(table["split"].cast(pa.string()), split)
+            if text:
+                pieces = [table["input"], pc.binary_join(table["targets"], "\n"), table["prediction"]]
+                hits = [pc.fill_null(pc.match_substring(piece, text, ignore_case=True), False) for piece in pieces]
+                mask = pc.and_(mask, pc.or_(pc.or_(hits[0], hits[1]), hits[2]))
+            for name, value in filters.items():
+                column = table["task"] if name == TASK else trait(table["traits"], name)
+                mask = pc.and_(mask, pc.equal(column.cast(pa.string()), value))
+            kept = table.select(["index", "score"]).filter(pc.fill_null(mask, False))
+            places = pc.indices_nonzero(pc.fill_null(mask, False)).to_numpy().astype(np.int64) + low
+            parts.append((places, kept["index"].to_numpy(), pc.fill_null(kept["score"], float("nan")).to_numpy()))
+        columns = [np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in range(3)]
+        return ScoreColumns(columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64))
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> list[ScoredAnswer]:
+        """Read rows by their numbers in the file, in the given order."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        answers: dict[int, ScoredAnswer] = {}
+        if not len(wanted):
+            return []
+        for low, batch in self._batches(SHOWN):
+            places = wanted[(wanted >= low) & (wanted < low + batch.num_rows)]
+            if len(places):
+                chosen = pa.Table.from_batches([batch]).take(pa.array(places - low))
+                for place, row in zip(places.tolist(), _values(chosen, self.path), strict=True):
+                    answers[place] = _answer(row)
+            if len(answers) == len(set(wanted.tolist())):
+                break
+        return [answers[row] for row in wanted.tolist() if row in answers]
+
+    def traits(self) -> dict[str, list[str]]:
+        """Return the traits that the first rows have, each with its values, sorted."""
+        values: dict[str, set[str]] = {}
+        for low, batch in self._batches(["task", "traits"]):
+            for row in _values(pa.Table.from_batches([batch]), self.path):
+                values.setdefault(TASK, set()).add(str(row["task"]))
+                for name, value in row["traits"] or ():
+                    values.setdefault(str(name), set()).add(str(value))
+            if low + batch.num_rows >= SAMPLE:
+                break
+        return {name: sorted(kinds, key=_natural) for name, kinds in values.items() if len(kinds) > 1}
+
+    def telling_traits(self, split: str) -> list[str]:
+        """Return traits that a small map can show, those first between whose values the mean score differs most.
+
+        A trait that only renames the values of one before it is left out: it would fill a diagonal.
+        """
+        rows: list[tuple[dict[str, str], float]] = []
+        for low, batch in self._batches(["split", "task", "traits", "score"]):
+            for row in _values(pa.Table.from_batches([batch]), self.path):
+                if row["split"] == split and row["score"] is not None:
+                    rows.append(({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"]))
+            if low + batch.num_rows >= SAMPLE:
+                break
+        columns = {name: [str(values.get(name)) for values, _ in rows] for name in {n for v, _ in rows for n in v}}
+        few = {name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES}
+        scores = np.array([score for _, score in rows])
+        ranked = sorted(few, key=lambda name: (-_spread(few[name], scores), name))
+        telling: list[str] = []
+        for name in ranked:
+            if not any(_same_groups(few[name], few[other]) for other in telling):
+                telling.append(name)
+        return telling
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        with opened(self.path) as file:
+            schema = file.schema_arrow
+            wrong = [c for c in columns if c not in schema.names]
+            if wrong:
+                raise DataError(f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the experiment")
+            low = 0
+            try:
+                for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):
+                    fields = pa.schema([PREDICTION_COLUMNS.field(c) for c in batch.schema.names])
+                    yield low, batch.cast(fields)
+                    low += batch.num_rows
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise damaged(self.path, error) from error
+
+
+def _values(table: pa.Table, path: Path) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from error
+    return rows
+
+
+def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
+    return ScoredAnswer(
+        row["index"],
+        row["task"] or "",
+        row["input"] or "",
+        tuple(row["targets"] or ()),
+        row["prediction"] or "",
+        row["score"],
+        dict(row["traits"] or ()),
+    )
+
+
+def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
+    """Return the variance of the mean score between the values of a trait, weighted by their examples."""
+    _, codes = np.unique(np.array(column), return_inverse=True)
+    counts = np.bincount(codes)
+    means = np.bincount(codes, weights=scores) / counts
+    return float((counts * (means - scores.mean()) ** 2).sum() / len(scores))
+
+
+def _same_groups(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Return whether one of two traits is a function of the other."""
+    pairs = len(set(zip(a, b, strict=True)))
+    return pairs in (len(set(a)), len(set(b)))
+
+
+def _natural(value: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(value), value
+    except ValueError:
+        return 1, 0.0, value

@@ -1,0 +1,167 @@
+"""The home page, and pages of suites and recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+from starlette.requests import Request
+from starlette.responses import Response
+
+from taskloom.apps.view.example_parts import example_parts
+from taskloom.apps.view.folders import VanishedError, ViewedFolder
+from taskloom.apps.view.page_templates import render
+from taskloom.apps.view.recipe_form import RecipeForm, command, entered_by, form_of
+from taskloom.apps.view.shared_state import state_of, whole_number
+from taskloom.apps.view.suite_requests import example_of
+from taskloom.apps.view.viewed_datasets import open_dataset
+from taskloom.core.errors import TaskloomError
+from taskloom.core.registry import SUITES, Suite
+from taskloom.recipe.finder import counting_order, find
+from taskloom.recipe.yaml_files import parse
+
+LISTED = 200
+"""Datasets and stores that the home page lists."""
+
+
+def home(request: Request) -> Response:
+    """Show what there is: suites, and the datasets and stores of the folders."""
+    folders = state_of(request).folders
+    datasets = folders.of_kind("dataset")
+    stores = folders.of_kind("store")
+    return render(
+        request,
+        "home.html",
+        suites=[{"suite": one, "recipes": len(one.recipe_files())} for one in SUITES],
+        datasets=[summary(one) for one in datasets[:LISTED]],
+        stores=stores[:LISTED],
+        more=max(0, len(datasets) - LISTED) + max(0, len(stores) - LISTED),
+        roots=[str(root) for root in folders.roots],
+    )
+
+
+def summary(folder: ViewedFolder) -> dict[str, Any]:
+    """Return a line on a dataset: its recipe, seed and sizes, or what is wrong with it."""
+    try:
+        data = open_dataset(folder)
+    except (TaskloomError, OSError) as error:
+        return {"folder": folder, "problem": str(error), "title": "", "sizes": [], "n": 0}
+    sizes = [(name, rows.n) for name, rows in data.splits.items()]
+    return {"folder": folder, "problem": "", "title": data.title, "sizes": sizes, "n": sum(n for _, n in sizes)}
+
+
+def suite(request: Request) -> Response:
+    """Show a suite: what it is, its recipes."""
+    chosen = known_suite(request.query_params.get("name", ""))
+    return render(request, "suite.html", suite=chosen, recipes=recipes_of(chosen.name))
+
+
+def known_suite(name: str) -> Suite:
+    """Return an installed suite; raise a `VanishedError` for any other name."""
+    if name not in SUITES.names():  # never `find`, which would import what a path names
+        raise VanishedError(f"there is no suite '{name[:80]}'; known: {', '.join(SUITES.names())}")
+    return SUITES.get(name)
+
+
+@cache
+def recipes_of(suite: str) -> list[dict[str, str]]:
+    """Return the recipes of a suite, each with its line for people."""
+    files = SUITES.get(suite).recipe_files()
+    rows = []
+    for name in sorted(files, key=counting_order):
+        data = parse(files[name].read_text(encoding="utf-8"))
+        rows.append({"name": name, "describe": str(data.get("describe", "")).strip()})
+    return rows
+
+
+def recipe(request: Request) -> Response:
+    """Show a recipe of a suite: its file, and a look at what it makes."""
+    name = request.query_params.get("name", "")
+    head = name.partition("/")[0]
+    files = known_suite(head).recipe_files() if head in SUITES.names() else {}
+    if name not in files:
+        raise VanishedError(f"there is no recipe '{name[:80]}'")
+    text = files[name].read_text(encoding="utf-8")
+    describe = next((r["describe"] for r in recipes_of(head) if r["name"] == name), "")
+    return render(request, "recipe.html", name=name, suite=head, text=text, describe=describe)
+
+
+EXAMPLES = 2
+"""Examples of each split that a preview shows."""
+
+FIELD = "f."
+"""Stands before the names of fields in a query."""
+
+
+def new(request: Request) -> Response:
+    """Show the form of a suite's fields, and a preview where it was sent."""
+    chosen = known_suite(request.query_params.get("suite", ""))
+    base, base_data = _base(request, chosen)
+    sent = "sent" in request.query_params
+    form = form_of(chosen.name, chosen.fields, _entered(request) if sent else entered_by(chosen.fields, base_data))
+    return render(
+        request,
+        "form.html",
+        suite=chosen,
+        recipes=recipes_of(chosen.name),
+        base=base,
+        form=form,
+        seed=whole_number(request, "seed"),
+        preview=_preview(request, form, base, base_data) if sent else None,
+    )
+
+
+def preview(request: Request) -> Response:
+    """Return the part of the form's page that shows what the recipe makes."""
+    chosen = known_suite(request.query_params.get("suite", ""))
+    base, base_data = _base(request, chosen)
+    form = form_of(chosen.name, chosen.fields, _entered(request))
+    return render(request, "preview.html", preview=_preview(request, form, base, base_data))
+
+
+def _base(request: Request, suite: Suite) -> tuple[str, dict[str, Any]]:
+    """Return the recipe that the form starts from, and its data; nothing where it starts empty."""
+    name = request.query_params.get("from", "")
+    if not name:
+        return "", {}
+    if name not in suite.recipe_files():
+        raise VanishedError(f"there is no recipe '{name[:80]}' of {suite.name}")
+    return name, find(name).data
+
+
+def _entered(request: Request) -> dict[str, list[str]]:
+    entered: dict[str, list[str]] = {}
+    for key, value in request.query_params.multi_items():
+        if key.startswith(FIELD):
+            entered.setdefault(key.removeprefix(FIELD), []).append(value)
+    return entered
+
+
+def _preview(request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the file, the command, and the first examples of each split or the sentence on what is wrong."""
+    short = command(form, base, base_data) if base else ""
+    shown: dict[str, Any] = {
+        "yaml": form.yaml(),
+        "command": short or "taskloom make my-recipe.yaml -o data/my-recipe",
+        "problem": next(iter(form.problems.values()), ""),
+        "field": next(iter(form.problems), ""),
+        "splits": [],
+        "warnings": [],
+        "more": 0,
+        "digest": "",
+    }
+    if shown["problem"]:
+        return shown
+    try:
+        preview = state_of(request).previews.request(
+            "preview", recipe=to_jsonable_python(form.data), seed=whole_number(request, "seed"), n=EXAMPLES
+        )
+    except TaskloomError as error:
+        return {**shown, "problem": str(error), "field": form.field_of(str(error))}
+    splits = [
+        {**split, "examples": [example_parts(example_of(one), one["picture"]) for one in split["examples"]]}
+        for split in preview["splits"]
+    ]
+    return {**shown, **preview, "splits": splits}

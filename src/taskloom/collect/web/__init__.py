@@ -1,1 +1,0 @@
-"""The pages of a collection project: a small Starlette application over the rules in `taskloom.collect`."""

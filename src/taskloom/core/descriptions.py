@@ -1,0 +1,255 @@
+"""Any suite by description: the description of its task stands before every input, and some tasks stay out of training.
+
+A described input is one line that tells what to do, then the input as it was. Rows are those of the recipe without
+`described`, so the two can be compared example by example; their content key and their question stay those of the bare
+input. Which tasks training lacks is decided by a keyed hash of the task, and every training row is checked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.core.errors import DataError, InputError, RecipeError, nearest
+from taskloom.core.example import Example
+from taskloom.core.plan import Level, Plan, Split, Withheld
+from taskloom.core.seeding import Key
+from taskloom.data import shards
+
+BETWEEN = "\n"
+"""Stands between a description, which is one line, and the input."""
+
+ALONE = "inputs are descriptions alone, so that all examples of a task read alike: the audit counts them as overlaps"
+
+UNSEEN = "unseen_task"
+"""The trait that says whether a row's task was withheld from training."""
+
+
+def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, *, alone: bool = False) -> Plan:
+    """Return a plan whose inputs begin with the description of their task.
+
+    Args:
+        plan: The plan of the bare recipe.
+        level: How much a description tells.
+        unseen: The share of the tasks that training lacks, or their names; 0 or nothing: none.
+        key: The key of the recipe and seed.
+        alone: Leave the input out, so that an input is the description alone.
+
+    Raises:
+        RecipeError: Nothing can be withheld, or a name is not a task.
+    """
+    is_withheld: Withheld | None = None
+    if unseen:
+        is_withheld = withheld(plan, unseen, key)
+        assert plan.tasks.without is not None
+        plan = plan.tasks.without(is_withheld)
+    teller = Describer(plan, level, is_withheld, alone)
+    answer = plan.answer if not alone else None
+    return replace(
+        plan,
+        splits=tuple(
+            replace(split, rows=partial(teller.rows, split), tasks=teller.tasks(split)) for split in plan.splits
+        ),
+        traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
+        answer=(lambda text: answer(undescribed(text))) if answer else None,
+        # Without the input nothing can be solved again: then `verify` makes the rows again.
+        check=teller.check if plan.check and not alone else None,
+        show=teller.show if plan.show and not alone else None,
+        warnings=(*plan.warnings, ALONE) if alone else plan.warnings,
+    )
+
+
+def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
+    """Choose which tasks training lacks: the named ones, or a share of them by a keyed hash."""
+    tasks = plan.tasks
+    if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
+        raise RecipeError(
+            "described.unseen: this recipe has one task, or its tests hold other tasks than its training anyway, so none can "
+            "be withheld; leave 'unseen' out"
+        )
+    if not any(split.role == "train" for split in plan.splits):
+        raise RecipeError("described.unseen: this recipe has no training split to withhold tasks from; leave it out")
+    if not isinstance(unseen, float | int):
+        for name in unseen:
+            if tasks.names is not None and name not in tasks.names:
+                raise RecipeError(f"described.unseen: no task is called '{name}'; {nearest(name, tasks.names)}")
+            if not tasks.possible(name):
+                raise RecipeError(
+                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an example shows how they are written"
+                )
+            if tasks.always(name):
+                raise RecipeError(f"described.unseen: training always has '{name}'; name another task")
+        if tasks.names is not None and set(tasks.names) <= set(unseen):
+            raise RecipeError(
+                "described.unseen: these are all tasks, so training would be empty; leave one of them out"
+            )
+        return frozenset(unseen).__contains__
+    place = key.child("unseen")
+    if tasks.names is None:
+        return lambda task: not tasks.always(task) and place.unit(task) < unseen
+    order = sorted((name for name in tasks.names if not tasks.always(name)), key=place.unit)
+    many = min(max(1, round(unseen * len(order))), len(order) - 1)
+    return frozenset(order[:many]).__contains__
+
+
+def undescribed(text: str) -> str:
+    """Return an input without the line that describes its task; a text of one line is an input already."""
+    head, line, rest = text.partition(BETWEEN)
+    return rest if line else head
+
+
+def undescribed_table(table: pa.Table) -> pa.Table:
+    """Return the rows of a described dataset without their descriptions.
+
+    Where the key is the input, the input states its task itself.
+    """
+    input, key = table.column("input"), table.column("key")
+    bare = pc.replace_substring_regex(input, r"\A[^\n]*\n", "", max_replacements=1)
+    kept = pc.fill_null(pc.equal(input, key), False)
+    return table.set_column(table.column_names.index("input"), "input", pc.if_else(kept, input, bare))
+
+
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """Puts descriptions before inputs, and takes them off again where the bare input is wanted."""
+
+    plan: Plan
+    level: Level
+    withheld: Withheld | None = None
+    alone: bool = False
+
+    def tell(self, task: str) -> str:
+        """Return the description of a task."""
+        tell = self.plan.tasks.tell
+        text = self.plan.describe if tell is None else tell(task, self.level)
+        return " ".join(text.split())
+
+    def tasks(self, split: Split) -> tuple[str, ...] | None:
+        """Return the tasks of a split, where they are listed: those that are withheld are not in training."""
+        names = self.plan.tasks.names if split.tasks is None else split.tasks
+        if names is None or self.withheld is None or split.role != "train":
+            return split.tasks
+        return tuple(name for name in names if not self.withheld(name))
+
+    def rows(self, split: Split, start: int, stop: int) -> pa.Table:
+        """Return the rows start..stop of a split, described."""
+        table = shards.to_table(split.rows(start, stop), start, self.plan.traits)
+        names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
+        different = names.dictionary.to_pylist()
+        descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(names.indices)
+        bare = table.column("input")
+        if self.alone and pc.any(pc.equal(descriptions, "")).as_py():
+            raise RecipeError("described.alone: the inputs of this recipe say their task themselves; leave it out")
+        input = descriptions if self.alone else pc.binary_join_element_wise(descriptions, bare, BETWEEN)
+        columns = {
+            "input": pc.if_else(pc.equal(descriptions, ""), bare, input),
+            "question": pa.nulls(len(bare), pa.string()) if self.alone else pc.coalesce(table.column("question"), bare),
+            "key": pc.coalesce(table.column("key"), bare),
+        }
+        for name, column in columns.items():
+            table = table.set_column(table.column_names.index(name), name, column)
+        if self.withheld is None:
+            return table
+        marks = pa.array([self.withheld(name) for name in different], pa.bool_()).take(names.indices)
+        if split.role == "train" and pc.any(marks).as_py():
+            where = next(name for name in different if self.withheld(name))
+            raise DataError(f"split '{split.name}' has the withheld task '{where}': a bug in the suite")
+        return with_trait(table, UNSEEN, marks)
+
+    def bare(self, example: Example) -> Example:
+        """Return the example without its description, which must be that of its task."""
+        description = self.tell(self._task(example))
+        if not description:
+            return example
+        if not example.input.startswith(description + BETWEEN):
+            raise InputError(f"the input does not begin with the description of its task: {description!r}")
+        return Example(
+            example.input.removeprefix(description + BETWEEN),
+            example.targets,
+            {name: value for name, value in example.traits.items() if name != UNSEEN},
+            key=example.key,
+            question=example.question,
+            derivation=example.derivation,
+            task=example.task,
+        )
+
+    def _task(self, example: Example) -> str:
+        by = self.plan.tasks.by
+        return example.task if by == "task" else str(example.traits.get(by, ""))
+
+    def check(self, example: Example) -> tuple[str, ...]:
+        """Run the second solver on the bare input; the description and the mark of an unseen task are checked too."""
+        if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(self._task(example)):
+            raise InputError(f"the trait '{UNSEEN}' is wrong")
+        assert self.plan.check is not None
+        return self.plan.check(self.bare(example))
+
+    def show(self, example: Example) -> Any:
+        """Show the description, then the example as its suite shows it."""
+        assert self.plan.show is not None
+        shown = self.plan.show(self.bare(example))
+        description = self.tell(self._task(example))
+        if not description:
+            return shown
+        from rich.console import Group
+
+        return Group("  " + description.replace("[", r"\["), shown)
+
+
+def task_column(table: pa.Table, by: str) -> pa.Array:
+    """Return the task of every row: the column `task`, or a trait."""
+    column = table.column("task") if by == "task" else pc.struct_field(table.column("traits"), by)
+    joined = column.combine_chunks()
+    return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """Return the table with one trait more, or another value of one that it has."""
+    names, arrays = [], []
+    if "traits" in table.column_names:
+        traits = table.column("traits").combine_chunks()
+        traits = pa.concat_arrays(traits.chunks) if isinstance(traits, pa.ChunkedArray) else traits
+        names = [field.name for field in traits.type]
+        arrays = [pc.struct_field(traits, n) for n in names]
+        table = table.drop_columns(["traits"])
+    if name in names:
+        arrays[names.index(name)] = values
+    else:
+        names, arrays = [*names, name], [*arrays, values]
+    return table.append_column("traits", pa.StructArray.from_arrays(arrays, names=names))
+
+
+def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
+    """Return a split without the rows of withheld tasks, for suites whose rows are quickly made: they are made to be counted."""
+    table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
+    names = task_column(table, plan.tasks.by).fill_null("").dictionary_encode()
+    marks = np.array([is_withheld(name) for name in names.dictionary.to_pylist()], dtype=bool)
+    kept = np.flatnonzero(~marks[names.indices.to_numpy(zero_copy_only=False)])
+    empty = table.schema.empty_table()
+
+    def rows(start: int, stop: int) -> pa.Table:
+        places = kept[start:stop]
+        if not len(places):
+            return empty
+        low, high = int(places[0]), int(places[-1]) + 1
+        table = shards.to_table(split.rows(low, high), low, plan.traits).take(pa.array(places - low))
+        return table.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
+
+    return replace(split, n=len(kept), rows=rows)
+
+
+def withhold(plan: Plan, change: Callable[[Split, Withheld], Split] | None = None) -> Callable[[Withheld], Plan]:
+    """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they depend on training."""
+
+    def without(is_withheld: Withheld) -> Plan:
+        splits = [thinned(split, plan, is_withheld) if split.role == "train" else split for split in plan.splits]
+        changed = [change(split, is_withheld) for split in splits] if change else splits
+        return replace(plan, splits=tuple(changed))
+
+    return without

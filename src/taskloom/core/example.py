@@ -1,0 +1,95 @@
+"""The example: one input with its acceptable outputs, and what analyses want to know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Trait = str | int | float | bool
+"""What a trait may be: a scalar, so that any table tool can group by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a derivation: the rule that was applied and the value it gave.
+
+    A derivation is a list of steps in order, and so a graph: `of` lists the positions of the steps whose values this step used.
+    `of=None` means "the step before", which makes a chain the short case.
+    """
+
+    rule: str
+    value: str
+    of: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Example:
+    """One input with its acceptable outputs.
+
+    Attributes:
+        input: The text that a model sees.
+        targets: Every acceptable output; the first is the official one.
+        traits: Named scalar facts that analyses group by.
+        key: The content that decides the split (a word, a story signature, a function sequence). Empty means: the input.
+        question: The part of the input that asks, where the rest is context. Empty means: the whole input asks.
+        derivation: How the answer comes about, step by step.
+        task: The name of the task, filled in by the task itself.
+    """
+
+    input: str
+    targets: tuple[str, ...]
+    traits: Mapping[str, Trait]
+    key: str
+    question: str
+    derivation: tuple[Step, ...]
+    task: str
+
+    def __init__(
+        self,
+        input: str,
+        targets: str | Sequence[str],
+        traits: Mapping[str, Trait] | None = None,
+        *,
+        key: str = "",
+        question: str = "",
+        derivation: Sequence[Step] = (),
+        task: str = "",
+    ) -> None:
+        # `Example("a b", "b a")` is what a task author writes; one spelling inside is what everybody else reads.
+        put = object.__setattr__
+        put(self, "input", input)
+        put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))
+        # A plain dict and no read-only view, which could be neither pickled (for workers) nor written as JSON.
+        put(self, "traits", {} if traits is None else traits)
+        put(self, "key", key)
+        put(self, "question", question)
+        put(self, "derivation", tuple(derivation))
+        put(self, "task", task)
+
+    def _repr_html_(self) -> str:
+        from taskloom.core.notebook import table
+
+        rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
+        if self.derivation:
+            rows.append(("because", ", ".join(f"{step.rule} → {step.value}" for step in self.derivation)))
+        if self.traits:
+            rows.append(("traits", ", ".join(f"{name}={value}" for name, value in self.traits.items() if value != "")))
+        return table((self.task or "example", ""), rows)
+
+    @property
+    def target(self) -> str:
+        """The official output."""
+        return self.targets[0]
+
+    @property
+    def content(self) -> str:
+        """What makes this example the same as another one: its key, or else its input."""
+        return self.key or self.input
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a function task says of one input: the acceptable outputs and how they come about."""
+
+    targets: tuple[str, ...]
+    derivation: tuple[Step, ...] = ()

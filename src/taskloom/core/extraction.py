@@ -1,0 +1,197 @@
+"""Extraction: how an answer is cut out of what a model writes, before a scorer sees it.
+
+A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box, quotes. The extraction is part
+of how a model is prompted, so a learner has it as a setting, which its runs record, and the adapters of other tools as an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from taskloom.core.errors import ParameterError, echo, nearest
+
+KINDS = {
+    "whole": "the whole reply",
+    "line": "the first line",
+    "last-line": "the last line",
+    "boxed": r"the last \boxed{…}",
+    "tag": "tag:NAME, what stands between the last <NAME> and </NAME>",
+    "regex": "regex:PATTERN, the last match, or its first group where it has one",
+    "final": "a box, a tag <answer>, what follows 'the answer is' or 'Answer:', a closing list, or else the last line",
+}
+"""The kinds of extraction, by the word that chooses them, with what each cuts out."""
+
+LONGEST_REPLY = 100_000
+"""Characters of a reply that are looked at, from its end: an answer stands there, and a model that loops writes without end."""
+
+_BOX = "\\boxed{"
+_MARK = re.compile(
+    r"\b(?:answer|result|solution)\b[*_`'\" ]{0,4}(?:\b(?:is|are|would be|should be)\b|:|=)[*_: ]{0,4}", re.I
+)
+_LABEL = re.compile(
+    r"^(?:(?:so|thus|therefore|hence|and)\b,?\s*)?(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:)\s*", re.I
+)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+(?=\S)")
+_FENCE = re.compile(r"^\s*```[^\n`]*\n(?P<body>.*?)\n?\s*```\s*$", re.S)
+_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:(?:\w\.)+\w?|jr|sr|st|dr|mr|mrs|ms|inc|ltd|co|corp|etc|vs)\.$", re.I)
+_WRAPPERS = (
+    ("$$", "$$"),
+    ("**", "**"),
+    ("$", "$"),
+    ("`", "`"),
+    ('"', '"'),
+    ("'", "'"),
+    ("“", "”"),
+    ("‘", "’"),
+    ("*", "*"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """One way to cut an answer out of a reply.
+
+    >>> Extraction.read("final")("Mary took it there, so the answer is: the kitchen.")
+    'the kitchen'
+    >>> Extraction.read("tag:answer")("<answer>7</answer>")
+    '7'
+
+    Attributes:
+        kind: One of `KINDS`.
+        argument: The name of the tag, or the pattern.
+    """
+
+    kind: str = "final"
+    argument: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Extraction:
+        """Parse `last-line`, `tag:NAME`, `regex:PATTERN` and so on; another text raises a `ParameterError`."""
+        kind, _, argument = text.partition(":") if isinstance(text, str) else (echo(text), "", "")
+        if kind not in KINDS:
+            raise ParameterError("extract", f"is {echo(text)}; {nearest(kind, KINDS)}")
+        if (kind in ("tag", "regex")) != bool(argument):
+            needs = f"needs an argument: {KINDS[kind]}" if kind in ("tag", "regex") else f"takes no argument: {kind}"
+            raise ParameterError("extract", f"is {echo(text)}, which {needs}")
+        if kind == "tag" and not re.fullmatch(r"[\w.-]+", argument):
+            raise ParameterError("extract", f"is {echo(text)}; the name of a tag has letters, digits, '-', '_' and '.'")
+        if kind == "regex":
+            try:
+                re.compile(argument)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise ParameterError(
+                    "extract", f"is {echo(text)}, which is not a regular expression: {error}"
+                ) from error
+        return cls(kind, argument)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    def __call__(self, reply: str) -> str:
+        """Return the answer; empty where the reply has none of that kind."""
+        reply = reply[-LONGEST_REPLY:]
+        if self.kind == "whole":
+            return reply
+        return unwrapped(self._cut(reply))
+
+    def _cut(self, reply: str) -> str:
+        if self.kind == "regex":
+            matches = list(re.finditer(self.argument, reply))
+            return (matches[-1][1] or "" if matches[-1].re.groups else matches[-1][0]) if matches else ""
+        if self.kind == "tag":
+            return tagged(reply, self.argument) or ""
+        if self.kind == "boxed":
+            return boxed(reply) or ""
+        if self.kind == "final":
+            return final(reply)
+        lines = [line for line in reply.splitlines() if line.strip()]
+        return _unlabelled(lines[0 if self.kind == "line" else -1]) if lines else ""
+
+
+def boxed(reply: str) -> str | None:
+    r"""Return what the last `\boxed{…}` holds, with braces inside it; None where there is no whole box."""
+    start = reply.rfind(_BOX)
+    if start < 0:
+        return None
+    depth, begin = 1, start + len(_BOX)
+    for place in range(begin, len(reply)):
+        depth += {"{": 1, "}": -1}.get(reply[place], 0)
+        if not depth:
+            text = reply[begin:place].strip()
+            inner = re.fullmatch(r"\\(?:text|mathrm|mathbf|textbf)\{(.*)\}", text, re.S)
+            return inner[1] if inner else text
+    return None
+
+
+def tagged(reply: str, name: str) -> str | None:
+    """Return what stands in the last element of a name; None where there is no whole one."""
+    folded, begin, end = reply.lower(), f"<{name.lower()}>", f"</{name.lower()}>"
+    close = folded.rfind(end)
+    start = folded.rfind(begin, 0, close) if close >= 0 else -1
+    return reply[start + len(begin) : close].strip() if start >= 0 else None
+
+
+def final(reply: str) -> str:
+    """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as the last line."""
+    for marked in (boxed(reply), tagged(reply, "answer")):
+        if marked is not None:
+            return marked
+    marks = list(_MARK.finditer(reply))
+    tail = reply[marks[-1].end() :] if marks else ""
+    text = tail if tail.strip(" \n\t*_.:`'\"") else reply
+    fence = _FENCE.match(text if text is tail else _last_block(text))
+    if fence:
+        return fence["body"].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    bullets = _closing_list(lines)
+    if bullets:
+        return ", ".join(bullets)
+    return lines[0] if text is tail else _unlabelled(lines[-1])
+
+
+def _unlabelled(line: str) -> str:
+    """Return a line without `The answer is` or `Answer:` before it, which may be emphasised."""
+    plain = line.strip().lstrip("*_")
+    label = _LABEL.match(plain)
+    return plain[label.end() :].lstrip("*_ ") if label else line
+
+
+def _last_block(text: str) -> str:
+    """Return the last fenced block where a text ends with one, else an empty text."""
+    pieces = text.rstrip().split("```")
+    return f"```{pieces[-2]}```" if len(pieces) > 2 and not pieces[-1] else ""
+
+
+def _closing_list(lines: list[str]) -> list[str]:
+    """Return the items of the list that some lines end with; a single one counts, since `- kitchen` is an answer, too."""
+    items: list[str] = []
+    for line in reversed(lines):
+        if not _BULLET.match(line):
+            break
+        items.append(unwrapped(_BULLET.sub("", line, count=1)))
+    return items[::-1]
+
+
+def unwrapped(text: str) -> str:
+    """Return a text without quotes, emphasis, mathematics marks and a full stop around it; one of an abbreviation stays.
+
+    >>> unwrapped("**'Kitchen'.**"), unwrapped("Sammy Davis Jr."), unwrapped("$7$"), unwrapped("'tis")
+    ('Kitchen', 'Sammy Davis Jr.', '7', "'tis")
+    """
+    text = text.strip()
+    while True:
+        before = text
+        if text.endswith(".") and not text.endswith("..") and not _ABBREVIATION.search(text):
+            text = text[:-1].rstrip()
+        if text.count("**") == 1:  # the other one went with a label: **Answer: kitchen**
+            text = text.removeprefix("**").removesuffix("**").strip()
+        for left, right in _WRAPPERS:
+            if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right):
+                inside = text[len(left) : -len(right)]
+                if left not in inside and right not in inside:
+                    text = inside.strip()
+        if text == before:
+            return text

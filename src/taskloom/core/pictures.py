@@ -1,0 +1,136 @@
+"""Pictures of an example: what a suite hands to whoever draws it, such as `taskloom view`. Data only, no markup.
+
+A suite offers the method `picture`: from an example, the checked fields of its recipe and the recipe's key
+to one of these. Where it returns None, or a suite offers nothing, the derivation is drawn as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taskloom.core.example import Example, Step
+    from taskloom.core.seeding import Key
+
+DEEPEST = 40
+"""Levels of a tree; deeper ones are cut, since a derivation from a file may be a graph whose tree is endless."""
+
+LARGEST = 500
+"""Nodes of a tree that are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofStep:
+    """A step of a proof.
+
+    Attributes:
+        text: What it shows.
+        rule: By which rule.
+        sentences: The sentences that it rests on, as places from 0.
+    """
+
+    text: str
+    rule: str = ""
+    sentences: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPicture:
+    """A text whose sentences are lit one after the other, as the proof of the answer uses them.
+
+    Attributes:
+        sentences: In order.
+        question: What is asked of them.
+        answer: The answer.
+        proof: The steps, in order.
+    """
+
+    sentences: tuple[str, ...]
+    question: str
+    answer: str
+    proof: tuple[ProofStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreePicture:
+    """An expression as a tree: a function, its value, and the trees of what it was applied to."""
+
+    label: str
+    value: str
+    parts: tuple[TreePicture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One application in a chain: the function, its group or another remark, and the value that it gives."""
+
+    function: str
+    value: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPicture:
+    """Functions applied one after the other, from a first value on."""
+
+    start: str
+    links: tuple[ChainLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyMember:
+    """A column of a family: its heading, whether it is the example itself, and its cells, one for each row of the family."""
+
+    title: str
+    cells: tuple[str, ...]
+    this: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyPicture:
+    """Examples that belong together, side by side.
+
+    Attributes:
+        rows: What the rows are, such as `question`, `passage`, `answer`.
+        members: One column each.
+    """
+
+    rows: tuple[str, ...]
+    members: tuple[FamilyMember, ...]
+
+
+Picture = StoryPicture | TreePicture | ChainPicture | FamilyPicture
+
+PictureMaker = Callable[["Example", Any, "Key"], Picture | None]
+"""From an example, the checked fields of its recipe and the recipe's key to its picture; None where it has none."""
+
+KINDS: dict[type, str] = {StoryPicture: "story", TreePicture: "tree", ChainPicture: "chain", FamilyPicture: "family"}
+
+
+def to_dict(picture: Picture) -> dict[str, Any]:
+    """Return a picture for JSON, with its `kind`."""
+    return {"kind": KINDS[type(picture)], **asdict(picture)}
+
+
+def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:
+    """Return a derivation as a tree: the last step is the root, and steps that use no other one stand on the input.
+
+    >>> from taskloom.core.example import Step
+    >>> tree = derivation_tree([Step("double", "4"), Step("minus", "-4")], "2")
+    >>> tree.label, tree.parts[0].label, tree.parts[0].parts[0].value
+    ('minus', 'double', '2')
+    """
+    left = [LARGEST]
+
+    def node(place: int, depth: int) -> TreePicture:
+        left[0] -= 1
+        step = steps[place]
+        used = ((place - 1,) if place else ()) if step.of is None else step.of
+        below = [i for i in used if 0 <= i < place]
+        if not below or depth >= DEEPEST or left[0] <= 0:
+            return TreePicture(step.rule, step.value, (TreePicture("", input),))
+        return TreePicture(step.rule, step.value, tuple(node(i, depth + 1) for i in below))
+
+    return node(len(steps) - 1, 0) if steps else None

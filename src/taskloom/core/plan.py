@@ -1,0 +1,145 @@
+"""The plan: what a recipe and a seed come down to, before anything is written.
+
+A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range of its rows alone.
+That is the purity contract in code: `Split.rows(start, stop)` may depend on nothing but the recipe digest, the seed,
+the split and the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from taskloom.core.example import Answer, Example, Step
+from taskloom.core.scoring import Exact, Scorer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Answer", "Level", "Plan", "Role", "Source", "Split", "Step", "Tasks", "Withheld"]
+
+Role = Literal["train", "test", "probe"]
+"""train: learned from. test: disjoint from train, and checked so.
+probe: an exhaustive set for analyses that may repeat training items."""
+
+
+def role_of(split: str) -> Role:
+    """Return the role of a split that is known by its name alone: `train` and `train-…` are learned from, all others test.
+
+    >>> role_of("train"), role_of("train-short"), role_of("training"), role_of("ood")
+    ('train', 'train', 'test', 'test')
+    """
+    return "train" if split.partition("-")[0] == "train" else "test"
+
+
+def apportion(total: int, weights: Sequence[float]) -> list[int]:
+    """Divide a total into whole numbers in proportion to weights; the largest remainders are rounded up, the first of equals.
+
+    >>> apportion(10, [1, 1, 1])
+    [4, 3, 3]
+    """
+    whole = sum(Fraction(weight) for weight in weights)
+    exact = [total * Fraction(weight) / whole for weight in weights]
+    shares = [int(share) for share in exact]
+    order = sorted(range(len(weights)), key=lambda i: (shares[i] - exact[i], i))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+Level = Literal["instruction", "explicit"]
+"""How much a description tells. instruction: what to do. explicit: also what every name in it means and how to answer."""
+
+Withheld = Callable[[str], bool]
+"""Whether a task is withheld from training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An outside resource that the data depends on, by digest of its bytes."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split: its size and how to make rows start..stop of it.
+
+    `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema` where a suite is vectorised.
+    `tasks` names the tasks of its rows where they are others than those of the plan (`Tasks.names`) and known before any row.
+    """
+
+    name: str
+    n: int
+    rows: Callable[[int, int], Iterable[Example] | pa.Table]
+    role: Role = "test"
+    describe: str = ""
+    tasks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Which task each row belongs to: what descriptions tell and what C@T counts.
+
+    Attributes:
+        by: `task`, or the trait whose value names a row's task more finely (a question type, a chain of functions).
+        tell: The description of a task; None: the plan's own description says it for every row. Empty: the input tells it already.
+        names: All tasks, where they can be listed.
+        facts: What is known of a task of that list, such as its size and the scores of guessing; the same facts of every task.
+        possible: Whether a name is a task, where they cannot be listed.
+        always: Whether training has a task in any case, so that it is never withheld.
+        without: The same plan with some tasks taken out of training; None where there is nothing to withhold.
+    """
+
+    by: str = "task"
+    tell: Callable[[str, Level], str] | None = None
+    names: tuple[str, ...] | None = None
+    facts: Callable[[str], Mapping[str, str | int | float]] | None = None
+    possible: Callable[[str], bool] = lambda task: True
+    always: Callable[[str], bool] = lambda task: False
+    without: Callable[[Withheld], Plan] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be made, and how its answers are known.
+
+    Attributes:
+        splits: In the order in which they are written.
+        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack some.
+        describe: The instruction for a person or a model.
+        scorer: How a prediction is judged.
+        answer: For tasks that are functions: the answer to one input (`taskloom apply`).
+        check: The independent second solver: acceptable outputs recomputed from the input text alone (`taskloom verify`).
+        sources: Outside resources by digest.
+        shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work divides and resumes finely.
+        left_out: Tasks that the recipe names but that have too few examples, with how many they have.
+        warnings: What a person should know before using the data.
+        show: An example as a person reads it, for `taskloom show` (text or anything that rich prints); None for the plain way.
+        tasks: Which task each row belongs to, with its description.
+    """
+
+    splits: tuple[Split, ...]
+    traits: Mapping[str, type] = field(default_factory=dict)
+    describe: str = ""
+    scorer: Scorer = field(default_factory=Exact)
+    answer: Callable[[str], Answer] | None = None
+    check: Callable[[Example], tuple[str, ...]] | None = None
+    sources: tuple[Source, ...] = ()
+    shard_rows: int = 4_000
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    show: Callable[[Example], Any] | None = None
+    tasks: Tasks = field(default_factory=Tasks)
+
+    def split(self, name: str) -> Split:
+        """Return the split of that name."""
+        from taskloom.core.errors import RecipeError, nearest
+
+        for split in self.splits:
+            if split.name == name:
+                return split
+        raise RecipeError(f"there is no split '{name}'; {nearest(name, [s.name for s in self.splits])}")

@@ -1,0 +1,451 @@
+"""Finding suites, tasks, learners and studies by name, in this package and in others.
+
+A thing is registered by the decorator in the module that defines it; nothing else needs an edit. Modules are found in
+three ways: the folders of this package (`taskloom.suites.*`), the entry-point group `taskloom` of installed packages
+(each entry point names a module to import), and a Python file given by path. They are imported only when a name is
+looked up. A package with many modules keeps an index beside them (`index.json`: of each name the module and the line about
+it), so that a list imports none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import marshal
+import pkgutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from taskloom.core.example import Answer
+    from taskloom.core.offers import Evaluator, Exporter, Option, PredictionReader, RunScores, Solver, TaskForm, View
+    from taskloom.core.pictures import PictureMaker
+    from taskloom.core.plan import Plan
+    from taskloom.core.resources import Resource
+    from taskloom.core.scoring import Scorer
+    from taskloom.core.seeding import Key
+    from taskloom.core.tasks import Task
+
+S = TypeVar("S", bound="Suite")
+W = TypeVar("W", bound=Callable[..., Any])
+
+GROUP = "taskloom"
+
+INDEX = "index.json"
+"""The file of a package that lists its things, written by `make index`."""
+
+
+class Describable(Protocol):
+    """What a registry holds: anything with a line for lists."""
+
+    @property
+    def describe(self) -> str:
+        """Return one line about it."""
+
+
+T = TypeVar("T", bound=Describable)
+
+
+class Indexed(NamedTuple):
+    """What an index says of a thing: the module that registers it, and its line for lists."""
+
+    module: str
+    describe: str
+
+
+class Registry(Generic[T]):
+    """Named things of one kind.
+
+    Attributes:
+        kind: What they are, for error messages.
+        packages: Packages that are searched for them. One that is not installed is skipped.
+        indexed: True if these packages have an index of their things.
+    """
+
+    every: ClassVar[list[Registry[Any]]] = []
+
+    def __init__(self, kind: str, *packages: str, indexed: bool = False) -> None:
+        self.kind = kind
+        self.packages = packages
+        self.indexed = indexed
+        self._things: dict[str, T] = {}
+        self._origin: dict[str, str] = {}
+        Registry.every.append(self)
+
+    def add(self, name: str, thing: T, origin: str) -> None:
+        """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
+        other = self._origin.get(name) or self._indexed_origin(name, origin)
+        if other != origin:
+            raise TaskloomError(f"the {self.kind} '{name}' is defined twice: in {other} and in {origin}; rename one")
+        self._things[name] = thing
+        self._origin[name] = origin
+
+    def forget(self, origin: str) -> None:
+        """Drop what a module registered, before it is read again."""
+        for name in self.of(origin):
+            del self._things[name], self._origin[name]
+
+    def of(self, origin: str) -> list[str]:
+        """Return the names that a module, or a class of it, registered."""
+        return [n for n, o in self._origin.items() if o == origin or o.startswith(f"{origin}.")]
+
+    def origin(self, name: str) -> str:
+        """Return the module, or the class in it, that registered a name."""
+        return self._origin[name]
+
+    def get(self, name: str) -> T:
+        """Return the thing of that name."""
+        thing = self.find(name)
+        if thing is None:
+            raise TaskloomError(f"no {self.kind} is called '{name}'; {nearest(name, self.names())}")
+        return thing
+
+    def find(self, name: str) -> T | None:
+        """Return the thing of that name, or None. Imports as little as it can: first the module of the same name."""
+        if name in self._things:
+            return self._things[name]
+        head = name.split("/")[0]
+        if name in self.index:
+            importlib.import_module(self.index[name].module)
+        elif module := next((m for m in self._submodules() if m.rpartition(".")[2] == head), None):
+            importlib.import_module(module)
+        if name not in self._things:
+            self._import_all()
+        return self._things.get(name)
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return [name for name, _ in self.descriptions()]
+
+    def descriptions(self) -> list[tuple[str, str]]:
+        """Return all names, sorted, with the line about each; what the index has is not imported."""
+        if self.indexed:
+            load_entry_points()
+        else:
+            self._import_all()
+        known = {name: entry.describe for name, entry in self.index.items()}
+        return sorted((known | {name: thing.describe for name, thing in self._things.items()}).items())
+
+    @cached_property
+    def index(self) -> Mapping[str, Indexed]:
+        """What the packages' indexes list."""
+        if not self.indexed:
+            return {}
+        entries: dict[str, Indexed] = {}
+        for _, folder in self.folders():
+            listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+            entries |= {name: Indexed(*entry) for name, entry in listed.items()}
+        return entries
+
+    def folders(self) -> list[tuple[str, Path]]:
+        """The packages that are installed, with their folders."""
+        installed = [name for name in self.packages if importlib.util.find_spec(name) is not None]
+        return [(name, Path(importlib.import_module(name).__path__[0])) for name in installed]
+
+    def _indexed_origin(self, name: str, origin: str) -> str:
+        """Return which module a name is of by the index: `origin` itself, where that is the module or a class in it."""
+        if name not in self.index:
+            return origin
+        module = self.index[name].module
+        return origin if origin.startswith(f"{module}.") else module
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[T]:
+        self._import_all()
+        return iter([self._things[n] for n in sorted(self._things)])
+
+    def _submodules(self) -> list[str]:
+        """Modules and packages directly inside the packages, by their full names."""
+        found = []
+        for package, folder in self.folders():
+            names = [module.name for module in pkgutil.iter_modules([str(folder)])]
+            found += [f"{package}.{name}" for name in sorted(names) if not name.startswith("_")]
+        return found
+
+    def _import_all(self) -> None:
+        for module in self._submodules():
+            importlib.import_module(module)
+        load_entry_points()
+
+
+class Suite:
+    """A family of tasks that share a world. A suite is a subclass with `@tl.suite` before it.
+
+    It has a `name`, a line to `describe` it, the `fields` of its recipes, and `weave`. Everything else is optional: a suite that
+    offers it has an attribute or a method of that name, and commands find it there.
+
+    Attributes:
+        name: The first part of its recipes' names.
+        describe: One line for `taskloom list`.
+        fields: The pydantic model of its recipes' fields; unknown keys are errors.
+        version: Raised whenever the same fields would give other data; part of every recipe digest.
+        module: The module that defines it; its recipes are in `recipes/` next to that. Set by `@tl.suite`.
+        resolve: For suites whose names are a language: fields for a name that has no file, or None.
+        function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
+        code: For suites that people add functions to: the digests, by name, of the added code that these fields use. They are
+            part of the recipe's digest, as the code of a task file is.
+        exporters: Formats of `taskloom export`, by name.
+        solve: Answers every question of a file: `taskloom solve`.
+        evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one are scored task by task.
+        run_scores: Scores a whole split in the suite's own way; runs have them as columns beside the mean score.
+        task_form: The form of a task, without its constants; the audit names test tasks that have the form of a training task.
+        options: Options that the suite adds to commands.
+        resources: Outside data that it can use: `taskloom data`.
+        views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the option.
+        picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites without one show the derivation.
+        predictions: Reads files of predictions that programs for this suite write: `taskloom study`; lines or records by default.
+    """
+
+    name: str
+    describe: str
+    fields: type[BaseModel]
+    version: int = 1
+    module: str
+    resolve: Callable[[str], dict[str, Any] | None] | None = None
+    function: Callable[[Any], Callable[[str], Answer]] | None = None
+    code: Callable[[Any], dict[str, str]] | None = None
+    exporters: Mapping[str, Exporter] = MappingProxyType({})
+    solve: Solver | None = None
+    evaluate: Evaluator | None = None
+    options: Sequence[Option] = ()
+    resources: Sequence[Resource] = ()
+    run_scores: RunScores | None = None
+    task_form: TaskForm | None = None
+    views: Mapping[str, View] = MappingProxyType({})
+    picture: PictureMaker | None = None
+    predictions: PredictionReader | None = None
+
+    def weave(self, fields: Any, key: Key, /) -> Plan:
+        """Plan the splits of a recipe, from its checked fields and the key of its random streams."""
+        raise NotImplementedError
+
+    def recipe_files(self) -> dict[str, Path]:
+        """Return the recipe names of this suite with their files."""
+        module = sys.modules[self.module]
+        folder = Path(str(module.__file__)).parent / "recipes"
+        return {f"{self.name}/{p.stem}": p for p in sorted(folder.glob("*.yaml"))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionSuite(Suite):
+    """A suite that is one function: a task of `@tl.task`, or data of one's own. It offers nothing else."""
+
+    name: str
+    describe: str
+    fields: type[BaseModel]
+    weave: Callable[[Any, Key], Plan]
+    version: int
+    module: str
+    code: Callable[[Any], dict[str, str]] | None = None
+
+
+SUITES: Registry[Suite] = Registry("suite", "taskloom.suites")
+TASKS: Registry[Task] = Registry("task")
+
+
+@overload
+def suite(name: type[S]) -> type[S]: ...
+
+
+@overload
+def suite(name: str, **offers: Any) -> Callable[[W], W]: ...
+
+
+def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
+    """Register a subclass of `Suite`.
+
+    Args:
+        name: The class; the decorator stands before it without parentheses.
+        **offers: Deprecated, with the suite's name: its attributes, to be put before a function that is its `weave`.
+    """
+    if not isinstance(name, str):
+        return _register(name)
+    warnings.warn(
+        f"@tl.suite({name!r}, ...) before a function is deprecated; write a subclass of tl.Suite with the method weave",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    for offer in offers:
+        if offer not in Suite.__annotations__:
+            raise TaskloomError(
+                f"the suite '{name}': there is no offer '{offer}'; {nearest(offer, Suite.__annotations__)}"
+            )
+
+    def record(weave: W) -> W:
+        own = {"name": name, "weave": weave, **offers}
+        # As attributes of a class, functions would be methods and get the suite as their first argument.
+        plain = {
+            key: staticmethod(value) if callable(value) and key != "fields" else value for key, value in own.items()
+        }
+        _register(type(name, (Suite,), {**plain, "__module__": weave.__module__}))
+        return weave
+
+    return record
+
+
+def _register(kind: type[S]) -> type[S]:
+    """Make the suite of a class known."""
+    missing = [need for need in ("name", "describe", "fields") if not hasattr(kind, need)]
+    if missing or kind.weave is Suite.weave:
+        raise TaskloomError(f"the suite {kind.__name__} needs {', '.join(missing) or 'the method weave'}")
+    made = kind()
+    made.module = kind.__module__
+    SUITES.add(made.name, made, made.module)
+    return kind
+
+
+def find_suite(name: str) -> Suite | None:
+    """Return a suite by its name, or by `PATH::NAME` where a Python file or folder defines it; None if there is none."""
+    path, separator, suite = name.rpartition("::")
+    if separator:
+        load_file(Path(path))
+    return SUITES.find(suite)
+
+
+def suite_that(offer: str, name: str = "") -> Suite:
+    """Return the suite that offers something (`solve`): the one of that name, or the only one there is."""
+    if name:
+        suite = find_suite(name) or SUITES.get(name)
+        if getattr(suite, offer):
+            return suite
+    offering = [s for s in SUITES if getattr(s, offer)]
+    if len(offering) == 1 and not name:
+        return offering[0]
+    names = ", ".join(s.name for s in offering) or "none"
+    problem = f"'{name}' has no '{offer}'" if name else f"several suites have a '{offer}'"
+    raise TaskloomError(f"{problem}; name a suite that has one: {names}")
+
+
+def find_scorer(name: str) -> Scorer:
+    """Return a scorer by name (`any-of`, or a suite's own), by file (`mine.py`), or by a name in a file (`mine.py::half`)."""
+    from taskloom.core.scoring import SCORERS, scorers_of
+
+    if is_python(name):
+        return SCORERS[name_in_file(name, scorers_of, "scorer")]
+    if name not in SCORERS:
+        SUITES.names()  # suites make their scorers known when they are imported
+        load_entry_points()
+    if name not in SCORERS:
+        raise TaskloomError(f"no scorer is called '{name}'; {nearest(name, SCORERS)}")
+    return SCORERS[name]
+
+
+def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> str:
+    """Load the file of `mine.py` or `mine.py::NAME`, and return the name that is meant.
+
+    Args:
+        name: The file or folder, and behind `::` what is wanted of it; nothing where the file defines one such thing.
+        names_of: From a module's name to what it registered.
+        kind: What is looked for, for error messages: `learner`, `scorer`.
+    """
+    path, _, wanted = name.partition("::")
+    names = names_of(load_module(Path(path)))
+    if wanted and wanted not in names:
+        raise TaskloomError(f"{path} has no {kind} '{wanted}'; {nearest(wanted, names)}")
+    if not wanted and len(names) != 1:
+        has = ", ".join(names) or f"none (use @tl.{kind})"
+        raise TaskloomError(f"{path} must define one {kind}, or say which: {path}::NAME; it defines: {has}")
+    return wanted or names[0]
+
+
+_entry_points_loaded = False
+
+
+def load_entry_points() -> None:
+    """Import what installed packages offer under the entry-point group, once."""
+    global _entry_points_loaded
+    if _entry_points_loaded:
+        return
+    _entry_points_loaded = True
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist else "an installed package"
+            raise TaskloomError(
+                f"the entry point '{point.name}' of {package} does not load "
+                f"({type(error).__name__}: {error}); fix or uninstall {package}"
+            ) from error
+
+
+def is_python(name: str) -> bool:
+    """Return whether a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or `FOLDER::NAME`.
+
+    >>> is_python("tasks.py"), is_python("my_suite::mine/small"), is_python("ctl/A")
+    (True, True, False)
+    """
+    return name.endswith(".py") or "::" in name
+
+
+def load_file(path: Path) -> list[str]:
+    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it defines."""
+    return TASKS.of(load_module(path))
+
+
+def load_module(path: Path) -> str:
+    """Import a Python file or folder, and return the name of its module, by which registries know what it added.
+
+    What it registered when it was imported before is dropped first, so that an edited file counts as it is now.
+    """
+    from taskloom.core import scoring
+
+    path = path_of(path)
+    if path.is_dir():
+        path = path / "__init__.py"
+    if not path.is_file():
+        raise TaskloomError(
+            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner, @tl.scorer or @tl.study"
+        )
+    whole = path.resolve()
+    package = path.name == "__init__.py"
+    module_name = f"{whole.parent.name if package else path.stem} ({whole})"  # two files of one name are two modules
+    for registry in Registry.every:
+        registry.forget(module_name)
+    scoring.forget(module_name)
+    module = ModuleType(module_name)
+    module.__file__ = str(whole)
+    if package:  # so that it can import its own modules
+        module.__path__ = [str(whole.parent)]
+        module.__package__ = module_name
+        for stale in [n for n in sys.modules if n.startswith(f"{module_name}.")]:
+            del sys.modules[stale]
+    sys.modules[module_name] = module
+    try:
+        # Compiled here and not by importlib, whose bytecode cache takes an edit within the same second for no edit.
+        # The only place that runs code from a file: one that the person named, never one that data name.
+        exec(compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    except TaskloomError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module_name
+
+
+def source_of(thing: Callable[..., Any]) -> bytes:
+    """Return what digests take for the code of a function or class: its whole file or, where there is none, its bytecode."""
+    thing = inspect.unwrap(thing)
+    if isinstance(thing, type):
+        file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+        methods = [code for m in vars(thing).values() if (code := getattr(m, "__code__", None)) is not None]
+        return Path(file).read_bytes() if file else b"".join(marshal.dumps(code) for code in methods)
+    code = getattr(thing, "__code__", None)
+    if code is None:
+        return b""
+    path = Path(code.co_filename)
+    return path.read_bytes() if path.is_file() else marshal.dumps(code)

@@ -1,0 +1,394 @@
+"""Scorers that several suites share: typed objects that score a prediction and explain themselves to people.
+
+A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and `explain(prediction, example)
+-> str`. Its settings are its fields, so its `repr` rebuilds it. Called, it scores a prediction against the right answer
+alone: `exact("a", "a")`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from taskloom.core.errors import TaskloomError, raised_at
+from taskloom.core.example import Example
+
+_NUMBER_WORDS = [
+    "none",
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
+_NUMBERS: dict[str, int] = {word: max(0, i - 1) for i, word in enumerate(_NUMBER_WORDS)} | {"no": 0}
+_NO_NUMBERS = frozenset({"no"})
+"""Words that say zero where a number is asked for, and something else where it is not."""
+_TENS = {
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+    "twenty": 20,
+}
+
+
+ROUNDING = 1e-12
+"""How far below a threshold a score still counts as equal to it: a mean of exactly 0.9 may come out as 0.8999999999999999."""
+
+
+def competence_at(scores: Sequence[float], threshold: float, rounding: float = ROUNDING) -> float:
+    """Return C@T, the share of tasks whose score is at least T percent.
+
+    Args:
+        scores: One score in [0, 1] per task; at least one.
+        threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3: competent if the metric >= c).
+        rounding: How far below T a score still counts as equal; 0 compares floats as they are.
+
+    >>> competence_at([0.9, 0.75, 0.5, 1.0], 90)
+    0.5
+    """
+    border = threshold / 100 - rounding
+    return sum(score >= border for score in scores) / len(scores)
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """What every scorer can do."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that recipes and the command line use."""
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return how right the prediction is, from 0 to 1."""
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return one sentence that says why."""
+
+
+class CallableScorer:
+    """Makes a scorer callable with the right answer in the place of an example."""
+
+    __slots__ = ()
+
+    def __call__(self: Scorer, prediction: str, target: str | Sequence[str] | Example) -> float:
+        """Return how right a prediction is, from 0 to 1.
+
+        >>> exact("a", "a"), any_of("Kitchen", ["garden", "kitchen"])
+        (1.0, 1.0)
+        """
+        example = target if isinstance(target, Example) else Example("", target)
+        return self.score(prediction, example)
+
+
+def tidy(text: str) -> str:
+    """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full stop at the end."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split()).removesuffix(".").rstrip()
+
+
+_ARTICLE = re.compile(r"(?:the|an?) (?=\w{2})")
+"""An article before a word; before a single letter it may be one of a list of symbols (`a b`)."""
+
+
+def bare(text: str) -> str:
+    """Normalise a text as `tidy` does, and drop the article that it begins with.
+
+    >>> bare("The Kitchen."), bare("a b"), bare("an")
+    ('kitchen', 'a b', 'an')
+    """
+    tidied = tidy(text)
+    article = _ARTICLE.match(tidied)
+    return tidied[article.end() :] if article else tidied
+
+
+_SEPARATOR = re.compile(r"[,;\n]|\band\b", re.IGNORECASE)
+
+
+def items(text: str) -> list[str]:
+    """Return the items of a list answer: separated by commas or semicolons, or by blanks where there are none."""
+    pieces = _SEPARATOR.split(text) if _SEPARATOR.search(text) else text.split()
+    return [t for t in (tidy(p) for p in pieces) if t]
+
+
+def number(text: str) -> int | None:
+    """Return the whole number that a text says, in digits or in English words up to ninety-nine; None if it says none."""
+    word = tidy(text)
+    if re.fullmatch(r"[-+]?\d+", word):
+        return int(word)
+    if word in _NUMBERS:
+        return _NUMBERS[word]
+    tens, _, unit = word.replace("-", " ").partition(" ")
+    if tens in _TENS:
+        if not unit:
+            return _TENS[tens]
+        rest = _NUMBERS.get(unit, 0)
+        return _TENS[tens] + rest if 1 <= rest <= 9 else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(CallableScorer):
+    """Right when the prediction is the official target, character by character (outer white space aside)."""
+
+    name: str = "exact"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return 1 if equal to the official target, else 0."""
+        return float(prediction.strip() == example.target.strip())
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return what was wanted."""
+        verdict = "equals" if self.score(prediction, example) else "is not"
+        return f"'{prediction.strip()}' {verdict} the target '{example.target}'"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(CallableScorer):
+    """Right when the prediction is one of the acceptable targets, in any case and spacing, with or without an article.
+
+    A number may stand in digits or in words; `no` is not one here, since it also answers other questions.
+
+    Attributes:
+        name: The name that recipes and the command line use.
+        numbers: Whether digits and words of a number are one answer; not where one is asked for the other (synonyms of 14).
+    """
+
+    name: str = "any-of"
+    numbers: bool = True
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return 1 if any target matches, else 0."""
+        if tidy(prediction) in {tidy(t) for t in example.targets}:
+            return 1.0
+        answer, wanted = bare(prediction), {bare(t) for t in example.targets}
+        if answer in wanted:
+            return 1.0
+        value = number(answer) if self.numbers and answer not in _NO_NUMBERS else None
+        return float(value is not None and value in {number(t) for t in wanted - _NO_NUMBERS})
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return how many answers would have been right."""
+        verdict = "is among" if self.score(prediction, example) else "is not among"
+        shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
+        return f"'{prediction.strip()}' {verdict} the {len(example.targets)} acceptable answers ({shown})"
+
+
+def _sets(text: str) -> list[set[str]]:
+    """Return the sets of items that a list answer may mean: without separators, its words or the whole of it as one item."""
+    pieces = {bare(item) for item in items(text)}
+    whole = {bare(text)} - {""}
+    return [pieces] if pieces == whole or _SEPARATOR.search(text) else [pieces, whole]
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf(CallableScorer):
+    """Compares the items of a list in any order; a repeated item counts once. `partial` gives the F1 of the two sets."""
+
+    name: str = "set"
+    partial: bool = False
+
+    @property
+    def describe(self) -> str:
+        """Return the line of lists: what it gives for sets that are not equal."""
+        end = "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
+        return f"Compares the items of a list in any order, a repeated item once: {end}."
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
+        return max(self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction))
+
+    def _one(self, answer: set[str], wanted: set[str]) -> float:
+        if answer == wanted:
+            return 1.0
+        if not self.partial or not answer or not wanted:
+            return 0.0
+        return 2 * len(answer & wanted) / (len(answer) + len(wanted))
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Names the missing and the superfluous items."""
+        pairs = [(a, b) for a in _sets(prediction) for b in _sets(example.target)]
+        answer, wanted = max(pairs, key=lambda pair: self._one(*pair))
+        missing, extra = sorted(wanted - answer), sorted(answer - wanted)
+        if not missing and not extra:
+            return f"all {len(wanted)} items, and no other"
+        parts = [f"missing: {', '.join(missing)}"] if missing else []
+        return "; ".join(parts + ([f"superfluous: {', '.join(extra)}"] if extra else []))
+
+
+@dataclass(frozen=True, slots=True)
+class PerPosition(CallableScorer):
+    """The share of positions at which the words agree; a missing or superfluous word is a wrong position."""
+
+    name: str = "per-position"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return agreeing positions over the longer length; the best target counts."""
+        answer = tidy(prediction).split()
+        return max(self._one(answer, tidy(t).split()) for t in example.targets)
+
+    def _one(self, answer: list[str], wanted: list[str]) -> float:
+        longest = max(len(answer), len(wanted))
+        return sum(a == b for a, b in zip(answer, wanted, strict=False)) / longest if longest else 1.0
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Names the first position that differs."""
+        answer, wanted = tidy(prediction).split(), tidy(example.target).split()
+        for i in range(max(len(answer), len(wanted))):
+            a = answer[i] if i < len(answer) else "nothing"
+            b = wanted[i] if i < len(wanted) else "nothing"
+            if a != b:
+                return f"position {i + 1}: said {a}, wanted {b}"
+        return f"all {len(wanted)} positions agree"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberWord(CallableScorer):
+    """Right when both say the same number, in digits or words: 'two', '2' and 'Two.' are one answer; so are 'none' and '0'."""
+
+    name: str = "number-words"
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Return 1 for the same number; texts that say no number are compared as text."""
+        return float(any(self._same(prediction, t) for t in example.targets))
+
+    def _same(self, answer: str, wanted: str) -> bool:
+        a, b = number(answer), number(wanted)
+        return a == b if a is not None and b is not None else tidy(answer) == tidy(wanted)
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return both numbers."""
+        a, b = number(prediction), number(example.target)
+        if a is None:
+            return f"'{prediction.strip()}' says no number; wanted {b if b is not None else example.target}"
+        return f"said {a}, wanted {b if b is not None else example.target}"
+
+
+exact = Exact()
+any_of = AnyOf()
+set_of = SetOf()
+per_position = PerPosition()
+number_words = NumberWord()
+
+SCORERS: dict[str, Scorer] = {
+    s.name: s for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
+}
+_HOMES: dict[str, str] = dict.fromkeys(SCORERS, __name__)
+"""The module that registered each scorer."""
+
+
+S = TypeVar("S", bound=Scorer)
+
+
+def register(scorer: S, home: str | None = None) -> S:
+    """Make a scorer known by its name; the same name from two modules is an error, since silence would pick one of them."""
+    home = home or type(scorer).__module__
+    if _HOMES.get(scorer.name, home) != home:
+        raise TaskloomError(
+            f"the scorer '{scorer.name}' is defined twice: in {_HOMES[scorer.name]} and in {home}; rename one"
+        )
+    SCORERS[scorer.name], _HOMES[scorer.name] = scorer, home
+    return scorer
+
+
+def scorers_of(home: str) -> list[str]:
+    """Return the names of the scorers that a module, or one inside it, registered."""
+    return [name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")]
+
+
+def forget(home: str) -> None:
+    """Drop the scorers that a module registered, before it is imported again."""
+    for name in scorers_of(home):
+        del SCORERS[name], _HOMES[name]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScorer(CallableScorer):
+    """A scorer that is one function from a prediction and its example to a number from 0 to 1."""
+
+    name: str
+    function: Callable[[str, Example], float]
+    describe: str = ""
+
+    def score(self, prediction: str, example: Example) -> float:
+        """Call the function, and check that it returns a number from 0 to 1."""
+        try:
+            value = self.function(prediction, example)
+        except TaskloomError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskloomError(
+                f"the scorer {self.name} raised {type(error).__name__}: {error}{raised_at(error)}"
+            ) from error
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return float(value)
+        raise TaskloomError(f"the scorer {self.name} returned {value!r} for {prediction!r}; a score is from 0 to 1")
+
+    def explain(self, prediction: str, example: Example) -> str:
+        """Return the score and the target."""
+        score = self.score(prediction, example)
+        return f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is '{example.target}'"
+
+
+def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], Scorer]:
+    """Register a function from a prediction and its example to a score, or a class with `score` and `explain`, as a scorer.
+
+    What is decorated becomes the scorer itself: it goes into `@tl.task(scorer=…)`, and `rescore` finds it by its name.
+
+    Args:
+        name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
+        describe: One line for `taskloom list scorers`; the first line of the docstring by default.
+    """
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise TaskloomError(
+            f"a scorer's name has letters, digits, '-', '_' and '.', such as 'half-right', not {name!r}"
+        )
+
+    def record(thing: Callable[..., Any]) -> Scorer:
+        about = describe or (inspect.getdoc(thing) or "").partition("\n")[0]
+        judge = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
+        return register(judge, thing.__module__ or "__main__")  # code of a notebook may have no module
+
+    return record
+
+
+def _instance(kind: type[Any], name: str) -> Scorer:
+    if "name" not in vars(kind) and "name" not in getattr(kind, "__dataclass_fields__", {}):
+        kind.name = name
+    try:
+        judge = kind()
+    except TypeError as error:
+        raise TaskloomError(
+            f"the scorer {name}: {kind.__name__} needs a default for every setting ({error})"
+        ) from error
+    if not isinstance(judge, Scorer):
+        raise TaskloomError(f"the scorer {name}: {kind.__name__} needs the methods score and explain")
+    if not callable(judge):
+        kind.__call__ = CallableScorer.__call__
+    if judge.name != name:
+        raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one")
+    return judge

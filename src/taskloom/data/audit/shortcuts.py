@@ -1,0 +1,183 @@
+"""What one reaches without doing the task: majority answer, question only, first or last word, bag of words.
+
+The majority answer is the constant that is acceptable most often, be it the official answer of a row or another one of it.
+Each baseline is fitted on training and scored on every other split; a split has a shortcut where a baseline beats the
+majority answer by more than ten points and by more than chance would allow.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from taskloom.core.arrow import numbers
+from taskloom.core.plan import Role
+from taskloom.core.scoring import tidy
+from taskloom.core.seeding import Key
+
+FIT, SCORE = 20_000, 2_000
+"""Rows of training that are learned from, and rows of each split that are scored, by keyed permutation."""
+MARGIN = 0.10
+BAG_OF_WORDS = "bag of words"
+MANY_ANSWERS = 300
+"""Different answers from which on a bag-of-words classifier is no sensible baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """The accuracy of one baseline on one split."""
+
+    split: str
+    baseline: str
+    accuracy: float
+    majority: float
+    n: int
+    flagged: bool
+
+
+def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
+    """Say how many shortcuts there are, and that the bag of words was not tried where it was left out.
+
+    Args:
+        tried: The name of each baseline that was measured on a split, and whether it is a shortcut.
+
+    >>> shortcut_count([("first word", False)])
+    'no shortcut found (bag of words not tried)'
+    >>> shortcut_count([("first word", False), ("bag of words", True)]), shortcut_count([("bag of words", False)])
+    ('1 shortcut', '0 shortcuts')
+    >>> shortcut_count([])
+    'shortcuts were not looked for'
+    """
+    flags = list(tried)
+    if not flags:
+        return "shortcuts were not looked for"
+    flagged = sum(flag for _, flag in flags)
+    count = "1 shortcut" if flagged == 1 else f"{flagged} shortcuts"
+    if any(name == BAG_OF_WORDS for name, _ in flags):
+        return count
+    return f"{count if flagged else 'no shortcut found'} ({BAG_OF_WORDS} not tried)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a split.
+
+    Attributes:
+        inputs: Their texts.
+        questions: The parts that ask; None where the whole input does.
+        official: The official answers.
+        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable answer.
+    """
+
+    inputs: list[str]
+    questions: list[str | None]
+    official: list[str]
+    acceptable: list[list[str]]
+
+
+Answerer = Callable[[_Rows], list[str]]
+
+
+def find_shortcuts(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> tuple[list[Shortcut], list[str]]:
+    """Measure the accuracies; also return what could not be measured."""
+    train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
+    if not train:
+        return [], []
+    fit = _rows(pa.concat_tables([t.select(_COLUMNS) for t in train]), FIT)
+    baselines, notes = _baselines(fit)
+    shortcuts: list[Shortcut] = []
+    for name, table in tables.items():
+        if roles[name] == "train" or not table.num_rows:
+            continue
+        rows = _rows(table.select(_COLUMNS), SCORE)
+        scores = {label: _accuracy(answer(rows), rows) for label, answer in baselines.items()}
+        n, base = len(rows.inputs), scores["majority answer"]
+        for label, accuracy in scores.items():
+            error = sqrt(max(base * (1 - base), 1e-9) / n)
+            flagged = accuracy > base + max(MARGIN, 3 * error)
+            shortcuts.append(Shortcut(name, label, accuracy, base, n, flagged))
+    return shortcuts, notes
+
+
+_COLUMNS = ["input", "question", "targets"]
+
+
+def _rows(table: pa.Table, limit: int) -> _Rows:
+    if table.num_rows > limit:
+        chosen = Key("audit", "shortcuts").permutation(table.num_rows)(np.arange(limit))
+        table = table.take(numbers(np.sort(chosen)))
+    inputs = table.column("input").to_pylist()
+    stated = table.column("question").to_pylist()
+    questions = [q if q else _last_line(t) for q, t in zip(stated, inputs, strict=True)]
+    targets = table.column("targets").to_pylist()
+    tidied: dict[str, str] = {answer: tidy(answer) for answer in {answer for row in targets for answer in row}}
+    acceptable = [list(dict.fromkeys(tidied[answer] for answer in row)) for row in targets]
+    return _Rows(inputs, questions, [row[0] for row in targets], acceptable)
+
+
+def _last_line(text: str) -> str | None:
+    """Return the last of several lines: the part that asks, for data that does not say which does."""
+    lines = text.strip().splitlines()
+    return lines[-1] if len(lines) > 1 else None
+
+
+def _accuracy(answers: list[str], rows: _Rows) -> float:
+    tidied = {answer: tidy(answer) for answer in set(answers)}
+    right = [tidied[answer] in acceptable for answer, acceptable in zip(answers, rows.acceptable, strict=True)]
+    return sum(right) / len(right)
+
+
+def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
+    majority = Counter(answer for acceptable in fit.acceptable for answer in acceptable).most_common(1)[0][0]
+    baselines: dict[str, Answerer] = {"majority answer": lambda rows: [majority] * len(rows.inputs)}
+    if any(fit.questions):
+        baselines["question only"] = _by_part(fit, majority, lambda rows: rows.questions)
+    baselines["first word"] = _by_part(fit, majority, lambda rows: [_word(t, 0) for t in rows.inputs])
+    baselines["last word"] = _by_part(fit, majority, lambda rows: [_word(t, -1) for t in rows.inputs])
+    notes = []
+    answers = len(set(fit.official))
+    if 2 <= answers <= min(MANY_ANSWERS, len(fit.inputs) // 2):
+        try:
+            baselines[BAG_OF_WORDS] = _bag_of_words(fit)
+        except ImportError:
+            notes.append("bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'")
+    else:
+        notes.append(f"bag of words was left out: {answers:,} different answers in {len(fit.inputs):,} rows")
+    return baselines, notes
+
+
+def _word(text: str, place: int) -> str:
+    words = text.split()
+    return words[place] if words else ""
+
+
+def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> Answerer:
+    """Predict the most frequent answer given a part of the input."""
+    counted: dict[Any, Counter[str]] = defaultdict(Counter)
+    for value, acceptable in zip(part(fit), fit.acceptable, strict=True):
+        for answer in acceptable:
+            counted[value][answer] += 1
+    best = {value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0] for value, counts in counted.items()}
+    return lambda rows: [best.get(value, majority) for value in part(rows)]
+
+
+def _bag_of_words(fit: _Rows) -> Answerer:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    # Words as they stand, of any length and case: in `c b A 3` every letter counts.
+    words = CountVectorizer(token_pattern=r"\S+", lowercase=False, max_features=20_000)  # noqa: S106 - a word, no password
+    model = make_pipeline(words, LogisticRegression(max_iter=60, tol=1e-2))
+    with warnings.catch_warnings():
+        # Few iterations suffice for a baseline; an unfinished fit is no news.
+        warnings.simplefilter("ignore")
+        model.fit(fit.inputs, fit.official)
+    return lambda rows: [str(a) for a in model.predict(rows.inputs)]

@@ -1,0 +1,281 @@
+"""Scores by task, for every suite: mean, competence at T (C@T) and consistency, as ZEST defines them.
+
+A task is done when its mean score reaches T percent; C@T is the share of tasks that are done. Some tasks belong together
+(a chain of functions and the same functions in another order, a task and its paraphrase): consistency counts a family
+only by its worst task. Every example knows its task, so this needs no more than a dataset and predictions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import fsum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from taskloom.core.descriptions import UNSEEN
+from taskloom.core.errors import InputError, ParameterError, nearest
+from taskloom.core.example import Example
+from taskloom.core.offers import Evaluation
+from taskloom.core.registry import SUITES, find_scorer
+from taskloom.core.scoring import Scorer, competence_at
+from taskloom.data import Dataset, Examples, load
+from taskloom.data.predictions import predictions_for, size_and_splits
+
+THRESHOLDS: tuple[float, ...] = (75, 90)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """One task: how many examples, their mean score, its family, and whether it was withheld from training."""
+
+    task: str
+    n: int
+    score: float
+    family: str = ""
+    unseen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Mean and C@T of some tasks (or families)."""
+
+    tasks: int
+    mean: float
+    at: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Competence:
+    """What predictions are worth, task by task.
+
+    Attributes:
+        examples: How many were scored.
+        accuracy: The mean score over examples.
+        overall: Mean and C@T over all tasks.
+        withheld: The same for the tasks that `unseen` took out of training and for the others (which training need not have:
+            CTL has splits of chains that it never shows); empty where nothing was withheld.
+        consistency: The same over families of at least two tasks, each by its worst; None where tasks are not linked.
+        tasks: Every task.
+    """
+
+    examples: int
+    accuracy: float
+    overall: Row
+    withheld: dict[str, Row]
+    consistency: Row | None
+    tasks: tuple[TaskScore, ...]
+
+    def to_dict(self, details: bool = False) -> dict[str, Any]:
+        """Return it for JSON; `details` adds every task."""
+        values = asdict(self)
+        return values if details else {name: value for name, value in values.items() if name != "tasks"}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """Return it for people."""
+        rows = [("all tasks", self.overall), *self.withheld.items()]
+        if self.consistency is not None:
+            rows.append(("families, by their worst task", self.consistency))
+        width = max(len(name) for name, _ in rows)
+        heads = ["number", "mean", *(f"C@{t}" for t in self.overall.at)]
+        lines = [f"{self.examples:,} examples, mean score {100 * self.accuracy:.1f}", ""]
+        lines.append(" " * width + "".join(f"{h:>9}" for h in heads))
+        for name, row in rows:
+            values = [row.mean, *row.at.values()]
+            lines.append(f"{name:<{width}}{row.tasks:>9,}" + "".join(f"{100 * v:>9.1f}" for v in values))
+        return "\n".join(lines)
+
+
+def competence(
+    examples: Iterable[Example],
+    predictions: Sequence[str],
+    scorer: Scorer,
+    by: str = "task",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> Competence:
+    """Score predictions by task.
+
+    Args:
+        examples: In the order of the predictions.
+        predictions: One for each example.
+        scorer: How a prediction is judged.
+        by: `task`, or the trait that tells tasks apart.
+        linked: The trait whose value tasks of one family share; a task belongs to the family of its first example.
+        thresholds: The T of each C@T, in percent.
+    """
+    items = list(examples)
+    if len(predictions) != len(items):
+        raise InputError(
+            f"{len(predictions):,} predictions and {len(items):,} examples; give one for each, in the dataset's order"
+        )
+    if not items:
+        raise InputError("there is no example to score; choose another split")
+    if not thresholds or not all(0 <= t <= 100 for t in thresholds):
+        raise InputError(f"thresholds are percentages from 0 to 100, not {list(thresholds)}")
+    scores: dict[str, list[float]] = {}
+    first: dict[str, Example] = {}
+    for example, prediction in zip(items, predictions, strict=True):
+        task = _value(example, by)
+        first.setdefault(task, example)
+        scores.setdefault(task, []).append(scorer.score(prediction, example))
+    tasks = tuple(
+        TaskScore(
+            task,
+            len(values),
+            fsum(values) / len(values),
+            _value(first[task], linked) if linked else "",
+            bool(first[task].traits.get(UNSEEN, False)),
+        )
+        for task, values in scores.items()
+    )
+    every = [score for values in scores.values() for score in values]
+    return Competence(
+        examples=len(items),
+        accuracy=fsum(every) / len(every),
+        overall=_row([t.score for t in tasks], thresholds),
+        withheld=_withheld(tasks, thresholds),
+        consistency=_consistency(tasks, thresholds) if linked else None,
+        tasks=tasks,
+    )
+
+
+def _value(example: Example, name: str) -> str:
+    if name == "task":
+        return example.task
+    if name not in example.traits:
+        raise InputError(f"there is no trait '{name}' to group by; {nearest(name, ['task', *example.traits])}")
+    return str(example.traits[name])
+
+
+def _row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
+    many = len(values)
+    at = {f"{t:g}": competence_at(values, t) for t in thresholds}
+    return Row(many, fsum(values) / many, at)
+
+
+def _withheld(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> dict[str, Row]:
+    parts = {"not withheld": [t.score for t in tasks if not t.unseen], "withheld": [t.score for t in tasks if t.unseen]}
+    return {name: _row(values, thresholds) for name, values in parts.items() if values} if parts["withheld"] else {}
+
+
+def _consistency(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> Row | None:
+    families: dict[str, list[float]] = {}
+    for task in tasks:
+        families.setdefault(task.family, []).append(task.score)
+    worst = [min(values) for values in families.values() if len(values) > 1]
+    return _row(worst, thresholds) if worst else None
+
+
+def score_dataset(
+    data: Dataset,
+    split: str,
+    pred: str | Path | Sequence[str],
+    by: str = "",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> Competence:
+    """Score predictions for a split of a dataset by the dataset's own scorer and tasks.
+
+    Args:
+        data: The dataset.
+        split: Which split.
+        pred: The predictions in the order of the examples, or a file of them (`-` for standard input): lines, or JSON lines, CSV or
+            Parquet with `prediction` and, if they have ids, the examples' numbers in `id` or `index`.
+        by: The trait that tells tasks apart; as the dataset says by default.
+        linked: The trait that tasks of one family share.
+        thresholds: The T of each C@T, in percent.
+    """
+    examples = Examples(data.table(split))
+    tasks_by = by or str(data.manifest.get("tasks_by", "task"))
+    if isinstance(pred, str | Path):
+        objects = any(target.startswith("{") for example in examples for target in example.targets)
+        rows = predictions_for(pred, len(examples), split=split, objects=objects)
+        pred = [row.text for row in rows]
+    return competence(examples, list(pred), scorer_of(data), tasks_by, linked, thresholds)
+
+
+def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
+    """Return the split that predictions are for, or raise an error that names the splits where that is not clear."""
+    size, named = _size(predictions)
+    sizes: dict[str, int] = {split: entry["n"] for split, entry in data.manifest["splits"].items()}
+    if named:
+        fitting = [split for split in sizes if split in named]
+    else:
+        fitting = [split for split in sizes if sizes[split] == size]
+    # With no fitting split, the only test split is meant: scoring then says which predictions are missing.
+    known = fitting or list(sizes)
+    tests = [split for split in known if data.role(split) != "train"]
+    found = tests or known
+    if len(found) == 1:
+        return found[0]
+    if "test" in found:  # before dev of the same size
+        return "test"
+    many = "the predictions" if size is None else f"{size:,} predictions"
+    fit = "fit several splits" if fitting else "fit no split"
+    listed = ", ".join(f"{split} ({sizes[split]:,})" for split in known)
+    raise ParameterError("split", f"is needed, since {many} {fit}: {listed}")
+
+
+def _size(predictions: str | Path | Sequence[str]) -> tuple[int | None, frozenset[str]]:
+    """Return the number of predictions and the splits that they name; None for standard input, which is read but once."""
+    if not isinstance(predictions, str | Path):
+        return len(predictions), frozenset()
+    if str(predictions) == "-":
+        return None, frozenset()
+    return size_and_splits(predictions)
+
+
+def score(
+    data: Dataset | str | Path,
+    predictions: str | Path | Sequence[str],
+    split: str = "",
+    *,
+    by: str = "",
+    linked: str = "",
+    thresholds: Sequence[float] = THRESHOLDS,
+    **options: str,
+) -> Evaluation:
+    """Score predictions that were made elsewhere, in the way of the dataset's suite: as `taskloom score` does.
+
+    Args:
+        data: A dataset, or its folder.
+        predictions: In the order of the examples, or a file of them; see `score_dataset`.
+        split: Which split; by default the one with as many examples as there are predictions, `test` first and training last.
+        by: The trait that tells tasks apart; as the dataset says by default.
+        linked: The trait that tasks of one family share.
+        thresholds: The T of each C@T, in percent.
+        options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists them.
+    """
+    data = data if isinstance(data, Dataset) else load(data)
+    split = split or find_split(data, predictions)
+    suite = SUITES.find(str(data.manifest.get("recipe", {}).get("suite", "")))
+    if suite is None or suite.evaluate is None:
+        if options:
+            raise InputError(f"score has no parameter '{next(iter(options))}' for this dataset")
+        return score_dataset(data, split, predictions, by, linked, thresholds)
+    if by or linked:
+        raise InputError(f"by and linked are for other suites; {suite.name} knows itself which tasks belong together")
+    if isinstance(predictions, str | Path):
+        return suite.evaluate(data[split], Path(predictions), thresholds=thresholds, **options)
+    with TemporaryDirectory() as folder:  # evaluations of suites read files, which may have several forms
+        file = Path(folder) / "predictions.jsonl"
+        lines = (json.dumps({"index": i, "prediction": text}) + "\n" for i, text in enumerate(predictions))
+        file.write_text("".join(lines), encoding="utf-8")
+        return suite.evaluate(data[split], file, thresholds=thresholds, **options)
+
+
+def scorer_of(data: Dataset) -> Scorer:
+    """Return the scorer of a dataset: by name where the name says all, else as its recipe makes it; any-of for foreign data."""
+    from taskloom.core.scoring import SCORERS
+
+    manifest: Mapping[str, Any] = data.manifest
+    name = str(manifest.get("scorer", "any-of"))
+    if name in SCORERS or "seed" not in manifest:
+        return find_scorer(name)
+    return data.recipe.plan(manifest["seed"]).scorer

@@ -1,0 +1,286 @@
+"""The dataset: splits of examples and a manifest, on disk or in memory, and how to read it.
+
+On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split, readable by pyarrow,
+pandas, polars and Hugging Face `datasets` without Taskloom.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError, ParameterError, echo, nearest
+from taskloom.core.files import digest, json_digest
+from taskloom.core.plan import Role, role_of
+from taskloom.data import shards
+from taskloom.data.example_sequence import Examples as Examples
+from taskloom.data.foreign import read_foreign
+from taskloom.data.shards import MANIFEST as MANIFEST
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+    from taskloom.recipe import Recipe
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Splits of examples and their manifest.
+
+    >>> import taskloom as tl
+    >>> data = tl.make("ctl/A-independent", set=["splits.train.n=1000"])
+    >>> len(data["train"])
+    1000
+    """
+
+    manifest: Mapping[str, Any]
+    tables: Mapping[str, pa.Table | Path]
+
+    @property
+    def splits(self) -> list[str]:
+        """Return the names of the splits, in the recipe's order."""
+        return list(self.manifest["splits"])
+
+    @property
+    def digest(self) -> str:
+        """Return the content digest: equal digests, equal rows."""
+        return str(self.manifest["digest"])
+
+    def role(self, split: str) -> Role:
+        """Return what a split is for: train, test or probe."""
+        role: Role = self.manifest["splits"][split]["role"]
+        return role
+
+    def table(self, split: str) -> pa.Table:
+        """Return a split as one Arrow table."""
+        if not isinstance(split, str):
+            raise DataError(
+                f"a dataset's splits are looked up by name, e.g. data['{self.splits[0]}'], not {echo(split)}"
+            )
+        if split not in self.manifest["splits"]:
+            raise DataError(f"the dataset has no split '{split}'; {nearest(split, self.splits)}")
+        place = self.tables[split]
+        if isinstance(place, pa.Table):
+            return place
+        if split in self._read:
+            return self._read[split].table
+        entry = self.manifest["splits"][split]
+        parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
+        table = pa.concat_tables([part for part, _ in parts]) if parts else shards.schema({}).empty_table()
+        if table.num_rows != entry["n"]:
+            raise DataError(
+                f"{place}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
+            )
+        _check_stamps([stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'")
+        return table
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {entry['n']:,}" for name, entry in self.manifest["splits"].items())
+        return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        from taskloom.core.notebook import paragraph, table
+
+        recipe = self.manifest["recipe"].get("name", "")
+        seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
+        entries = self.manifest["splits"].items()
+        rows = [(name, e["n"], e["role"], e.get("describe", "")) for name, e in entries]
+        digests = f"content digest {self.digest}" if self.digest else "made elsewhere"
+        head = paragraph(f"{recipe}{seed}", strong=True)
+        return head + table(("split", "examples", "role", "what"), rows) + paragraph(digests)
+
+    def __getitem__(self, split: str) -> Examples:
+        if split not in self._read:
+            self._read[split] = Examples(self.table(split), self.manifest, split)
+        return self._read[split]
+
+    @cached_property
+    def _read(self) -> dict[str, Examples]:
+        """Return the splits that were looked at, which stay in memory with this object."""
+        return {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def items(self) -> Iterator[tuple[str, Examples]]:
+        """Yield the splits with their names, as a mapping does."""
+        return ((split, self[split]) for split in self.splits)
+
+    def to_pandas(self) -> Any:
+        """Return all rows as one pandas frame, with the name of the split in the first column."""
+        import pandas
+
+        frames = []
+        for name, examples in self.items():
+            frame = examples.to_pandas()
+            frame.insert(0, "split", name)
+            frames.append(frame)
+        return pandas.concat(frames, ignore_index=True)
+
+    def __contains__(self, split: object) -> bool:
+        return split in self.manifest["splits"]
+
+    def to_hf(self) -> DatasetDict:
+        """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is `_` there."""
+        from taskloom.data.dataset_dict import dataset_dict
+
+        return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
+
+    def save(self, path: str | Path) -> Dataset:
+        """Write the dataset into a new folder, as `make` does, and return it as loaded from there."""
+        from taskloom.data.folder import write_tables
+
+        folder = path_of(path)
+        write_tables(folder, self.manifest, {name: self.table(name) for name in self.splits})
+        return load(folder)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """Return the recipe that made this dataset; its task or suite must be known in this process."""
+        return self.recipe_by()
+
+    def recipe_by(self, task: str | Path | None = None) -> Recipe:
+        """Return the recipe that made this dataset, by the file that defines its task, or that its fields name.
+
+        Args:
+            task: The file. A person names it: a Python file that only the manifest names is never imported, for it may have come
+                with the data. None where the task or suite is part of an installed package, or known already. A file that is
+                not Python stands for the one of the same name that the recipe's fields name, such as a domain.
+        """
+        from taskloom.core.registry import is_python, load_file
+        from taskloom.recipe import Recipe
+        from taskloom.recipe.finder import is_yaml
+
+        given = path_of(str(task).partition("::")[0]) if task is not None else None
+        code = given is not None and (is_python(str(given)) or (given / "__init__.py").is_file())
+        if given is not None and code:
+            load_file(given)
+        recipe = Recipe.from_dict(self.manifest["recipe"])
+        if given is not None and not code:
+            recipe = replace(recipe, files=_placed(recipe, given))
+        elif not is_python(recipe.name):
+            # Beside the recipe's own file; or beside the dataset, where both were made or moved together.
+            folders = [path_of(recipe.name).parent] if is_yaml(recipe.name) else []
+            folders += [folder.parent for folder in self.tables.values() if isinstance(folder, Path)][:1]
+            recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders))
+        # Worker processes import what a recipe's name says.
+        return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
+
+
+def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str) -> None:
+    """Refuse shards whose own digests are not those of the manifest; files that other tools wrote anew have no digests."""
+    blocks: list[str] = []
+    for stamp in stamps:
+        if stamp is None:
+            return
+        blocks += stamp.blocks
+    if split_digest(blocks) != stated:
+        raise DataError(f"{files} are of another dataset than the manifest; load it again, or make it again")
+
+
+def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the files that lie in one of the folders, where those seen from here are not what made the dataset."""
+    places = {}
+    for name in recipe.file_names():
+        here = recipe.find_file(name)
+        stated = sources.get(name, sources.get(here.name))
+        if here.exists() and (stated is None or _is_file_of(here, stated)):
+            continue
+        beside = [folder / name for folder in folders if (folder / name).exists()]
+        same = [path for path in beside if stated is not None and _is_file_of(path, stated)]
+        if beside:
+            places[name] = str((same or beside)[0].resolve())
+    return places
+
+
+def _is_file_of(path: Path, stated: str) -> bool:
+    return path.is_file() and digest(path.read_bytes()) == stated
+
+
+def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
+    """Return where the file is that a recipe's fields name: a person gives it, and the names agree."""
+    if not file.exists():
+        raise ParameterError("task", f"names {file}, which is not there")
+    names = recipe.file_names()
+    matching = [name for name in names if Path(name).name == file.name]
+    if not matching:
+        known = f"; the dataset was made with {', '.join(names)}" if names else ""
+        raise ParameterError("task", f"names {file}, which the dataset was not made with{known}")
+    return dict.fromkeys(matching, str(file.resolve()))
+
+
+def load(folder: str | Path) -> Dataset:
+    """Read a dataset that `make` wrote; or a folder without a manifest: `SPLIT/*.parquet`, `SPLIT.parquet`, `.jsonl`, `.csv`."""
+    folder = path_of(folder)
+    path = folder / MANIFEST
+    if not path.is_file():
+        tables = read_foreign(folder)
+        entries = {name: {"n": table.num_rows, "role": role_of(name)} for name, table in tables.items()}
+        return Dataset({"format": FORMAT, "recipe": {"name": str(folder)}, "digest": "", "splits": entries}, tables)
+    manifest = read_manifest(path)
+    return Dataset(manifest, dict.fromkeys(manifest["splits"], folder))
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read a manifest and check that it is one."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        if (known := manifest["format"]) != FORMAT:
+            raise DataError(
+                f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the dataset again"
+            )
+        for key, kind in {"recipe": dict, "recipe_digest": str, "seed": int, "digest": str, "splits": dict}.items():
+            if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
+                raise TypeError(f"'{key}' is {echo(manifest[key])}")
+        for key, kind in {"sources": dict, "describe": str, "scorer": str, "tasks_by": str}.items():
+            if not isinstance(manifest.get(key, kind()), kind):
+                raise TypeError(f"'{key}' is {echo(manifest[key])}")
+        if not manifest["splits"]:
+            raise ValueError("it has no split")
+        for name, split in manifest["splits"].items():
+            _check_entry(name, split)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{path} is not a Taskloom manifest ({type(error).__name__}: {error}); make the dataset again"
+        ) from error
+    return dict(manifest)
+
+
+def _check_entry(name: str, split: Any) -> None:
+    """Check what a manifest says of one split: its role, its size, and files that lie in the split's own folder."""
+    if split["role"] not in ("train", "test", "probe") or not _is_count(split["n"]):
+        raise ValueError(f"a split with the role {echo(split['role'])} and {echo(split['n'])} rows")
+    if not isinstance(split["digest"], str):
+        raise TypeError(f"the digest of split {echo(name)} is {echo(split['digest'])}")
+    for shard in split["shards"]:
+        if not isinstance(shard["file"], str) or not _is_count(shard["rows"]):
+            raise TypeError(f"a shard {echo(shard['file'])} with {echo(shard['rows'])} rows")
+        folder, _, file = shard["file"].partition("/")
+        if folder != name or name in (".", "..") or "/" in file or not file.endswith(".parquet"):
+            raise ValueError(f"a shard {echo(shard['file'])} that is not a file of split {echo(name)}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def split_digest(blocks: list[str]) -> str:
+    """Return the digest of a split, given the digests of its blocks."""
+    return digest("\n".join(blocks))
+
+
+def content_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of a dataset, given names, sizes and digests of its splits."""
+    return json_digest([[name, entry["n"], entry["digest"]] for name, entry in splits.items()])

@@ -1,0 +1,191 @@
+"""Files that somebody else wrote, as a dataset: Parquet, JSONL or CSV with the columns `input` and `targets` (or `target`)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.core.errors import DataError
+from taskloom.data import shards
+from taskloom.data.shards import MANIFEST
+
+
+def read_foreign(folder: Path) -> dict[str, pa.Table]:
+    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our columns, by split."""
+    if not folder.is_dir():
+        raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
+    tables: dict[str, pa.Table] = {}
+    for path in sorted(folder.iterdir()):
+        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+        if not {p.suffix for p in files} & {".parquet", *READERS}:
+            continue
+        name = path.name if path.is_dir() else path.stem
+        if name in tables:
+            raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
+        if path.suffix in READERS:
+            tables[name] = READERS[path.suffix](path)
+            continue
+        refuse_unfinished(folder, files)
+        tables[name] = _joined(files)
+    if not tables:
+        raise DataError(
+            f"{folder} holds neither {MANIFEST} nor Parquet, JSONL or CSV splits; make it with 'taskloom make RECIPE -o {folder}'"
+        )
+    return {name: adapt(table, folder / name) for name, table in tables.items()}
+
+
+def refuse_unfinished(folder: Path, files: Iterable[Path]) -> None:
+    """Refuse a folder without a manifest whose files are shards of ours."""
+    if any(shards.read_stamp(p) is not None for p in files):
+        raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
+
+
+def _joined(files: list[Path]) -> pa.Table:
+    try:
+        return pa.concat_tables([shards.read(p) for p in files], promote_options="default")
+    except pa.ArrowException as error:
+        raise DataError(f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}") from error
+
+
+def read_jsonl(path: Path) -> pa.Table:
+    """Read a file of one JSON object a line."""
+    rows = []
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.encode("utf-8", "strict"))
+            except UnicodeError as error:
+                raise DataError(f"{path}:{number} is not UTF-8 text; save the file as UTF-8") from error
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}:{number} is not JSON ({error}); one object a line") from error
+            if not isinstance(row, dict):
+                raise DataError(f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'")
+            rows.append(row)
+    try:
+        return pa.Table.from_pylist(rows)
+    except (pa.ArrowException, UnicodeError, OverflowError) as error:
+        raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
+
+
+def read_csv(path: Path) -> pa.Table:
+    """Read a CSV file with a head; every value is a text, and a column other than ours is a trait."""
+    from pyarrow import csv as arrow_csv
+
+    try:
+        names = arrow_csv.open_csv(path).schema.names
+        kinds = dict.fromkeys([n for n in names if n in TEXTS], pa.string())
+        table = arrow_csv.read_csv(
+            path,
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
+        )
+    except (pa.ArrowException, UnicodeError) as error:
+        raise DataError(f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}") from error
+    if len(set(names)) < len(names):
+        raise DataError(f"{path} has two columns of one name; rename one")
+    traits = [n for n in names if n not in TEXTS and _is_scalar(table.column(n).type)]
+    if traits:
+        columns = [table.column(n).combine_chunks() for n in traits]
+        table = table.drop_columns(traits).append_column("traits", pa.StructArray.from_arrays(columns, traits))
+    return table
+
+
+def is_split_csv(path: Path) -> bool:
+    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds end in .csv."""
+    if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
+        return False
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            names = next(csv.reader([file.readline(LONGEST_HEAD)]), [])
+    except (OSError, csv.Error):
+        return False
+    return "input" in names and bool({"target", "targets"} & set(names))
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    """Return whether a column can be a trait."""
+    tests = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return any(test(kind) for test in tests)
+
+
+TEXTS = ("input", "target", "targets", "task", "question", "key")
+"""Our columns that are texts; a CSV file has no lists, so `targets` is one answer."""
+
+LONGEST_HEAD = 10_000
+"""Characters of a head that are read to see whether a CSV file has examples."""
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {".jsonl": read_jsonl, ".csv": read_csv}
+"""By the ending of the file."""
+
+
+def adapt(table: pa.Table, where: Path) -> pa.Table:
+    """Convert somebody's columns to ours; raise one sentence where that is impossible."""
+    import pyarrow.compute as pc
+
+    try:
+        adapted = _columns(table, where)
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: a column is not what it should be: {str(error).splitlines()[0]}") from error
+    answered = adapted.column("targets").filter(
+        pc.fill_null(pc.greater(pc.list_value_length(adapted.column("targets")), 0), False)
+    )
+    if (
+        adapted.column("input").null_count
+        or len(answered) < adapted.num_rows
+        or pc.list_element(answered, 0).null_count
+    ):
+        raise DataError(f"{where}: every row needs an 'input' and at least one target; some have none")
+    return adapted
+
+
+def _own_names(table: pa.Table) -> list[str]:
+    """Return the columns that a file has, those of a CSV file that became traits among them."""
+    names: list[str] = []
+    for column in table.schema:
+        traits = column.name == "traits" and pa.types.is_struct(column.type)
+        names += [field.name for field in column.type.fields] if traits else [column.name]
+    return names
+
+
+def _columns(table: pa.Table, where: Path) -> pa.Table:
+    names = table.column_names
+    if "input" not in names or not {"targets", "target"} & set(names):
+        raise DataError(
+            f"{where} needs the columns 'input' and 'target' (or 'targets'); it has: {', '.join(_own_names(table))}; rename them, "
+            "or name yours in an experiment: {recipe: FOLDER, columns: {input: …, target: …}}"
+        )
+    n = table.num_rows
+    texts = table.column("input").cast(pa.string())
+    if "targets" in names and pa.types.is_list(table.column("targets").type):
+        targets = table.column("targets").cast(pa.list_(pa.string()))
+    else:
+        plain = table.column("targets" if "targets" in names else "target").cast(pa.string())
+        targets = pa.array([[t] for t in plain.to_pylist()], pa.list_(pa.string()))
+    columns: dict[str, Any] = {
+        "index": pa.array(range(n), pa.int64()),
+        "task": table.column("task").cast(pa.string()) if "task" in names else pa.array([""] * n, pa.string()),
+        "input": texts,
+        "targets": targets,
+    }
+    for name in ("question", "key"):
+        columns[name] = table.column(name).cast(pa.string()) if name in names else pa.nulls(n, pa.string())
+    columns["derivation"] = _derivations(table, where)
+    if "traits" in names and pa.types.is_struct(table.column("traits").type):
+        columns["traits"] = table.column("traits")
+    return pa.table(columns)
+
+
+def _derivations(table: pa.Table, where: Path) -> Any:
+    if "derivation" not in table.column_names:
+        return pa.nulls(table.num_rows, pa.list_(shards.STEP))
+    try:
+        return table.column("derivation").cast(pa.list_(shards.STEP))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}") from error

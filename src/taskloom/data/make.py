@@ -1,0 +1,247 @@
+"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of workers.
+
+A shard is the unit of work. It is written beside its place and renamed, and says in its own metadata what it is, so a
+second `make` after any interruption keeps every whole shard, remakes the damaged ones and ends with the same manifest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from taskloom.core.arguments import path_of, whole
+from taskloom.core.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
+from taskloom.core.files import locked, sweep
+from taskloom.core.plan import Plan
+from taskloom.data import Dataset, dataset, shards
+from taskloom.data.folder import origin_of, write_beside
+from taskloom.data.manifest import manifest_of_shards, manifest_of_tables
+from taskloom.data.processes import refuse_while_importing_main
+from taskloom.data.row_progress import ShowRows, shown_rows
+from taskloom.data.workers import Piece, RowCounter, Where, make_shards, table_of
+from taskloom.recipe import Recipe, read
+from taskloom.recipe.overrides import Changes, given_changes
+from taskloom.recipe.recipe import Source
+
+if TYPE_CHECKING:
+    from taskloom.core.tasks import Task
+
+MOST_ROWS = 10**11
+"""Beyond this even the list of files no longer fits a computer."""
+
+
+def make(
+    recipe: Source | Task | Recipe,
+    out: str | Path | None = None,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+    set: Changes = None,
+    workers: int = 1,
+    shard_rows: int | None = None,
+    jsonl: bool = False,
+    force: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    progress: ShowRows | bool | None = None,
+) -> Dataset:
+    """Make a dataset: into a folder, or in memory where `out` is None.
+
+    Args:
+        recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or a task of `@tl.task`.
+        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
+        seed: The seed of the samples; the recipe's own by default.
+        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
+            `["max_length=8"]`.
+        set: Another name for `changes`.
+        workers: Processes; the result does not depend on it.
+        shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
+        jsonl: Also write one JSONL file per split.
+        force: Remove the dataset that lies in the folder first, whichever it is. Other files are never removed.
+        engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
+        address: Of the Ray cluster; one is started on this machine by default.
+        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log; by default in notebooks only.
+            Or a function that is called after each shard (in memory after each split).
+    """
+    if engine not in ("local", "ray"):
+        raise TaskloomError(f"no engine is called '{engine}'; {nearest(str(engine), ('local', 'ray'))}")
+    changes = given_changes(changes, set)
+    if not isinstance(recipe, Recipe):
+        recipe = read(recipe, changes)
+    elif changes:
+        raise ParameterError("changes", "go with a recipe's name, not with a checked recipe")
+    seed = recipe.seed if seed is None else whole(seed, "seed")
+    workers = whole(workers, "workers", least=1)
+    plan = recipe.plan(seed)
+    _check_splits(plan)
+    pieces = list(_pieces(plan, _shard_rows(plan, shard_rows)))
+    if out is None:
+        with shown_rows(progress) as show:
+            return _in_memory(recipe, seed, plan, show)
+    folder = path_of(out)
+    refuse_while_importing_main()
+    with _alone(folder), shown_rows(progress) as show:
+        if not (force and _remove_dataset(folder)):
+            _refuse_other(folder, recipe, seed, _origin(recipe, plan))
+        return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, show)
+
+
+def _make_into(
+    folder: Path,
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    pieces: list[Piece],
+    where: Where,
+    jsonl: bool,
+    show: ShowRows | None,
+) -> Dataset:
+    origin = _origin(recipe, plan)
+    report = RowCounter(sum(s.n for s in plan.splits), show)
+    kept = {p.file: stamp for p in pieces if (stamp := _kept(folder, origin, seed, p)) is not None}
+    for piece in pieces:
+        if piece.file in kept:
+            report.add(piece)
+    missing = [p for p in pieces if p.file not in kept]
+    fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
+    write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl)
+    _sweep(folder, {p.file for p in pieces})
+    return dataset.load(folder)
+
+
+def _origin(recipe: Recipe, plan: Plan) -> str:
+    return origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
+
+
+def _check_splits(plan: Plan) -> None:
+    """Split names become folders, and names in other tools."""
+    if not plan.splits:
+        raise RecipeError("splits: name at least one, e.g. splits={train: {n: 1000}}")
+    seen: dict[str, str] = {}
+    for split in plan.splits:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", split.name):
+            raise RecipeError(f"splits: {split.name!r} cannot name a split; use letters, digits, '-' and '_'")
+        other = seen.setdefault(split.name.replace("-", "_").casefold(), split.name)
+        if other != split.name:
+            raise RecipeError(f"splits: '{other}' and '{split.name}' are the same name in other tools; rename one")
+    rows = sum(split.n for split in plan.splits)
+    if rows > MOST_ROWS:
+        raise RecipeError(
+            f"splits: {rows:,} examples are more than the {MOST_ROWS:,} that one dataset may hold; make several"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder for one `make` at a time: a second one waits, and then finds everything done, or refuses to mix."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; a dataset is a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another folder") from error
+    with locked(folder):
+        yield
+
+
+def default_folder(recipe: Recipe, seed: int) -> Path:
+    """Return where a dataset goes by default: data/RECIPE-seedN."""
+    path = Path(recipe.name.partition("::")[0])
+    name = path.stem if path.suffix in (".py", ".yaml", ".yml") else recipe.name
+    plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-")
+    return Path("data") / f"{plain}-seed{seed}"
+
+
+def _shard_rows(plan: Plan, wanted: int | None) -> int:
+    rows = plan.shard_rows if wanted is None else whole(wanted, "shard_rows")
+    if rows < shards.BLOCK or rows % shards.BLOCK:
+        raise ParameterError("shard_rows", f"must be a multiple of {shards.BLOCK}, not {rows}")
+    return rows
+
+
+def _pieces(plan: Plan, rows: int) -> Iterator[Piece]:
+    for split in plan.splits:
+        for number, start in enumerate(range(0, split.n, rows)):
+            yield Piece(split.name, number, start, min(start + rows, split.n))
+
+
+def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowRows | None) -> Dataset:
+    report = RowCounter(sum(s.n for s in plan.splits), show)
+    tables = {}
+    for split in plan.splits:
+        tables[split.name] = table_of(plan, split, 0, split.n)
+        report.add(Piece(split.name, 0, 0, split.n))
+    return Dataset(manifest_of_tables(recipe, seed, plan, tables), tables)
+
+
+def _remove_dataset(folder: Path) -> bool:
+    """Remove the shards and the files beside them of a Taskloom dataset, and return whether there was one.
+
+    The manifest, which says that it is whole, goes first.
+    """
+    if _owner(folder) is None:
+        return False
+    splits = {p.parent.name for p in folder.glob("*/*.parquet")}
+    for name in (dataset.MANIFEST, "README.md", *(f"{split}.jsonl" for split in splits)):
+        (folder / name).unlink(missing_ok=True)
+    _sweep(folder, frozenset())
+    return True
+
+
+def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
+    """Refuse to mix two datasets in one folder, or to write among somebody's own files."""
+    owner = _owner(folder)
+    if owner is None:
+        strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
+        if strange:
+            raise DataError(
+                f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose another folder"
+            )
+    elif owner[1:] != (origin, seed):
+        raise DataError(
+            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, recipe digest {owner[1][:8]}…), not "
+            f"{recipe.name} with seed {seed} and recipe digest {origin[:8]}… (or its data files have changed); choose another "
+            "folder, or replace it with force"
+        )
+
+
+def _owner(folder: Path) -> tuple[str, str, int] | None:
+    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
+    path = folder / dataset.MANIFEST
+    trouble: DataError | None = None
+    if path.is_file():
+        try:
+            manifest = dataset.read_manifest(path)
+            origin = origin_of(manifest["recipe_digest"], manifest.get("sources", {}))
+            return str(manifest["recipe"].get("name")), origin, manifest["seed"]
+        except DataError as error:
+            trouble = error
+    for shard in sorted(folder.glob("*/*.parquet")):
+        stamp = shards.read_stamp(shard) if shard.is_file() else None
+        if stamp is not None:
+            return "unfinished", stamp.recipe, stamp.seed
+    if trouble is not None:
+        raise DataError(f"{trouble}, or remove {folder}") from trouble
+    return None
+
+
+def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | None:
+    path = folder / piece.file
+    if not path.is_file():
+        return None
+    stamp = shards.read_stamp(path)
+    if stamp is None or not stamp.same_place(origin, seed, piece.split, piece.start, piece.stop):
+        return None
+    return stamp if shards.intact(path, stamp) else None
+
+
+def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
+    """Remove shards that a former shard size left behind, and what an interrupted write left beside its place."""
+    for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
+        if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
+            path.unlink()
+    sweep(folder)

@@ -1,0 +1,312 @@
+"""Files of predictions: one a line in the order of the examples, or records (JSON lines, CSV, Parquet) with the ids of examples.
+
+A record has the text in `prediction` and the example's number in its split, counted from 0, in `id` or `index`; other columns are
+ignored, but of rows that name a `split` only those of the split that is scored are taken. Records without ids stand in the order of
+the examples, as lines do.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import InputError, echo, nearest
+
+TEXT = "prediction"
+IDS = ("id", "index")
+SPLIT = "split"
+LONGEST_HEADER = 10_000
+"""Characters of a first line that may be the header of a CSV file; a longer one is a prediction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One prediction: its text, its line, and what is wrong with that line, if anything."""
+
+    text: str
+    line: int
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSource:
+    """The bytes of a file or of standard input, which can be read only once.
+
+    Attributes:
+        name: The path, or `standard input`.
+        data: The content.
+        suffix: The ending of the path, in lower case.
+    """
+
+    name: str
+    data: bytes
+    suffix: str = ""
+
+    def text(self) -> str:
+        """Return the content as text, or raise an `InputError` where it is not UTF-8."""
+        try:
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+
+
+LineReader = Callable[[PredictionSource], list[Prediction]]
+
+
+def predictions_for(
+    source: str | Path,
+    examples: int,
+    *,
+    names: Sequence[str] = (),
+    split: str = "",
+    objects: bool = False,
+    lines: LineReader | None = None,
+) -> list[Prediction]:
+    """Read the predictions for some examples, in their order where the file has ids.
+
+    Args:
+        source: A file, or `-` for standard input.
+        examples: How many there are; without ids it is left to the caller whether that many predictions are there.
+        names: Ids that examples have besides their numbers.
+        split: Whose rows are wanted, where the file names splits.
+        objects: Whether an answer may itself be a JSON object, so that a line that is one need not be a record.
+        lines: How a file of plain lines is read; `read_lines` by default.
+
+    Raises:
+        InputError: For a file that cannot be read, a broken line, and ids that are missing, doubled or unknown.
+    """
+    content = open_source(source)
+    rows = _records(content, objects)
+    if rows is None:
+        return (lines or read_lines)(content)
+    rows = _of_split(rows, split, content.name)
+    predictions = [Prediction(_text(row, line, content.name), line) for line, row in rows]
+    column = next((name for name in IDS if any(row.get(name) is not None for _, row in rows)), None)
+    if column is None:
+        return predictions
+    ids = [(line, _id(row.get(column), line, content.name)) for line, row in rows]
+    return _arranged(predictions, ids, _places(examples, names, ids), content.name)
+
+
+def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
+    """Return how many predictions a file has, and the splits that its rows name."""
+    content = open_source(source)
+    rows = _records(content, objects=True)
+    if rows is None:
+        return len(read_lines(content)), frozenset()
+    return len(rows), frozenset(str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None)
+
+
+def open_source(source: str | Path) -> PredictionSource:
+    """Read a file, a pipe or, for `-`, standard input."""
+    if str(source) == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file of predictions")
+        stream = getattr(sys.stdin, "buffer", None)
+        return PredictionSource("standard input", stream.read() if stream else sys.stdin.read().encode())
+    path = path_of(source)
+    if path.is_dir() or not path.exists():  # a pipe is not a file, and can be read
+        raise InputError(f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or Parquet")
+    try:
+        return PredictionSource(str(path), path.read_bytes(), path.suffix.lower())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def parse_prediction(line: str, number: int) -> Prediction:
+    """Parse one line: a line in double quotes is a JSON text, so that a prediction may hold line ends or be empty."""
+    if not line or not line[0] == line[-1] == '"':
+        return Prediction(line, number)
+    try:
+        return Prediction(str(json.loads(line)), number)
+    except ValueError:
+        fault = 'the line begins and ends with a double quote but is not a JSON text; escape inner quotes as \\"'
+        return Prediction(line, number, fault)
+
+
+def read_lines(source: PredictionSource) -> list[Prediction]:
+    """Read one prediction per line, or raise an `InputError` that names the line with a broken JSON text."""
+    text = source.text()
+    lines = text.removesuffix("\n").split("\n") if text else []
+    predictions = [parse_prediction(line.removesuffix("\r"), number) for number, line in enumerate(lines, start=1)]
+    for prediction in predictions:
+        if prediction.fault:
+            raise InputError(f"{source.name}:{prediction.line}: {prediction.fault}")
+    return predictions
+
+
+_Row = tuple[int, Mapping[str, Any]]
+"""A record and the line or row that it stands on."""
+
+
+def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
+    """Return the records of a file, or None where it has plain lines."""
+    if source.suffix == ".parquet" or source.data[:4] == b"PAR1":
+        return _parquet_rows(source)
+    if source.suffix in (".csv", ".tsv"):
+        return list(_csv_rows(source, "\t" if source.suffix == ".tsv" else ","))
+    try:
+        head = source.data.decode("utf-8-sig").lstrip().partition("\n")[0].strip()
+    except UnicodeDecodeError:
+        return None  # reported by the reader of lines
+    if _is_header(head):
+        return list(_csv_rows(source, ","))
+    first = _object(head)
+    if first is None:
+        if source.suffix in (".jsonl", ".ndjson") and head and head[0] != '"':
+            raise InputError(
+                f"{source.name}:1 is not a JSON object; write one a line with '{TEXT}', and 'id' if you have ids"
+            )
+        return None
+    if TEXT not in first:
+        if objects and not {*IDS} & {*first} and source.suffix not in (".jsonl", ".ndjson"):
+            return None
+        raise _without_text(source.name, first)
+    return list(_json_rows(source))
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line names the columns of a CSV file: the text's and an id's."""
+    if len(line) > LONGEST_HEADER or TEXT not in line:
+        return False
+    try:
+        names = next(csv.reader([line]), [])
+    except csv.Error:
+        return False
+    return TEXT in names and any(name in names for name in IDS)
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _without_text(name: str, columns: Iterable[str]) -> InputError:
+    known = [str(column) for column in columns]
+    return InputError(f"{name} has records without '{TEXT}'; {nearest(TEXT, known)} Call the column '{TEXT}'")
+
+
+def _json_rows(source: PredictionSource) -> Iterator[_Row]:
+    for number, line in enumerate(source.text().split("\n"), start=1):
+        if not line.strip():
+            continue
+        row = _object(line.strip())
+        if row is None:
+            raise InputError(f"{source.name}:{number} is not a JSON object, though the first line is; write one a line")
+        yield number, row
+
+
+def _csv_rows(source: PredictionSource, delimiter: str) -> Iterator[_Row]:
+    text = source.text()
+    limit = csv.field_size_limit(max(len(text), 1))  # by default 128 kB, less than a long answer
+    try:
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        if TEXT not in (reader.fieldnames or ()):
+            raise _without_text(source.name, reader.fieldnames or ())
+        for row in reader:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{source.name}:{reader.line_num} has more or fewer fields than the header; quote fields that hold "
+                    "a comma"
+                )
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{source.name} is not a CSV file ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _parquet_rows(source: PredictionSource) -> list[_Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(source.data))
+        names = file.schema_arrow.names
+        if TEXT not in names:
+            raise _without_text(source.name, names)
+        rows = file.read([name for name in (TEXT, *IDS, SPLIT) if name in names]).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{source.name} is not a Parquet file: {str(error)[:200]}") from error
+    return list(enumerate(rows, start=1))
+
+
+def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
+    """Return the rows of the split that is scored; all of them where no row names a split."""
+    splits = {str(row[SPLIT]) for _, row in rows if row.get(SPLIT) is not None}
+    if not splits:
+        return rows
+    if split and split not in splits:
+        raise InputError(f"{name} has no predictions for the split '{split}'; {nearest(split, splits)}")
+    if not split and len(splits) > 1:
+        raise InputError(f"{name} has predictions for several splits ({echo(sorted(splits))}); keep those of one")
+    return [(line, row) for line, row in rows if not split or str(row.get(SPLIT)) == split]
+
+
+def _text(row: Mapping[str, Any], line: int, name: str) -> str:
+    """Return the text of a record; a number, a truth value or a structure as JSON writes it."""
+    value = row.get(TEXT)
+    if value is None:
+        raise InputError(f"{name}:{line} has no '{TEXT}'; write an empty text where the model gave none")
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError as error:
+        raise InputError(f"{name}:{line} has a '{TEXT}' that is nested too deeply; write it as a text") from error
+
+
+def _id(value: Any, line: int, name: str) -> str:
+    """Return an id as text: 3, 3.0 (as tables with gaps have it) and "3" are one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
+        raise InputError(f"{name}:{line} has no id, or one that is neither a whole number nor a text: {echo(value)}")
+    return str(value)
+
+
+def _places(examples: int, names: Sequence[str], ids: Sequence[tuple[int, str]]) -> dict[str, int]:
+    """Return which example each id means: the numbers from 0, or the names where the first id is one of them."""
+    if ids and len({*names}) == examples and ids[0][1] in names:
+        return {name: place for place, name in enumerate(names)}
+    return {str(place): place for place in range(examples)}
+
+
+def _arranged(
+    predictions: Sequence[Prediction], ids: Sequence[tuple[int, str]], places: Mapping[str, int], name: str
+) -> list[Prediction]:
+    """Return predictions in the order of the examples, one for each."""
+    chosen: dict[int, Prediction] = {}
+    lines: dict[str, int] = {}
+    for prediction, (line, id) in zip(predictions, ids, strict=True):
+        if id not in places:
+            raise InputError(f"{name}:{line} has the id {echo(id)}, which no example has; ids are {_range(places)}")
+        if id in lines:
+            raise InputError(
+                f"{name}:{line} has the id {echo(id)} again, after line {lines[id]}; give each example one"
+            )
+        lines[id] = line
+        chosen[places[id]] = prediction
+    missing = [id for id, place in places.items() if place not in chosen]
+    if missing:
+        raise InputError(
+            f"{name} has no prediction for {len(missing):,} of {len(places):,} examples; the first has the id {echo(missing[0])}"
+        )
+    return [chosen[place] for place in range(len(places))]
+
+
+def _range(places: Mapping[str, int]) -> str:
+    if not places:
+        return "none, since there are no examples"
+    names = list(places)
+    return f"{echo(names[0])} to {echo(names[-1])}" if len(names) > 1 else echo(names[0])

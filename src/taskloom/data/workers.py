@@ -1,0 +1,235 @@
+"""Who makes the shards of a dataset: this process, several of them, or tasks on a Ray cluster. All make the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.core.errors import DataError
+from taskloom.core.files import sweep
+from taskloom.core.plan import Plan, Split
+from taskloom.data import shards
+from taskloom.data.folder import origin_of, shard_file
+from taskloom.data.processes import can_fork, context_for, end_with_parent, forking
+from taskloom.recipe import Recipe
+from taskloom.recipe.finder import load_definitions
+
+
+@dataclass(frozen=True, slots=True)
+class MakeProgress:
+    """How far a `make` is: rows done of all rows, and the seconds it took."""
+
+    split: str
+    done: int
+    total: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One shard to be made: rows start..stop of a split."""
+
+    split: str
+    number: int
+    start: int
+    stop: int
+
+    @property
+    def file(self) -> str:
+        """Return its path inside the dataset's folder."""
+        return shard_file(self.split, self.number)
+
+
+class RowCounter:
+    """Counts rows and passes them on."""
+
+    def __init__(self, total: int, progress: Callable[[MakeProgress], None] | None) -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+        self.progress = progress
+
+    def add(self, piece: Piece) -> None:
+        """Count a shard that is there."""
+        self.done += piece.stop - piece.start
+        if self.progress:
+            self.progress(MakeProgress(piece.split, self.done, self.total, time.monotonic() - self.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Who makes the shards."""
+
+    workers: int
+    engine: str
+    address: str | None
+
+
+def make_shards(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
+) -> dict[str, shards.Stamp]:
+    """Make shards into a folder and return their stamps by file."""
+    if where.engine == "ray":
+        return _make_by_ray(recipe, seed, folder, pieces, where, report)
+    if where.workers == 1 or len(pieces) < 2:
+        return _make_here(recipe, seed, plan, folder, pieces, report)
+    return _make_in_processes(recipe, seed, plan, folder, pieces, where.workers, report)
+
+
+def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
+    """Return the rows start..stop of a split."""
+    table = shards.to_table(split.rows(start, stop), start, plan.traits)
+    if table.num_rows != stop - start:
+        raise DataError(f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the suite")
+    return table
+
+
+def _make_one(recipe: Recipe, seed: int, plan: Plan, folder: Path, piece: Piece) -> shards.Stamp:
+    table = table_of(plan, plan.split(piece.split), piece.start, piece.stop)
+    origin = origin_of(recipe.digest, {s.name: s.digest for s in plan.sources})
+    return shards.write(folder / piece.file, table, origin, seed, piece.split, piece.start)
+
+
+def _make_here(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], report: RowCounter
+) -> dict[str, shards.Stamp]:
+    stamps = {}
+    for piece in pieces:
+        stamps[piece.file] = _make_one(recipe, seed, plan, folder, piece)
+        report.add(piece)
+    return stamps
+
+
+_worker: tuple[Recipe, int, Plan, Path] | None = None
+"""What a worker process makes shards of. Set once, when it starts."""
+
+
+def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder: Path) -> None:
+    """Take over the plan in a forked process, which must not write where its parent does."""
+    global _worker
+    _leave_signals_to_parent(stop)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # At its end a process flushes its streams, whose locks another thread may have held at the fork.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
+    _worker = (recipe, seed, plan, folder)
+
+
+def _start_fresh(
+    stop: Connection, recipe: dict[str, Any], name: str, files: dict[str, str], seed: int, folder: str
+) -> None:
+    """Rebuild the plan in a fresh process."""
+    global _worker
+    _leave_signals_to_parent(stop)
+    load_definitions(name)
+    rebuilt = Recipe.from_dict(recipe, files=files)
+    _worker = (rebuilt, seed, rebuilt.plan(seed), Path(folder))
+
+
+def _leave_signals_to_parent(stop: Connection) -> None:
+    """Ctrl-C is the parent's to handle. Without a parent, or when it says so, this process ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(stop)
+
+
+def _work(piece: Piece) -> shards.Stamp:
+    assert _worker is not None
+    recipe, seed, plan, folder = _worker
+    return _make_one(recipe, seed, plan, folder, piece)
+
+
+def _make_in_processes(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
+) -> dict[str, shards.Stamp]:
+    """Make shards in several processes.
+
+    Forked processes have the plan at once. Fresh ones, where a fork would not be safe, need half a second
+    to import a suite, and longer to build some plans.
+    """
+    own_script = recipe.suite.module == "__main__"
+    context: BaseContext = context_for(recipe.suite.module)
+    stopped, stop = context.Pipe(duplex=False)
+    start: Callable[..., None]
+    arguments: tuple[Any, ...]
+    if can_fork() and not own_script:
+        context = get_context("fork")
+        start, arguments = _join_forked, (recipe, seed, plan, folder)
+    else:
+        start, arguments = _start_fresh, (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder))
+    pool = ProcessPoolExecutor(min(workers, len(pieces)), context, start, (stopped, *arguments))
+    stamps: dict[str, shards.Stamp] = {}
+    try:
+        with forking():
+            # Long pieces first: one that is left for the end keeps everybody waiting.
+            by_length = sorted(pieces, key=lambda piece: piece.start - piece.stop)
+            futures = {pool.submit(_work, piece): piece for piece in by_length}
+        for future in as_completed(futures):
+            piece = futures[future]
+            stamps[piece.file] = future.result()
+            report.add(piece)
+    except BrokenProcessPool as error:
+        raise DataError(
+            f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
+            "rerun the command to resume, with fewer workers if memory is short"
+        ) from error
+    finally:
+        if len(stamps) < len(pieces):
+            stop.send(None)  # nobody waits for the shards that are being made now
+        pool.shutdown(cancel_futures=True)
+        stop.close()
+        stopped.close()
+        if len(stamps) < len(pieces):
+            sweep(folder)  # what a worker was writing when it ended
+    return stamps
+
+
+@lru_cache(maxsize=2)
+def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Plan]:
+    """Return the plan in a process that makes many shards of one dataset."""
+    load_definitions(name)
+    rebuilt = Recipe.from_dict(json.loads(recipe), files=json.loads(files))
+    return rebuilt, rebuilt.plan(seed)
+
+
+def _make_by_ray(
+    recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
+) -> dict[str, shards.Stamp]:
+    """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must see it."""
+    if not pieces:
+        return {}
+    from taskloom.core.ray_cluster import Ray
+
+    recipe_json, name, there = json.dumps(recipe.to_dict()), recipe.name, str(folder.resolve())
+    files = json.dumps(dict(recipe.files))
+
+    def work(piece: Piece) -> shards.Stamp:
+        rebuilt, plan = _planned(recipe_json, name, files, seed)
+        return _make_one(rebuilt, seed, plan, Path(there), piece)
+
+    cluster = Ray(where.address, where.workers if where.workers > 1 else None)
+    stamps = {}
+    try:
+        for piece, stamp in cluster.spread(work, pieces):
+            if not (folder / piece.file).is_file():
+                raise DataError(
+                    f"a Ray node wrote {piece.file} where {folder} is another folder; put it where all nodes see it"
+                )
+            stamps[piece.file] = stamp
+            report.add(piece)
+    finally:
+        cluster.leave()
+    return stamps

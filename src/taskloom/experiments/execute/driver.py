@@ -1,0 +1,276 @@
+"""The driver: fills in the missing cells of an experiment and reports its progress.
+
+It holds no state that matters. What is finished is in the store; what is claimed is in the store; killed at any
+moment, the next driver starts from there. Several drivers may work on one store: each takes what nobody has claimed,
+and waits for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from taskloom.core import files
+from taskloom.experiments.execute import jobs
+from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.engines import Engine
+from taskloom.experiments.execute.job_progress import EVERY, JobProgress, read_progress
+from taskloom.experiments.execute.predictions import data_folder
+from taskloom.experiments.execute.worker import Job, JobResult, job_folder
+from taskloom.experiments.failures import failure
+from taskloom.experiments.files import StoreError, writing
+from taskloom.experiments.spec.cell_data import CellData
+from taskloom.experiments.spec.cells import Cell
+from taskloom.experiments.spec.experiment import Resources
+from taskloom.experiments.store import Store
+
+POLL = 0.5
+"""Seconds between checks of what other drivers do, and between two reports: short for a person, long for a file system."""
+
+MOST_LOOKED_AT = 64
+"""Running jobs whose progress is read: as many files as a network file system gives in a moment."""
+
+
+@dataclass
+class ExperimentState:
+    """How far an experiment is, for whoever shows it.
+
+    Attributes:
+        total: Cells in all.
+        before: Of them, finished before this driver began.
+        done: Finished since, by this driver or another.
+        running: In hand.
+        making: Datasets that are being made.
+        elsewhere: Claimed by other drivers.
+        failed: Reasons by run.
+        began: By the monotonic clock.
+        slots: Jobs that can run at one time.
+        jobs: How far each running job is, where it says so, and how many runs it has.
+    """
+
+    total: int
+    before: int
+    done: int = 0
+    running: int = 0
+    making: int = 0
+    elsewhere: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+    slots: int = 1
+    jobs: list[tuple[JobProgress, int]] = field(default_factory=list)
+
+    @property
+    def open(self) -> int:
+        """Count the cells that are neither finished nor failed."""
+        return self.total - self.before - self.done - len(self.failed)
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def left(self) -> float | None:
+        """Estimate the seconds to the end at the pace so far; None before anything is done, or while others do all of it."""
+        if self.elsewhere and not self.running:
+            return None
+        partly = sum(progress.share * runs for progress, runs in self.jobs)
+        done = self.done + partly
+        return self.seconds / done * max(0.0, self.open - partly) if done else None
+
+
+Watch = Callable[[ExperimentState], None]
+
+
+class Driver:
+    """One experiment on one engine.
+
+    Args:
+        store: Where runs go.
+        cells: All cells of the experiment.
+        engine: Where they run.
+        resources: What each may use.
+        watch: Called with the state now and then.
+        claims: For tests; the driver's own by default.
+        finished: Called with each run that this driver has finished.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cells: Sequence[Cell],
+        engine: Engine,
+        resources: Resources,
+        watch: Watch | None = None,
+        claims: Claims | None = None,
+        finished: Callable[[str], None] | None = None,
+    ) -> None:
+        self.store, self.cells, self.engine = store, cells, engine
+        self.watch = watch or (lambda state: None)
+        self.finished = finished or (lambda run: None)
+        self.claims = claims or Claims(store.path / "work" / "claims")
+        sweep(store, self.claims)
+        self.by_run = {cell.run: cell for cell in cells}
+        present = set(store.names())
+        missing = {cell.run for cell in cells if cell.run not in present}
+        self.waiting = deque(jobs.jobs(store, cells, missing, resources))
+        self.open = missing
+        self.elsewhere: deque[Job] = deque()
+        self.running: dict[str, Job] = {}
+        self.datasets: dict[str, str] = {}  # by key: "making", "made", or why it could not be made
+        self.state = ExperimentState(len(cells), len(cells) - len(missing), slots=engine.slots)
+        self._looked = self._looked_at_jobs = 0.0
+
+    def run(self) -> ExperimentState:
+        """Run until every cell is finished, here or by another driver, or has failed."""
+        try:
+            while self.waiting or self.running or self.elsewhere:
+                self._look_elsewhere()
+                self._submit()
+                for result in self.engine.wait(POLL if self.running or not self.waiting else 0.0):
+                    self._handle(result)
+                self._report()
+        finally:
+            self.engine.close()
+            self.claims.close()
+        return self.state
+
+    def _submit(self) -> None:
+        """Give the engine what it has room for; jobs whose data is not yet made go to the back."""
+        for _ in range(len(self.waiting)):
+            job = self.waiting[0]
+            if not self.engine.room(job):
+                return
+            self.waiting.popleft()
+            cell = self.by_run[job.runs[0]]
+            missing_data = [d for d in _data_of(self.by_run[run] for run in job.runs) if not self._has_data(d)]
+            if missing_data:
+                self._request_data(job, cell, missing_data)
+                if self.running:
+                    continue
+                return
+            if not self._claim(job):
+                continue
+            self.running[job.name] = job
+            self.engine.submit(job)
+
+    def _has_data(self, data: CellData) -> bool:
+        if data.key not in self.datasets and (data_folder(self.store, data.key) / "manifest.json").is_file():
+            self.datasets[data.key] = "made"
+        return self.datasets.get(data.key) == "made"
+
+    def _request_data(self, job: Job, cell: Cell, missing_data: list[CellData]) -> None:
+        """Start the jobs that make the data; give the job up where making it has failed."""
+        for data in missing_data:
+            state = self.datasets.get(data.key)
+            if state is None:
+                owner = next(c for c in (self.by_run[r] for r in job.runs) if data in _data_of([c]))
+                data_job = jobs.data_job(self.store, owner, data)
+                self.datasets[data.key] = "making"
+                self.running[data_job.name] = data_job
+                self.engine.submit(data_job)
+            elif state not in ("making", "made"):
+                self._fail(dict.fromkeys(job.runs, f"its data could not be made: {state}"))
+                return
+        self.waiting.append(job)
+
+    def _claim(self, job: Job) -> bool:
+        """Take the claims of all cells of a job; set a job aside that is finished or claimed elsewhere."""
+        if all(run in self.store for run in job.runs):
+            self._finish(job.runs)
+            return False
+        taken: list[str] = []
+        for run in job.runs:
+            if not self.claims.take(run):
+                for name in taken:
+                    self.claims.drop(name)
+                self.elsewhere.append(job)
+                return False
+            taken.append(run)
+        if all(run in self.store for run in job.runs):  # finished between the look and the claim
+            for name in taken:
+                self.claims.drop(name)
+            self._finish(job.runs)
+            return False
+        return True
+
+    def _look_elsewhere(self) -> None:
+        """Check what has become of the jobs that others had claimed."""
+        if not self.elsewhere or time.monotonic() - self._looked < POLL:
+            return
+        self._looked = time.monotonic()
+        self.waiting.extend(self.elsewhere)
+        self.elsewhere.clear()
+
+    def _handle(self, result: JobResult) -> None:
+        job = self.running.pop(result.name)
+        if result.fatal:
+            raise StoreError(result.fatal)
+        if job.kind == "data":
+            self.datasets[job.data] = result.failed.get(job.data, "made")
+            return
+        self._fail({run: why for run, why in result.failed.items() if run in self.open})
+        mine = [run for run in job.runs if run not in result.failed and run in self.open]
+        self._finish(mine)
+        for run in job.runs:
+            self.claims.drop(run)
+        for run in mine:
+            if run in result.published:  # where another driver was first, that one has counted it
+                self.finished(run)
+
+    def _finish(self, runs: Iterable[str]) -> None:
+        for run in runs:
+            if run in self.open:
+                self.open.discard(run)
+                self.state.done += 1
+                failure(self.store, run).unlink(missing_ok=True)
+
+    def _fail(self, reasons: dict[str, str]) -> None:
+        for run, why in reasons.items():
+            self.open.discard(run)
+            self.state.failed[run] = why
+            cell = self.by_run[run]
+            record = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
+            with writing(self.store.path):
+                path = failure(self.store, run)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    def _report(self) -> None:
+        self.state.running = sum(len(job.runs) for job in self.running.values() if job.kind != "data")
+        self.state.making = sum(job.kind == "data" for job in self.running.values())
+        self.state.elsewhere = sum(len(job.runs) for job in self.elsewhere)
+        self._look_at_jobs()
+        self.watch(self.state)
+
+    def _look_at_jobs(self) -> None:
+        """Read how far the running jobs are; of many at one time only some, since each is a file."""
+        if not self.running:
+            self.state.jobs = []
+        if time.monotonic() - self._looked_at_jobs < EVERY:
+            return
+        self._looked_at_jobs = time.monotonic()
+        running = [job for job in self.running.values() if job.kind != "data"]
+        seen = ((read_progress(job_folder(self.store, job.name)), len(job.runs)) for job in running[:MOST_LOOKED_AT])
+        self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
+
+
+def _data_of(cells: Iterable[Cell]) -> list[CellData]:
+    by_key = {d.key: d for cell in cells for d in cell.datasets}
+    return list(by_key.values())
+
+
+def sweep(store: Store, claims: Claims) -> None:
+    """Remove half-written runs whose claim nobody alive holds, and owners that have ended."""
+    work = store.path / "work"
+    for path in work.glob(".tmp-*"):
+        run = path.name.split("-")[1]
+        if claims.take(run):
+            shutil.rmtree(path, ignore_errors=True)
+            claims.drop(run)
+    files.sweep(work / "claims")
+    claims.sweep()

@@ -1,0 +1,67 @@
+"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same bytes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from taskloom.core.errors import TaskloomError, nearest
+from taskloom.experiments.execute.worker import Job, JobResult
+
+ENGINES = ("local", "ray")
+
+
+class Engine(Protocol):
+    """What the driver asks of an engine."""
+
+    @property
+    def slots(self) -> int:
+        """Return how many jobs can run at one time."""
+
+    def room(self, job: Job) -> bool:
+        """Return whether the job would run at once, or next."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job."""
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Wait at most so many seconds for a job to end; return the results of those that have."""
+
+    def close(self) -> None:
+        """Stop at once what still runs, and leave."""
+
+
+def start(
+    name: str, *, workers: int | None = None, cpus: int = 1, gpus: float = 1.0, address: str | None = None
+) -> Engine:
+    """Start an engine by name.
+
+    Args:
+        name: `local`, `ray`, or `here` for this process.
+        workers: Processes of the local engine; as many as there are cores (over `cpus`) by default.
+        cpus: Cores of one job.
+        gpus: GPUs of one job that wants one; less than 1 shares.
+        address: Of a Ray cluster; a local one is started by default.
+    """
+    if name == "local":
+        from taskloom.experiments.execute.engines.local import LocalEngine
+
+        return LocalEngine(workers, cpus, gpus)
+    if name == "here":
+        from taskloom.experiments.execute.engines.here import HereEngine
+
+        return HereEngine()
+    if name == "ray":
+        from taskloom.experiments.execute.engines.ray import RayEngine
+
+        return RayEngine(address, workers)
+    raise _unknown(name)
+
+
+def check_name(name: str) -> None:
+    """Refuse an engine that does not exist, also where there is nothing to run."""
+    if name not in (*ENGINES, "here"):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> TaskloomError:
+    return TaskloomError(f"no engine is called '{name}'; {nearest(str(name), ENGINES)}")

@@ -1,0 +1,275 @@
+"""Answers of a fitted learner, scored: the rows of predictions.parquet and the scores of each split.
+
+Datasets are read once a worker, since many cells share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.core.arrow import column
+from taskloom.core.descriptions import task_column
+from taskloom.core.errors import DataError, TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.files import json_digest
+from taskloom.data import Dataset, Examples, dataset, shards
+from taskloom.experiments import files as run_files
+from taskloom.experiments.spec.cell_data import CellData
+from taskloom.experiments.spec.cells import Cell
+from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit
+from taskloom.experiments.store import Store
+from taskloom.learners.interface import Fitted
+from taskloom.learners.run_watch import report_answers
+from taskloom.recipe import Fields
+
+MOST_CANDIDATES = 200
+"""Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate and example."""
+
+
+def data_folder(store: Store, key: str) -> Path:
+    """Return where a dataset lies in a store."""
+    return store.path / "data" / key
+
+
+@contextlib.contextmanager
+def _with_remedy(folder: Path) -> Iterator[None]:
+    """Add the remedy to errors about a damaged dataset of a store, which nobody made by hand."""
+    try:
+        yield
+    except DataError as error:
+        raise TaskloomError(
+            f"{error}; in a run store: delete {folder}, and rerun the 'taskloom run' command to make it"
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def dataset_in(folder: Path) -> Dataset:
+    """Return the dataset in a folder."""
+    with _with_remedy(folder):
+        return dataset.load(folder)
+
+
+@lru_cache(maxsize=16)
+def split_in(folder: Path, split: str) -> Examples:
+    """Return a split of the dataset in a folder."""
+    with _with_remedy(folder):
+        return dataset_in(folder)[split]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPart:
+    """The rows of a split that a cell uses.
+
+    Attributes:
+        folder: The folder of the dataset.
+        split: The split.
+        by: `task`, or the trait that names the task of a row.
+        task: The only task that is used; empty: all.
+        limit: The most rows that are used, drawn evenly over those that there are; 0: all.
+    """
+
+    folder: Path
+    split: str
+    by: str = "task"
+    task: str = ""
+    limit: int = 0
+
+
+def part_of(store: Store, cell: Cell, data: CellData, split: str, limit: int = 0) -> SplitPart:
+    """Return the part of a split that a cell learns or answers."""
+    folder = data_folder(store, data.key)
+    by = data.plan.tasks.by if cell.task else "task"
+    return SplitPart(folder, split, by, cell.task, limit)
+
+
+def read_part(part: SplitPart) -> Examples:
+    """Return the examples of a part."""
+    rows = split_in(part.folder, part.split)
+    if part.task:
+        own = pc.fill_null(pc.equal(task_column(rows.table, part.by), part.task), False)
+        rows = Examples(rows.table.filter(own), rows.manifest, part.split)
+    if not part.limit or len(rows) <= part.limit:
+        return rows
+    # Some splits are sorted, by task or by length: the first rows would be of one kind.
+    chosen = [i * len(rows) // part.limit for i in range(part.limit)]
+    return Examples(rows.table.take(pa.array(chosen, pa.int64())), rows.manifest, part.split)
+
+
+@lru_cache(maxsize=16)
+def read_examples(part: SplitPart) -> list[Example]:
+    """Return the examples of a part as a list."""
+    return list(read_part(part))
+
+
+def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
+    """Return what a cell learns from; of a mix, the rows of its parts in the order of the mix."""
+    if not cell.train:
+        return []
+    if isinstance(cell.data, CellData):
+        return read_part(part_of(store, cell.of_all_tasks if cell.zero_shot else cell, cell.data, cell.train))
+    parts = [read_examples(part_of(store, cell, part, cell.train)) for part in cell.data.parts]
+    for one, rows in zip(cell.data.parts, parts, strict=True):
+        if not rows:
+            raise TaskloomError(f"{one.name} has no row in the split '{cell.train}', so it cannot be mixed in")
+    return [parts[part][row] for part, row in cell.data.order([len(rows) for rows in parts])]
+
+
+def choosing_rows(store: Store, cell: Cell) -> list[Example]:
+    """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have it."""
+    split = cell.best_of.split
+    parts = [part for part in cell.data.parts if split in (s.name for s in part.plan.splits)]
+    return [example for part in parts for example in read_examples(part_of(store, cell, part, split))]
+
+
+def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
+    """Compute the mean score on a split of the training data; of a mix, the mean over the parts that have it."""
+    means = []
+    for part in cell.data.parts:
+        if split not in (s.name for s in part.plan.splits):
+            continue
+        examples = read_examples(part_of(store, cell, part, split))
+        predictions = model.answer([e.input for e in examples])
+        scores = [part.plan.scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+        if scores:
+            means.append(sum(scores) / len(scores))
+    if not means:
+        raise TaskloomError(f"best_of: {cell.data.name} has no row in the split '{split}', which chooses")
+    return sum(means) / len(means)
+
+
+@lru_cache(maxsize=16)
+def _data_columns(part: SplitPart, split: str) -> pa.Table:
+    """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
+    table = read_part(part).table
+    examples = read_examples(part)
+    traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
+    named = pa.DictionaryArray.from_arrays(column([0] * len(examples), pa.int32()), column([split], pa.string()))
+    columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
+    return pa.table({**columns, "traits": column(traits, run_files.PREDICTION_COLUMNS.field("traits").type)})
+
+
+def score_split(
+    store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit, predictions: Sequence[str] | None = None
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Score one split, and answer it first unless it has been; return its rows of predictions.parquet and its scores."""
+    part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
+    examples = read_examples(part)
+    if predictions is None:
+        inputs = [e.input for e in examples]
+        report_answers(0, len(inputs))
+        predictions = model.answer(inputs)
+        report_answers(len(inputs), len(inputs))
+    scores = [scorer.score(p, e) for p, e in zip(predictions, examples, strict=True)]
+    candidates, logprobs = _log_probabilities(store, cell, model, examples)
+    table = _data_columns(part, test.name)
+    table = table.append_column("prediction", column(predictions, pa.string()))
+    table = table.append_column("score", column(scores, pa.float64()))
+    table = table.append_column("candidates", column(candidates, pa.list_(pa.string())))
+    table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
+    scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
+    scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
+    return table.select(run_files.PREDICTION_COLUMNS.names).cast(run_files.PREDICTION_COLUMNS), scored
+
+
+def items_digest(data: CellData, part: SplitPart) -> str:
+    """Return a digest of which items a part has, however they are written: layouts of one passage are one item.
+
+    An item is known by its key, or without one by its input as it is written by default, in the same world.
+    """
+    fields, suite = data.recipe.fields, data.recipe.suite
+    world = ""
+    if isinstance(fields, Fields) and "presentation" in fields.field_kinds().values():
+        world = json_digest([suite.name, suite.version, fields.key_fields(), data.seed])
+    plain = data.plainly()
+    if plain is data:
+        return json_digest([world, [e.key or e.input for e in read_examples(part)]])
+    items = _items(WholeSplit(plain.key, part.split, plain))
+    return json_digest([world, [items[index] for index in read_part(part).table["index"].to_pylist()]])
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfData:
+    """A part of some data, known by the key of the data and what is chosen of it."""
+
+    key: str
+    part: SplitPart
+    data: CellData = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _items_digest(whole: PartOfData) -> str:
+    """Return the digest of the items of a part, which many cells share."""
+    return items_digest(whole.data, whole.part)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSplit:
+    """A split of some data, known by the key of the data and its name: no folder, since all layouts of the data share it."""
+
+    key: str
+    split: str
+    data: CellData = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _items(whole: WholeSplit) -> list[str]:
+    """Return the keys or inputs of a split, which is made for it."""
+    plan = whole.data.plan
+    split = plan.split(whole.split)
+    table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
+    return [key or text for key, text in zip(table["key"].to_pylist(), table["input"].to_pylist(), strict=True)]
+
+
+def scorer_name(data: Iterable[CellData]) -> str:
+    """Return the name of the scorer of the evaluated splits; where there are several, all of them."""
+    return "+".join(sorted({one.plan.scorer.name for one in data}))
+
+
+def suite_scores(data: CellData, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, Any]:
+    """Compute what the suite itself says of a whole split, under the key `scores`; empty where it says nothing."""
+    score = data.recipe.suite.run_scores
+    scores = dict(score(data.plan, examples, predictions)) if score is not None and examples else {}
+    return {"scores": scores} if scores else {}
+
+
+def _log_probabilities(
+    store: Store, cell: Cell, model: Fitted, examples: Sequence[Example]
+) -> tuple[list[Any], list[Any]]:
+    if cell.keep.logprobs == "none":
+        return [None] * len(examples), [None] * len(examples)
+    if cell.keep.logprobs == "targets":
+        rows = [list(e.targets) for e in examples]
+    else:
+        every = sorted({e.target for e in training_rows(store, cell)})
+        if len(every) > MOST_CANDIDATES:
+            raise TaskloomError(
+                f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "
+                "keep those of the targets: logprobs: targets"
+            )
+        rows = [every] * len(examples)
+    return rows, model.logprob([e.input for e in examples], rows)
+
+
+def summary(tasks: Sequence[str], scores: Sequence[float]) -> dict[str, Any]:
+    """Compute number and mean of scores, by task as well where there are several."""
+    scored: dict[str, Any] = {"n": len(scores), "score": _mean(scores)}
+    names = sorted(set(tasks))
+    if len(names) > 1:
+        by_task: dict[str, list[float]] = {name: [] for name in names}
+        for task, score in zip(tasks, scores, strict=True):
+            by_task[task].append(score)
+        scored["by_task"] = {name: {"n": len(s), "score": _mean(s)} for name, s in by_task.items()}
+    return scored
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None

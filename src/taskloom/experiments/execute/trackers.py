@@ -1,0 +1,249 @@
+"""Trackers: finished runs shown in trackio, Weights & Biases or MLflow as well.
+
+The run store is the record; a tracker is a window on it. So a tracker is given a run when the run is finished, from its files:
+the same for every engine, for seeds trained together, and after any number of kills. What a tracker cannot do never fails a run.
+
+Nothing leaves the machine unless the library's own settings ask for it: W&B writes offline unless WANDB_MODE says otherwise,
+trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes beside the runs unless MLFLOW_TRACKING_URI is set.
+Without other settings all of them write to `work/trackers` in the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from taskloom.core.errors import MissingExtra, TaskloomError, nearest
+
+if TYPE_CHECKING:
+    from taskloom.experiments.store import Store
+
+PROJECT = "taskloom"
+
+Scalar = str | int | float | bool | None
+
+
+class Tracker(Protocol):
+    """What a tracker is given of a run: its settings, its curve point by point, its scores."""
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Start a run; `config` has run, recipe, learner, seed and the fields of the grid."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log a point of the curve."""
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """Close the run with one score per split."""
+
+
+class Wandb:
+    """Weights & Biases, or trackio, whose API is a copy of it.
+
+    Args:
+        library: The module.
+        options: Further arguments of its `init`.
+    """
+
+    def __init__(self, library: Any, **options: Any) -> None:
+        self._library = library
+        self._options = options
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Start a run; see `Tracker`."""
+        group = f"{config.get('recipe')} {config.get('learner')}"
+        self._library.init(project=PROJECT, name=title(config), group=group, config=dict(config), **self._options)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log a point; see `Tracker`."""
+        self._library.log(dict(metrics), step=step)
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """Close the run; see `Tracker`."""
+        self._library.log({f"final/{split}": score for split, score in scores.items()})
+        self._library.finish()
+
+
+def open_wandb(folder: Path) -> Wandb:
+    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb sync` sends it later)."""
+    import wandb
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return Wandb(
+        wandb,
+        dir=str(folder),
+        mode=os.environ.get("WANDB_MODE", "offline"),
+        reinit="finish_previous",
+        settings=wandb.Settings(silent=True, console="off"),
+    )
+
+
+def open_trackio(folder: Path) -> Wandb:
+    """trackio: local first; its dashboard is `trackio show`."""
+    # If no folder is chosen, the runs' own is better than one in the home directory. Read at import.
+    os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
+    import trackio
+
+    return Wandb(trackio, embed=False, auto_log_gpu=False, auto_log_cpu=False)
+
+
+class Mlflow:
+    """MLflow: files beside the runs, unless MLFLOW_TRACKING_URI names a server or a database."""
+
+    def __init__(self, folder: Path) -> None:
+        where = os.environ.get("MLFLOW_TRACKING_URI")
+        if not where:
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants to be asked
+            where = (folder.absolute() / "mlflow").as_uri()
+        from mlflow import MlflowClient
+
+        self._client: Any = MlflowClient(tracking_uri=where)
+        known = self._client.get_experiment_by_name(PROJECT)
+        self._experiment = known.experiment_id if known else self._client.create_experiment(PROJECT)
+        self._run = ""
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Start a run; see `Tracker`."""
+        self._run = self._client.create_run(self._experiment, run_name=title(config)).info.run_id
+        for name, value in config.items():
+            self._client.log_param(self._run, name, value)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log a point; see `Tracker`."""
+        for name, value in metrics.items():
+            self._client.log_metric(self._run, name, value, step=step)
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """Close the run; see `Tracker`."""
+        for split, score in scores.items():
+            self._client.log_metric(self._run, f"final/{split}", score)
+        self._client.set_terminated(self._run)
+
+
+TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
+    "trackio": (open_trackio, "trackio"),
+    "wandb": (open_wandb, "wandb"),
+    "mlflow": (Mlflow, "mlflow"),
+}
+"""By name: how to open it, and the library that it needs."""
+
+
+class SafeTracker:
+    """A tracker that never fails a run: its first error is reported once, and the tracker is not used from then on.
+
+    Args:
+        name: The name of the tracker.
+        tracker: None if it could not be opened.
+        warn: Called with a sentence when it fails.
+    """
+
+    def __init__(self, name: str, tracker: Tracker | None, warn: Callable[[str], None]) -> None:
+        self.name = name
+        self._tracker = tracker
+        self._warn = warn
+
+    @property
+    def failed(self) -> bool:
+        """True if the tracker is not used any more."""
+        return self._tracker is None
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Start a run; see `Tracker`."""
+        self._try(lambda tracker: tracker.start(config))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log a point; see `Tracker`."""
+        self._try(lambda tracker: tracker.log(step, metrics))
+
+    def finish(self, scores: Mapping[str, float]) -> None:
+        """Close the run; see `Tracker`."""
+        self._try(lambda tracker: tracker.finish(scores))
+
+    def _try(self, call: Callable[[Tracker], None]) -> None:
+        if self._tracker is None:
+            return
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # standard output is for our own results
+                call(self._tracker)
+        except Exception as error:  # whatever somebody else's library raises
+            self._tracker = None
+            self._warn(_sentence(self.name, error))
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse trackers that do not exist, also where there is nothing to run."""
+    for name in names:
+        if name not in TRACKERS:
+            raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+
+
+def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> SafeTracker:
+    """Open the tracker of that name, which will never fail a run.
+
+    Args:
+        name: `trackio`, `wandb` or `mlflow`.
+        folder: Where libraries that write files put them.
+        warn: Called once when the tracker fails; by default prints a line on standard error.
+
+    Raises:
+        MissingExtra: Its library is not installed: better known before the first run than after the last.
+    """
+    check_names([name])
+    create, library = TRACKERS[name]
+    say = warn or (lambda text: print(text, file=sys.stderr))
+    try:
+        return SafeTracker(name, create(Path(folder)), say)
+    except ImportError as error:
+        raise MissingExtra(f"tracking with {name}", library, "trackers") from error
+    except Exception as error:
+        say(_sentence(name, error))
+        return SafeTracker(name, None, say)
+
+
+def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[str, Any]]) -> None:
+    """Record one finished run in a tracker.
+
+    Args:
+        tracker: The tracker.
+        scores: The run's `scores.json`.
+        curve: Rows of its `curves.parquet`: step, split, score, loss.
+    """
+    tracker.start({**{k: scores[k] for k in ("run", "recipe", "learner", "seed")}, **_flat(scores.get("fields", {}))})
+    steps: dict[int, dict[str, float]] = {}
+    for point in curve:
+        for kind in ("score", "loss"):
+            value = point.get(kind)
+            if value is not None and math.isfinite(value):
+                steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
+    for step in sorted(steps):
+        tracker.log(step, steps[step])
+    tracker.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
+
+
+def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
+    """Open the trackers of a store; call the returned function with each run that is finished."""
+    opened = [open_tracker(name, store.path / "work" / "trackers") for name in dict.fromkeys(names)]
+
+    def finished(run: str) -> None:
+        for one in opened:
+            record(one, store.scores(run), store.curves([run]).to_pylist())
+
+    return finished
+
+
+def title(config: Mapping[str, Scalar]) -> str:
+    """Name a run for a tracker: readable, and different for different runs."""
+    return f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')} {str(config.get('run'))[:8]}"
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {k: v if isinstance(v, str | int | float | bool) or v is None else repr(v) for k, v in fields.items()}
+
+
+def _sentence(name: str, error: Exception) -> str:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return f"tracking with {name} failed and is not used any more ({first}); the runs themselves are not affected"

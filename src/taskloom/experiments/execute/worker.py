@@ -1,0 +1,491 @@
+"""The worker: runs jobs, in whatever process or on whatever machine it lives.
+
+A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores one or several
+cells: one learner and seed; many seeds of one learner as one stacked program; or many tasks in one mixed batch. Each
+cell lands in a directory of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import shutil
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.core.errors import TaskloomError
+from taskloom.core.files import json_digest
+from taskloom.data import dataset
+from taskloom.data import make as making
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute import writer as run_writer
+from taskloom.experiments.execute.environment import environment
+from taskloom.experiments.execute.job_progress import recorded
+from taskloom.experiments.execute.predictions import (
+    choosing_rows,
+    data_folder,
+    dataset_in,
+    mean_score,
+    part_of,
+    read_examples,
+    read_part,
+    score_split,
+    scorer_name,
+    training_rows,
+)
+from taskloom.experiments.files import StoreError
+from taskloom.experiments.spec.cells import Cell, expand
+from taskloom.experiments.spec.experiment import check
+from taskloom.experiments.store import Store
+from taskloom.learners.interface import Fitted, Learner
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""The system's errors for a store that cannot take more."""
+
+SHARED = "shared"
+"""The kind of a job whose cells answer one task each by one model, since training has none of their tasks."""
+
+ATTEMPTS = 5
+"""Times that a folder is made again which another driver removes: each takes microseconds, and a job ends once."""
+
+ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
+"""In a store: answers of endpoints, by question, so that none is paid for twice."""
+
+TOGETHER = "together.json"
+"""In the folder of an unfinished job: the runs that are trained as one program, so that the next driver resumes it as it was."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something for a worker to do.
+
+    Attributes:
+        name: Its name for engines; also that of its folder for checkpoints and its log.
+        store: The folder of the store, as the worker sees it.
+        kind: `data` makes a dataset; `alone`, `seeds`, `tasks` and `shared` run cells.
+        configs: The cells, each as its config.
+        runs: The digests of the cells; only those that are missing from the store are published.
+        data: With kind `data`: which dataset, by its key.
+        cpus: Cores that it may use.
+        gpus: GPUs that it may use.
+    """
+
+    name: str
+    store: str
+    kind: str
+    configs: tuple[Mapping[str, Any], ...] = ()
+    runs: tuple[str, ...] = ()
+    data: str = ""
+    cpus: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What came of a job.
+
+    Attributes:
+        name: Of the job.
+        failed: For each failed cell (or the dataset's key) the reason in one sentence.
+        seconds: Its duration.
+        fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be written.
+        published: The runs that this job put in their place, and nobody else before it.
+    """
+
+    name: str
+    failed: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    fatal: str = ""
+    published: tuple[str, ...] = ()
+
+
+def perform(job: Job) -> JobResult:
+    """Run a job; report whatever goes wrong as a reason in the result, never as an exception."""
+    try:
+        return _perform(job)
+    except StoreError as error:
+        return JobResult(job.name, fatal=str(error))
+
+
+def _perform(job: Job) -> JobResult:
+    began = time.monotonic()
+    store = Store(job.store)
+    folder = job_folder(store, job.name)
+    with run_files.writing(store.path):
+        folder.mkdir(parents=True, exist_ok=True)
+        if len(job.runs) > 1:
+            (folder / TOGETHER).write_text(json.dumps(job.runs), encoding="utf-8")
+    published: list[str] = []
+    with capture_output(folder / run_files.LOG), recorded(folder):
+        try:
+            cells = [_cell(config, job.kind == SHARED) for config in job.configs]
+            _check_versions(cells, job)
+            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder, published)
+        except StoreError:
+            raise
+        except Exception as error:
+            failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
+    if failed:
+        (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be resumed as it was
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return JobResult(job.name, failed, time.monotonic() - began, published=tuple(published))
+
+
+def _check_versions(cells: Sequence[Cell], job: Job) -> None:
+    """Check that driver and worker agree on what a cell is; on a cluster they may have different code."""
+    for cell, run in zip(cells, job.runs, strict=True):
+        if cell.run != run:
+            raise TaskloomError(
+                f"{cell} is {cell.run[:8]}… for this worker and {run[:8]}… for the driver: they have different versions of "
+                "taskloom or of a task; install the same one everywhere"
+            )
+
+
+def job_folder(store: Store, name: str) -> Path:
+    """Return the folder of an unfinished job: its checkpoints and its log."""
+    return store.path / "work" / "jobs" / name
+
+
+def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
+    """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and learner."""
+    [seed] = config["seeds"]
+    tasks = config.get("tasks")
+    shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
+    task = tasks[0] if isinstance(tasks, list) else ""
+    return dataclasses.replace(_template(json.dumps(shared)), seed=seed, task=task, zero_shot=zero_shot)
+
+
+@lru_cache(maxsize=64)
+def _template(config: str) -> Cell:
+    return expand(check(json.loads(config), "the run's configuration"))[0]
+
+
+def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
+    """Make one dataset of a cell, unless it is there."""
+    data = {d.key: d for d in cell.datasets}[job.data]
+    folder = data_folder(store, job.data)
+    try:
+        if not (folder / dataset.MANIFEST).is_file():
+            making.make(data.recipe, folder, seed=data.seed)
+    except Exception as error:
+        _raise_if_full(store, error)
+        return {job.data: reason(error)}
+    return {}
+
+
+def _run(store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]) -> dict[str, str]:
+    """Train, answer, score, publish; note what was published. A stack that cannot be trained together is tried one by one."""
+    missing = [cell for cell in cells if cell.run not in store]
+    if not missing:
+        return {}
+    began = time.monotonic()
+    if len(cells) > 1:
+        try:
+            fit = {"seeds": _fit_seeds, "tasks": _fit_tasks, SHARED: _fit_shared}[job.kind]
+            fitted = fit(store, cells, folder / "together")
+        except StoreError:
+            raise
+        except Exception as error:
+            _raise_if_full(store, error)
+            print(f"together: {reason(error)}; each is trained alone now")
+            shutil.rmtree(folder / "together", ignore_errors=True)
+            return _one_by_one(store, missing, folder, published)
+        each = (time.monotonic() - began) / len(cells)
+        began = time.monotonic()
+        answers = _answer_tasks(store, cells, fitted) if job.kind == "tasks" else {}
+        each += (time.monotonic() - began) / len(cells)
+        failed: dict[str, str] = {}
+        open_runs = {cell.run for cell in missing}
+        for cell, chosen in zip(cells, fitted, strict=True):
+            if cell.run in open_runs:
+                how = TrainedHow(each, job.kind, len(cells))
+                failed |= _finish(store, cell, chosen, folder, how, published, answers.get(cell.run))
+        return failed
+    return _one_by_one(store, missing, folder, published)
+
+
+def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path, published: list[str]) -> dict[str, str]:
+    failed: dict[str, str] = {}
+    for cell in cells:
+        began = time.monotonic()
+        try:
+            chosen = _fit_alone(store, cell, folder / cell.run)
+        except StoreError:
+            raise
+        except Exception as error:
+            _raise_if_full(store, error)
+            failed[cell.run] = reason(error)
+            continue
+        how = TrainedHow(time.monotonic() - began, own_log=len(cells) == 1)
+        failed |= _finish(store, cell, chosen, folder, how, published)
+    return failed
+
+
+def _raise_if_full(store: Store, error: BaseException) -> None:
+    """Raise a `StoreError` where the disk is full or read-only: that is not the cell's fault, and it ends the experiment."""
+    cause: BaseException | None = error
+    while cause is not None:
+        # safetensors wraps the system's error in one of its own, and keeps the number only in the text
+        number = getattr(cause, "errno", None) or next((n for n in NO_ROOM if f"os error {n})" in str(cause)), None)
+        if number in NO_ROOM:
+            with run_files.writing(store.path):
+                raise OSError(number, os.strerror(number))
+        cause = cause.__cause__
+
+
+def reason(error: BaseException) -> str:
+    """Explain an error in one sentence; print the traceback of a bug to the log."""
+    if isinstance(error, TaskloomError):
+        return str(error)
+    traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1] if error.__traceback__ else None
+    where = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A model of a run, and how it was chosen among tries; without a choice, nothing."""
+
+    model: Fitted
+    choice: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
+    """Train one cell; where it is the best of several tries, the one with the highest mean score on the split that chooses."""
+    train, tests = _splits(store, cell)
+    learner: Any = _with_cache(store, cell)
+    if cell.best_of.seeds == 1:
+        return Chosen(learner.fit(train, tests, cell.seed, folder=folder))
+    scores: list[float] = []
+    best: Fitted | None = None
+    for model in _tries(learner, train, tests, cell.tries, folder):
+        score = mean_score(store, cell, model, cell.best_of.split)
+        if best is None or score > max(scores):  # of equal scores the first
+            best = model
+        scores.append(score)
+    assert best is not None
+    seed = cell.tries[scores.index(max(scores))]
+    return Chosen(best, {"by": cell.best_of.split, "seeds": cell.tries, "scores": scores, "seed": seed})
+
+
+def _tries(learner: Any, train: Any, tests: Any, seeds: Sequence[int], folder: Path) -> Iterator[Fitted]:
+    """Yield a model for each seed, trained as one program where the learner can."""
+    if hasattr(learner, "fit_many"):
+        yield from learner.fit_many(train, tests, list(seeds), folder=folder)
+        return
+    for seed in seeds:
+        yield learner.fit(train, tests, seed, folder=folder / str(seed))
+
+
+def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
+    """Train one model for all cells: training has none of their tasks, so all of them learn from all of it."""
+    return [_fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
+
+
+def _with_cache(store: Store, cell: Cell) -> Learner:
+    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the store, since they are paid for.
+
+    Not where the model is kept: its card would name a file of this machine.
+    """
+    learner: Any = cell.learner
+    if cell.learner_name != "endpoint" or learner.cache or cell.keep.model:
+        return cell.learner
+    replaced: Learner = dataclasses.replace(learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve()))
+    return replaced
+
+
+def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
+    train, tests = _splits(store, cells[0])
+    learner: Any = cells[0].learner
+    models: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
+    return [Chosen(model) for model in models]
+
+
+def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
+    parts = {cell.run: _splits(store, cell) for cell in cells}
+    tests = {test.name: {run: part[1][test.name] for run, part in parts.items()} for test in cells[0].tests}
+    learner: Any = cells[0].learner
+    train = {run: part[0] for run, part in parts.items()}
+    models: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
+    return [Chosen(models[cell.run]) for cell in cells]
+
+
+def _answer_tasks(store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]) -> dict[str, dict[str, list[str]]]:
+    """Return the answers by run and split of models that answer in one batch; none where they answer one by one.
+
+    Always those of the whole stack, also where some of its runs are there already: what a batch is made of must not depend on
+    when a run was interrupted.
+    """
+    learner: Any = cells[0].learner
+    if not hasattr(learner, "answer_tasks"):
+        return {}
+    models = {cell.run: chosen.model for cell, chosen in zip(cells, fitted, strict=True)}
+    answers: dict[str, dict[str, list[str]]] = {cell.run: {} for cell in cells}
+    try:
+        for place, test in enumerate(cells[0].tests):
+            own = {cell.run: cell.tests[place] for cell in cells}
+            parts = {c.run: part_of(store, c, own[c.run].data, test.split, own[c.run].limit) for c in cells}
+            inputs = {run: [e.input for e in read_examples(part)] for run, part in parts.items()}
+            for run, some in learner.answer_tasks(models, inputs).items():
+                answers[run][test.name] = some
+    except StoreError:
+        raise
+    except Exception as error:  # one task whose inputs are too long must not cost the others their answers
+        _raise_if_full(store, error)
+        print(f"together: {reason(error)}; each answers alone now")
+        return {}
+    return answers
+
+
+def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
+    """Return the training rows and the evaluated splits that have rows."""
+    tests = {test.name: read_part(part_of(store, cell, test.data, test.split, test.limit)) for test in cell.tests}
+    choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
+    return training_rows(store, cell), {**choosing, **{name: rows for name, rows in tests.items() if len(rows)}}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedHow:
+    """How a cell was trained.
+
+    Attributes:
+        seconds: Its share of the seconds.
+        kind: The kind of the job.
+        together: How many cells were trained together.
+        own_log: Whether all that the job prints is of this cell.
+    """
+
+    seconds: float
+    kind: str = "alone"
+    together: int = 1
+    own_log: bool = False
+
+
+def _finish(
+    store: Store,
+    cell: Cell,
+    chosen: Chosen,
+    folder: Path,
+    how: TrainedHow,
+    published: list[str],
+    answers: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, str]:
+    """Answer and score the test splits and put the run in its place; note it, unless somebody else was first."""
+    began, model = time.monotonic(), chosen.model
+    beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
+    try:
+        parts, scores = [], {}
+        for test in cell.tests:
+            part, scores[test.name] = score_split(store, cell, model, test, (answers or {}).get(test.name))
+            parts.append(part)
+        if cell.keep.model:
+            with run_files.writing(beside):
+                beside.mkdir(parents=True, exist_ok=True)
+                model.save(beside / run_files.MODEL)
+        choice = {**chosen.choice, **_checkpoint(cell, model)}
+        spent = how.seconds + time.monotonic() - began
+        run_writer.write_run(
+            beside,
+            cell.config(),
+            {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
+            _curves(model) if cell.keep.curves and model.curve else None,
+            pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
+            {**environment(cell, how.kind, how.together, spent), "parameters": getattr(model, "parameters", None)},
+            _log(folder, how.own_log),
+        )
+        if store.publish(cell.run, beside):
+            published.append(cell.run)
+    except StoreError:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    except Exception as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        _raise_if_full(store, error)
+        return {cell.run: reason(error)}
+    return {}
+
+
+def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
+    """Return the step whose weights a model has, where they were chosen among several points of its training by `dev`."""
+    patience = (cell.settings.get("training") or {}).get("patience")
+    step = getattr(model, "step", None)
+    return {"by": cell.best_of.split, "step": step} if patience and step is not None else {}
+
+
+def _curves(model: Fitted) -> pa.Table:
+    rows = [{name: getattr(point, name) for name in run_files.CURVE_COLUMNS.names} for point in model.curve]
+    return pa.Table.from_pylist(rows, run_files.CURVE_COLUMNS)
+
+
+def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the contents of scores.json."""
+    digests = [dataset_in(data_folder(store, part.key)).digest for part in cell.data.parts]
+    return {
+        "schema": run_files.SCHEMA,
+        "run": cell.run,
+        "kind": cell.kind,
+        "recipe": cell.data.name,
+        "learner": cell.learner_name,
+        "seed": cell.seed,
+        "fields": cell.fields,
+        "scorer": scorer_name(test.data for test in cell.tests),
+        "splits": dict(splits),
+        "data": digests[0] if len(digests) == 1 else json_digest(digests),
+    }
+
+
+@contextlib.contextmanager
+def capture_output(path: Path) -> Iterator[None]:
+    """Send everything that is printed in the block, by Python or by libraries, to a file, which survives a crash."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with run_files.writing(path):
+        handle = _open_log(path)
+    saved = [os.dup(1), os.dup(2)]
+    try:
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # a full disk cuts the log, not the run
+                stream.flush()
+        for number, old in zip((1, 2), saved, strict=True):
+            os.dup2(old, number)
+            os.close(old)
+        os.close(handle)
+
+
+def _open_log(path: Path) -> int:
+    """Open a log for appending; another driver that ran the same job may remove its folder meanwhile."""
+    for _ in range(ATTEMPTS):
+        try:
+            return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+
+
+def _log(folder: Path, own: bool) -> bytes | Path:
+    """Return what a job has printed: the file itself where all of it is of one run, which may then have it."""
+    path = folder / run_files.LOG
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return path if own else path.read_bytes()
+    except OSError:
+        return b""

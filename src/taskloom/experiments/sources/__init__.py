@@ -1,0 +1,1 @@
+"""Where runs come from: a store, a score file, or predictions that were made elsewhere."""

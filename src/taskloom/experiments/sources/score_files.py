@@ -1,0 +1,327 @@
+"""Scores of many runs in one small file: what is committed of a large experiment, or brought along from another program.
+
+    {"format": "taskloom scores", "schema": 1, "groups": [
+      {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
+       "n": {"iid": 1000, "ood": 1000}, "environment": {"gpu": "NVIDIA H200"},
+       "seeds": {"0": {"iid": 1.0, "ood": 0.977}, "1": {"iid": 1.0, "ood": 0.929}}}]}
+
+CSV, TSV and Parquet files have a row for each run and split instead (`score_tables.py`).
+
+A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
+file in place of a run store. It has no models, and answers to single items only where a study needs their traits
+(`scored_items.py`); studies that need more refuse it in one sentence. `further` may have other numbers of a split by seed
+(`score.NAME` in tables), and `curves` learning curves by seed: step, split and score of each point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+from pydantic import Field
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import DataError, echo
+from taskloom.core.files import atomic, json_digest, read_utf8
+from taskloom.experiments.files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
+from taskloom.experiments.record import Run
+from taskloom.experiments.sources.loaded_runs import LoadedRuns
+from taskloom.experiments.sources.predicted_runs import PredictedRuns
+from taskloom.experiments.sources.score_tables import ENDINGS, LAST_SEED, SEED, is_seed, read_groups
+from taskloom.experiments.sources.scored_items import (
+    AnswerFields,
+    ItemTableFields,
+    items_key,
+    pack_answers,
+    pack_items,
+    unpack,
+)
+from taskloom.experiments.spec.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.table import Runs
+from taskloom.experiments.table import runs as read_store
+from taskloom.recipe import Fields
+from taskloom.recipe.validation_errors import validated
+
+FORMAT = "taskloom scores"
+VERSION = 1
+"""Raised whenever files written before could be misread."""
+
+USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
+"""Fields of runs that the experiment sets, not the recipe or the learner."""
+
+
+READ = "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
+"""What errors say can be read."""
+
+Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ScoreGroupFields(Fields):
+    """Runs that differ in the seed alone."""
+
+    recipe: str
+    learner: str
+    fields: dict[str, Any] = Field(default_factory=dict)
+    n: dict[str, Annotated[int, Field(ge=0)]]
+    seeds: dict[str, dict[str, Score]]
+    environment: dict[str, Any] = Field(default_factory=dict)
+    data: str = ""
+    items: dict[str, str] = Field(default_factory=dict)
+    texts: list[str] = Field(default_factory=list)
+    answers: dict[str, dict[str, AnswerFields]] = Field(default_factory=dict)
+    further: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    curves: dict[str, list[tuple[int, str, Score]]] = Field(default_factory=dict)
+
+
+class ScoreFileFields(Fields):
+    """A file of scores."""
+
+    format: str
+    schema_: int = Field(alias="schema")
+    groups: list[ScoreGroupFields]
+    items: dict[str, ItemTableFields] = Field(default_factory=dict)
+
+
+class ScoreFile(LoadedRuns):
+    """A run store that is one file: scores by seed, and how they were made.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._groups: dict[str, ScoreGroupFields] = {}
+        contents = _read(self.path)
+        self._items = contents.items
+        self._check_names(contents.groups)
+        for group in contents.groups:
+            _check_answers(self.path, group, contents.items)
+            for seed, splits in group.seeds.items():
+                self._add(group, seed, splits)
+
+    def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
+        """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
+        from taskloom.analysis.conditions import check_names  # imports all learners, which a run store does not need
+
+        preset = "learner.preset"
+        different = {(g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups}
+        for group in different.values():
+            check_names(group.recipe, group.learner, group.fields, str(self.path))
+
+    def _add(self, group: ScoreGroupFields, seed: str, splits: Mapping[str, float]) -> None:
+        where = f"{self.path}: seed {echo(seed)} of {group.recipe}, {group.learner}"
+        if not (seed.isascii() and seed.isdigit() and len(seed) <= len(str(LAST_SEED)) and is_seed(int(seed))):
+            raise DataError(f"{where}: {SEED}")
+        for split in splits:
+            if not group.n.get(split):
+                raise DataError(f"{where} has a score on '{split}'; 'n' must give the number of examples of that split")
+        kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
+        run = json_digest([kind, int(seed)])
+        if run in self._scores:
+            raise DataError(f"{self.path} has seed {seed} of {group.recipe}, {group.learner} twice; tell the groups "
+                            "apart by their fields")  # fmt: skip
+        further = group.further.get(seed, {})
+        entries = {
+            split: {"n": group.n[split], "score": score, **({"scores": further[split]} if split in further else {})}
+            for split, score in splits.items()
+        }
+        self._groups[run] = group
+        self._scores[run] = {
+            "schema": SCHEMA,
+            "run": run,
+            "kind": kind,
+            "recipe": group.recipe,
+            "learner": group.learner,
+            "seed": int(seed),
+            "fields": group.fields,
+            "scorer": "",
+            "splits": entries,
+            "data": group.data,
+        }
+
+    def config(self, run: str) -> str:
+        """Return the experiment of a run alone, as the settings that were written down make it."""
+        group = self._groups[run]
+        own = {name: value for name, value in group.fields.items() if name not in USED}
+        fields = {head: {k.partition(".")[2]: v for k, v in own.items() if k.startswith(f"{head}.")}
+                  for head in ("recipe", "learner")}  # fmt: skip
+        task, limit, tries = (group.fields.get(name) for name in USED)
+        config = {
+            "recipes": [{"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}],
+            "learners": [{"learner": group.learner, **fields["learner"]}],
+            "seeds": [self._scores[run]["seed"]],
+            **({"tasks": [task]} if task else {}),
+            **({"limit": limit} if limit else {}),
+            **({"best_of": {"seeds": tries}} if tries else {}),
+        }
+        return yaml.safe_dump(config, sort_keys=False)
+
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Return columns of the predictions or curves of a run; None where the file has no answers to items, or no curves."""
+        group, seed = self._groups[run], str(self._scores[run]["seed"])
+        if file == CURVES and seed in group.curves:
+            points = [{"step": step, "split": split, "score": score} for step, split, score in group.curves[seed]]
+            return pa.Table.from_pylist(points, CURVE_COLUMNS).select(list(columns))
+        if file != PREDICTIONS or not self.keeps_item_scores(run):
+            return None
+        answers = group.answers[seed]
+        tables = [unpack(split, self._items[group.items[split]], one, group.texts) for split, one in answers.items()]
+        return pa.concat_tables(tables).select(list(columns))
+
+    def keeps_item_scores(self, run: str) -> bool:
+        """Return whether the file has the answers of a run to items."""
+        return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
+
+    def environment(self, run: str) -> dict[str, Any]:
+        """Return machine, versions and whatever else was written down of a run."""
+        return dict(self._groups[run].environment)
+
+
+def _read(path: Path) -> ScoreFileFields:
+    if path.suffix.lower() in ENDINGS:
+        contents = {"format": FORMAT, "schema": VERSION, "groups": read_groups(path)}
+        return validated(ScoreFileFields, contents, str(path), DataError)
+    try:
+        data = json.loads(read_utf8(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON ({error}); {READ}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise DataError(f'{path} is not a file of scores: it lacks "format": "{FORMAT}"; {READ}')
+    if data.get("schema") != VERSION:
+        raise DataError(f"{path} has schema {data.get('schema')}; this taskloom reads {VERSION}")
+    return validated(ScoreFileFields, data, str(path), DataError)
+
+
+def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]) -> None:
+    """Refuse answers to items that the file does not have."""
+    for seed, splits in group.answers.items():
+        for split, answers in splits.items():
+            known = items.get(group.items.get(split, ""))
+            n = -1 if known is None else len(known.of)
+            odd = any(not 0 <= place < len(group.texts) for place in answers.predictions)
+            if n != len(answers.values()) or n != group.n.get(split) or odd or len(answers.predictions) not in (0, n):
+                raise DataError(
+                    f"{path}: seed '{seed}' of {group.recipe}, {group.learner} has answers on '{split}' that do not fit 'items' "
+                    "and 'texts'; write the file again with scripts/build_results.py"
+                )
+
+
+FILES = (".json", ".yaml", ".yml", *ENDINGS)
+"""Endings of what is no folder of runs."""
+
+
+def open_runs(path: str | Path) -> Runs:
+    """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of predictions that a YAML file names.
+
+    Args:
+        path: The folder or file; of a folder that is no store its file of scores, such as that of a study's page.
+    """
+    path = path_of(path)
+    if (path / SCORES).is_file() and not any((path / name).exists() for name in (STORE, CONFIG)):  # a run has a config
+        path = path / SCORES
+    if path.suffix in FILES and not path.exists():
+        raise DataError(f"there is no file {path}; {READ}")
+    if path.suffix in (".yaml", ".yml"):
+        return Runs(PredictedRuns(path))
+    return Runs(ScoreFile(path)) if path.is_file() else read_store(path)
+
+
+def score_groups(
+    runs: Runs, traits: Sequence[str] = (), curves: bool = False
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return runs as the groups of a file of scores, and its items: what is worth committing of them.
+
+    Args:
+        runs: The runs.
+        traits: Traits of the examples that are kept, with the score and the prediction of each example; none: neither.
+        curves: Whether to keep learning curves.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    items: dict[str, Any] = {}
+    points = _curve_points(runs) if curves else {}
+    for run in runs:
+        empty = {
+            "recipe": run.recipe,
+            "learner": run.learner,
+            "fields": run.fields,
+            "n": {split: scores.n for split, scores in run.splits.items()},
+            "environment": _machine(runs.environment(run.name)),
+            "data": run.data,
+            "seeds": {},
+        }
+        group = groups.setdefault(run.kind, empty)
+        seed = str(run.seed)
+        group["seeds"][seed] = {s: scores.score for s, scores in run.splits.items() if scores.score is not None}
+        further = {split: scores.further for split, scores in run.splits.items() if scores.further}
+        if further:
+            group.setdefault("further", {})[seed] = further
+        if run.name in points:
+            group.setdefault("curves", {})[seed] = points[run.name]
+        if traits:
+            _add_answers(runs, run, group, items, traits)
+    return list(groups.values()), items
+
+
+def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
+    """Return the points of each run's learning curve that have a score."""
+    points: dict[str, list[list[Any]]] = {}
+    for point in runs.curves().to_pylist():
+        if point["score"] is not None:
+            points.setdefault(point["run"], []).append([point["step"], point["split"], point["score"]])
+    return points
+
+
+def _add_answers(runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
+    """Add the answers of a run to its group, and the items that they are to."""
+    rows = runs.answers(run.name, ["split", "targets", "traits", "task", "prediction", "score"])
+    if rows is None:
+        return
+    texts = {text: place for place, text in enumerate(group.get("texts", ()))}
+    splits = rows["split"].cast(pa.string())
+    answers = group.setdefault("answers", {}).setdefault(str(run.seed), {})
+    for split in dict.fromkeys(splits.to_pylist()):
+        part = rows.filter(pc.equal(splits, split))
+        table = pack_items(part, traits)
+        key = items_key(table)
+        items[key] = table
+        group.setdefault("items", {})[split] = key
+        answers[split] = pack_answers(part, texts)
+    group["texts"] = list(texts)
+
+
+MACHINE = ("gpu", "versions", "command", "precision")
+"""What is kept of a run's environment: what a result may depend on, not names of machines or times."""
+
+
+def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: environment[key] for key in MACHINE if environment.get(key)}
+
+
+def write_scores(groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None) -> Path:
+    """Write a file of scores: a line for each score, and one for each list of answers."""
+    contents = {
+        "format": FORMAT,
+        "schema": VERSION,
+        "groups": list(groups),
+        **({"items": dict(items)} if items else {}),
+    }
+    with atomic(path) as beside:
+        beside.write_text(_json(contents) + "\n", encoding="utf-8")
+    return path
+
+
+def _json(contents: Mapping[str, Any]) -> str:
+    """Return JSON text with indents, in which a list of plain values stands on one line."""
+    text = json.dumps(contents, indent=1, ensure_ascii=False)
+    return PLAIN_LIST.sub(lambda match: " ".join(match[0].split()), text)
+
+
+PLAIN_LIST = re.compile(r"\[\n(?:\s+(?:-?\d[\d.e+-]*|null|\"[^\"\\\\]*\"),?\n)+\s*\]")
+"""A list of numbers and plain texts, as `json.dumps` writes it with indents."""

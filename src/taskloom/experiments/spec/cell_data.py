@@ -1,0 +1,339 @@
+"""The data of cells: recipes under a data seed, somebody's own files, and mixes of both."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from taskloom.core.descriptions import task_column
+from taskloom.core.errors import echo, nearest
+from taskloom.core.files import json_digest
+from taskloom.core.plan import Plan, apportion
+from taskloom.core.seeding import Key
+from taskloom.experiments.spec.experiment import ExperimentError
+from taskloom.experiments.spec.own_data import is_own_data, own_recipe
+from taskloom.recipe import Fields, Recipe, check
+from taskloom.recipe import read as read_recipe
+from taskloom.recipe.fields import Described
+from taskloom.recipe.overrides import parse_changes
+
+
+@dataclass(frozen=True)
+class CellData:
+    """A recipe under a data seed, as cells use it.
+
+    Attributes:
+        recipe: The checked recipe.
+        seed: Of the samples.
+        block: The user's spelling of it, which `config.yaml` repeats.
+        fields: The fields that were set or tried, by name.
+    """
+
+    recipe: Recipe
+    seed: int
+    block: Mapping[str, Any]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return what tables call it: the recipe's name, a file's stem, a task's own name."""
+        file = self.recipe.name.partition("::")[0]
+        if file.endswith(".py"):
+            return self.recipe.suite.name
+        return Path(file).stem if file.endswith((".yaml", ".yml")) else self.recipe.name
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Return the plan of its recipe and seed."""
+        return self.recipe.plan(self.seed)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Return the names of its tasks, where they can be listed."""
+        return self.plan.tasks.names or ()
+
+    @property
+    def states_task(self) -> bool:
+        """Return whether every input states its task, by a description or by itself."""
+        tasks = self.plan.tasks
+        if self.recipe.described is not None:
+            return True
+        example = self.tasks[0] if self.tasks else ""
+        return tasks.by == "task" and tasks.tell is not None and not tasks.tell(example, "instruction")
+
+    @property
+    def unlabelled(self) -> bool:
+        """Return whether it has several tasks and no input states which one it is of."""
+        return self.plan.tasks.by == "task" and len(self.tasks) > 1 and not self.states_task
+
+    def evaluated_tasks(self, train: str, tests: Sequence[str]) -> dict[str, bool]:
+        """Return the tasks of some splits, and whether the training split has them."""
+        listed = self.plan.tasks.names or ()
+        taught = self._tasks_in(train) if train else frozenset()
+        tested = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
+        return {name: not train or name in taught for name in listed or sorted(tested) if name in tested}
+
+    def _tasks_in(self, split: str) -> frozenset[str]:
+        """Return the tasks that occur in a split: as the plan lists them, or where it does not, by its rows."""
+        planned, by = self.plan.split(split), self.plan.tasks.by
+        names = self.plan.tasks.names if planned.tasks is None else planned.tasks
+        if names is None:
+            rows = planned.rows(0, planned.n)
+            if isinstance(rows, pa.Table):
+                names = task_column(rows, by).to_pylist()
+            else:
+                names = tuple(e.task if by == "task" else str(e.traits.get(by) or "") for e in rows)
+        return frozenset(name for name in names if name)
+
+    @property
+    def parts(self) -> tuple[CellData, ...]:
+        """Return the data that are learned from: these alone."""
+        return (self,)
+
+    def described(self) -> CellData:
+        """Return the same data with the description of its task before every input."""
+        block = dict(self.block)
+        if "recipe" in block:
+            block["set"] = {**block.get("set", {}), "described": True}
+        else:
+            block["described"] = True
+        recipe = dataclasses.replace(self.recipe, described=Described())
+        return CellData(recipe, self.seed, block, {**self.fields, "described": True})
+
+    def plainly(self) -> CellData:
+        """Return the same items as they are written by default: nothing described, fields of presentation at their defaults."""
+        recipe, described = self.recipe, self.recipe.described
+        fields = recipe.fields.plainly() if isinstance(recipe.fields, Fields) else recipe.fields
+        if described is not None and not described.unseen:
+            described = None
+        if fields is recipe.fields and described is recipe.described:
+            return self
+        return dataclasses.replace(self, recipe=dataclasses.replace(recipe, fields=fields, described=described))
+
+    @cached_property
+    def key(self) -> str:
+        """Return the name of the data: by the contract of purity, equal keys have equal rows."""
+        sources = {s.name: s.digest for s in self.plan.sources}
+        return json_digest([self.recipe.digest, self.seed, sources])
+
+
+@dataclass(frozen=True)
+class RecipeMix:
+    """Several recipes, or own data, that one model learns from and is evaluated on.
+
+    Attributes:
+        parts: What is mixed.
+        rates: The share of each part among the training rows, as parts of their sum; empty: every row of every part once.
+        rows: Training rows in all; 0: as many as the parts have together.
+        given: The name that the user gave it; empty: those of its parts.
+    """
+
+    parts: tuple[CellData, ...]
+    rates: tuple[float, ...] = ()
+    rows: int = 0
+    given: str = ""
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the parts; the second of two equal names has a number."""
+        names = [part.name for part in self.parts]
+        before = [names[:place].count(name) for place, name in enumerate(names)]
+        return tuple(f"{name} {count + 1}" if count else name for name, count in zip(names, before, strict=True))
+
+    @property
+    def name(self) -> str:
+        """Return what tables call it."""
+        return self.given or "+".join(self.labels)
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """Return the spelling that `config.yaml` has."""
+        options = {"rates": list(self.rates), "rows": self.rows, "name": self.given}
+        return {"mix": [dict(part.block) for part in self.parts], **{k: v for k, v in options.items() if v}}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return what was set or tried: the fields of each part, the rates and the number of rows."""
+        own = {
+            f"{label}.{k}": v
+            for label, part in zip(self.labels, self.parts, strict=True)
+            for k, v in part.fields.items()
+        }
+        options: dict[str, Any] = {"rates": list(self.rates), "rows": self.rows}
+        return own | {k: v for k, v in options.items() if v}
+
+    @property
+    def unlabelled(self) -> bool:
+        """Return whether a part has several tasks that its inputs do not tell apart."""
+        return any(part.unlabelled for part in self.parts)
+
+    def described(self) -> RecipeMix:
+        """Return the mix with a description before the inputs of every part that does not state its task itself."""
+        return dataclasses.replace(self, parts=tuple(p if p.states_task else p.described() for p in self.parts))
+
+    @cached_property
+    def key(self) -> str:
+        """Return the name of the mix: equal keys have equal training rows."""
+        return json_digest(["mix", [part.key for part in self.parts], list(self.rates), self.rows])
+
+    def order(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield part and row of every training row, shuffled by the key of the mix.
+
+        A part that has fewer rows than its rate asks for is repeated from its first row on; one that has more gives its first.
+
+        Args:
+            sizes: The training rows of each part.
+        """
+        counts = list(sizes)
+        if self.rates or self.rows:
+            counts = apportion(self.rows or sum(sizes), self.rates or sizes)
+        places = [(part, row % sizes[part]) for part, count in enumerate(counts) for row in range(count)]
+        shuffle = Key("mix", self.key).permutation(len(places))
+        return (places[int(shuffle(index))] for index in range(len(places)))
+
+
+def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values of a grid."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def read_data(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData | RecipeMix]:
+    """Yield the data that a block of an experiment's recipes stands for, one for each combination of the grid's values."""
+    if isinstance(block, dict) and "mix" in block:
+        yield from _mixes(block, grid)
+    else:
+        yield from read_recipes(block, grid)
+
+
+def read_recipes(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData]:
+    """Yield the data of a block that is not a mix."""
+    data = {"recipe": block} if isinstance(block, str) else _spelled(dict(block))
+    grid = {**grid, **own_grid(data)}
+    if is_own_data(str(data.get("recipe", ""))):
+        yield _own(data, grid)
+        return
+    for tried in products(grid):
+        if "recipe" in data:
+            yield _named_recipe(data, tried)
+        else:
+            yield _inline_recipe(data, tried)
+
+
+MIX_KEYS = ("mix", "rates", "rows", "name", "grid")
+"""Keys of a block that mixes recipes."""
+
+
+def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[RecipeMix]:
+    """Yield a mix for each combination of the values of the grid, which may be over `rates`, `rows` and fields of all parts."""
+    for key in block:
+        if key not in MIX_KEYS:
+            raise ExperimentError(f"recipes: a mix has no key '{key}'; {nearest(key, MIX_KEYS)}")
+    data = dict(block)
+    whole = {**grid, **own_grid(data)}
+    options = {k: v for k, v in whole.items() if k in ("rates", "rows")}
+    fields = {k: v for k, v in whole.items() if k not in options}
+    members = data["mix"]
+    if not isinstance(members, list) or len(members) < 2 or not all(isinstance(m, str | dict) for m in members):
+        raise ExperimentError("recipes: a mix names at least two recipes or data, e.g. mix: [a-recipe.yaml, ./mine]")
+    for choice in itertools.product(*(list(read_recipes(member, fields)) for member in members)):
+        for tried in products(options):
+            yield _mix(choice, {**data, **tried})
+
+
+def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
+    rates, rows = block.get("rates") or [], block.get("rows", 0)
+    numbers = isinstance(rates, list) and all(isinstance(r, int | float) and not isinstance(r, bool) for r in rates)
+    if not numbers or (rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))):
+        raise ExperimentError(
+            f"recipes: rates must be a number above 0 for each of the {len(parts)} parts of the mix, e.g. "
+            f"rates: {[1] * len(parts)}, not {rates!r}"
+        )
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        raise ExperimentError(f"recipes: rows of a mix must be a whole number, 0 for all, not {rows!r}")
+    return RecipeMix(parts, tuple(float(r) for r in rates), rows, str(block.get("name") or ""))
+
+
+def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
+    """Build the cell data of files in the place of a recipe."""
+    described = block.get("set") == {"described": True}
+    unknown = [k for k in block if k not in ("recipe", "columns", "seed") and not (k == "set" and described)]
+    if unknown or grid:
+        raise ExperimentError(
+            f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a block of data has 'columns', e.g. "
+            "columns: {input: question, target: answer}"
+        )
+    columns = _mapping(block.get("columns"), f"recipes: {block['recipe']}: columns")
+    recipe = own_recipe(str(block["recipe"]), {k: str(v) for k, v in columns.items()})
+    data = CellData(recipe, 0, {"recipe": str(block["recipe"]), **({"columns": columns} if columns else {})})
+    return data.described() if described else data
+
+
+def _spelled(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block with its changes under the key that runs are recorded by: `changes` is another name for `set`."""
+    if "changes" not in block:
+        return block
+    if "set" in block:
+        raise ExperimentError("recipes: changes and set are two names of one key; give one of them")
+    return {("set" if key == "changes" else key): value for key, value in block.items()}
+
+
+def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
+    unknown = [k for k in block if k not in ("recipe", "set", "seed", "grid")]
+    if unknown:
+        raise ExperimentError(
+            f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand under 'changes', e.g. "
+            f"changes: {{{unknown[0]}: …}}"
+        )
+    given = parse_changes(block["set"]) if isinstance(block.get("set"), list) else block.get("set")
+    fields = {**_mapping(given, f"recipes: {block['recipe']}: set"), **tried}
+    recipe = read_recipe(str(block["recipe"]), [f"{k}={json.dumps(v, default=str)}" for k, v in fields.items()])
+    seed = block.get("seed", recipe.seed)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ExperimentError(f"recipes: {block['recipe']}: seed must be a whole number, not {seed!r}")
+    block_read: dict[str, Any] = {"recipe": str(block["recipe"]), "seed": seed}
+    return CellData(recipe, seed, {**block_read, "set": fields} if fields else block_read, fields)
+
+
+def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
+    """Build the data of a recipe that stands in the experiment itself; `name` is what tables call it."""
+    body = {k: v for k, v in block.items() if k not in ("name", "grid")}
+    if not {"suite", "task"} & set(body):
+        named = str(block.get("extends") or block.get("name") or "NAME")
+        raise ExperimentError(
+            f"recipes: a block with the keys {echo(list(block))} names no recipe; write {{recipe: {named}, set: {{…}}}}, or a "
+            "recipe with its 'suite' or 'task'"
+        )
+    for path, value in tried.items():
+        here = body
+        *parents, last = path.split(".")
+        for parent in parents:
+            here[parent] = dict(_mapping(here.get(parent), f"recipes: {path}"))
+            here = here[parent]
+        here[last] = value
+    name = str(block.get("name", block.get("suite", block.get("task", "a recipe"))))
+    recipe = check(body, name, f"recipes: {name}")
+    return CellData(recipe, recipe.seed, {"name": name, **body}, tried)
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise ExperimentError(f"{where} must be fields with values, e.g. {{max_length: 8}}, not {value!r}")
+    return value or {}
+
+
+def own_grid(block: dict[str, Any]) -> dict[str, list[Any]]:
+    """Take the grid out of a block and check it."""
+    grid = _mapping(block.pop("grid", None), "grid")
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise ExperimentError(f"grid: '{key}' needs a list of values to try, not {values!r}")
+    return grid

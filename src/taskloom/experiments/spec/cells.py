@@ -1,0 +1,278 @@
+"""Cells: what an experiment comes down to, one for each run, with a digest of everything that determines it.
+
+The digest covers the recipe with all its fields and the suite's version, the digests of outside resources, the data
+seed, the learner's name, version and settings (and its code, where it comes from a file), the seed, the splits, what
+is kept, and the version of the code that runs and scores. It does not cover machines, engines,
+times, how a person spelt the same thing, or a setting that a learner got later (`taskloom.learners.interface.later_setting`)
+and that was left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from taskloom.core.errors import nearest
+from taskloom.core.files import json_digest
+from taskloom.core.registry import is_python
+from taskloom.experiments.spec.cell_data import CellData, RecipeMix, own_grid, products, read_data
+from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit, SplitFinder, spell
+from taskloom.experiments.spec.experiment import BestOf, Experiment, ExperimentError, Keep
+from taskloom.experiments.spec.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
+from taskloom.experiments.spec.limits import refuse_monsters
+from taskloom.learners.config import read as read_learner
+from taskloom.learners.interface import LEARNERS, Learner, find_learner
+
+VERSION = 1
+"""Raised whenever the code here would give the same cell other predictions or scores."""
+
+
+ONE_TRY = BestOf()
+"""No choice: a run is its own only try."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of an experiment.
+
+    Attributes:
+        data: What is learned from.
+        learner: The checked learner.
+        learner_name: As the registry knows it.
+        block: The user's spelling of the learner.
+        seed: Of the run.
+        train: The split to learn from; empty where the recipe has none.
+        tests: The splits to answer.
+        keep: What is kept.
+        task: The only task of the recipe that is learned and answered; empty: all of them.
+        zero_shot: Whether training lacks the task, so that all tasks of training are learned from.
+        best_of: How many tries the run is chosen from, and by which split.
+    """
+
+    data: CellData | RecipeMix
+    learner: Learner
+    learner_name: str
+    block: Mapping[str, Any]
+    seed: int
+    train: str
+    tests: tuple[EvaluatedSplit, ...]
+    keep: Keep
+    task: str = ""
+    zero_shot: bool = False
+    best_of: BestOf = ONE_TRY
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Return the learner's settings as plain values, defaults filled in."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.learner)))  # type: ignore[call-overload]
+        return plain
+
+    @cached_property
+    def kind(self) -> str:
+        """Return the digest of everything but the seed: cells of one kind are repetitions of each other."""
+        return self._digest(None)
+
+    @cached_property
+    def run(self) -> str:
+        """Return the digest of everything that determines the run: its name in the store."""
+        return self._digest(self.seed)
+
+    def _digest(self, seed: int | None) -> str:
+        determined_by = {
+            "code": VERSION,
+            "data": self.data.key,
+            "learner": LEARNERS.get(self.learner_name).identity(self.learner),
+            "seed": seed,
+            "train": self.train,
+            "tests": [test.identity for test in self.tests],
+            "keep": self.keep.model_dump(),
+            **({"task": self.task} if self.task else {}),
+            **({"zero-shot": True} if self.zero_shot else {}),
+            **({"best of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
+        }
+        return json_digest(determined_by)
+
+    @property
+    def tries(self) -> list[int]:
+        """Return the seeds of the tries that the run is chosen from: its own, where there is no choice."""
+        count = self.best_of.seeds
+        return list(range(self.seed * count, (self.seed + 1) * count))
+
+    @property
+    def of_all_tasks(self) -> Cell:
+        """Return the cell that learns and answers all tasks at once."""
+        return dataclasses.replace(self, task="", zero_shot=False)
+
+    @property
+    def datasets(self) -> list[CellData]:
+        """Return all data that the run reads, each once."""
+        return list({d.key: d for d in (*self.data.parts, *(test.data for test in self.tests))}.values())
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return what was set or tried: `recipe.FIELD` and `learner.SETTING` with their values."""
+        own = {f"recipe.{k}": v for k, v in self.data.fields.items()}
+        if self.task:
+            own[TASK_FIELD] = self.task
+        if self.tests[0].limit:
+            own[LIMIT_FIELD] = self.tests[0].limit
+        if self.best_of.seeds > 1:
+            own[BEST_OF_FIELD] = self.best_of.seeds
+        return own | {f"learner.{k}": v for k, v in self.block.items() if k != "learner"}
+
+    def config(self) -> dict[str, Any]:
+        """Return the experiment of this run alone, as `taskloom run` reads it."""
+        tasks: str | list[str] | None = [self.task] if self.task else "mixed" if self.data.unlabelled else None
+        return {
+            "recipes": [dict(self.data.block)],
+            "learners": [dict(self.block)],
+            "seeds": [self.seed],
+            **({"tasks": tasks} if tasks else {}),
+            **({"best_of": self.best_of.model_dump()} if self.best_of.seeds > 1 else {}),
+            "train": self.train or "train",
+            "evaluate": spell(self.tests, self.data),
+            **({"limit": self.tests[0].limit} if self.tests[0].limit else {}),
+            "keep": self.keep.model_dump(),
+        }
+
+    def __str__(self) -> str:
+        fields = "".join(f" {k.split('.', 1)[1]}={v}" for k, v in self.fields.items())
+        return f"{self.data.name} {self.learner_name}{fields} seed {self.seed}"
+
+
+def expand(experiment: Experiment) -> list[Cell]:
+    """Return all cells in the order recipes, learners, seeds; two spellings of one cell are one."""
+    refuse_monsters(experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner."))
+    recipes = [d for block in experiment.recipes for d in read_data(block, _part(experiment.grid, "recipe."))]
+    learners = [x for block in experiment.learners for x in _learners(block, _part(experiment.grid, "learner."))]
+    _check_grid(experiment, learners)
+    splits = SplitFinder()
+    cells: dict[str, Cell] = {}
+    for given in recipes:
+        data = _given_tasks(given, experiment.tasks)
+        train = _train_split(data, experiment.train)
+        tests = _limited(splits.find(data, experiment.evaluate), experiment.limit)
+        tasks = _tasks(data, experiment.tasks, train, tests)
+        _check_choice(data, experiment.best_of)
+        for task, (block, name, learner), seed in itertools.product(tasks, learners, experiment.seed_list):
+            which = (task, not tasks[task], experiment.best_of)
+            cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
+            cells.setdefault(cell.run, cell)
+    return list(cells.values())
+
+
+def _limited(tests: tuple[EvaluatedSplit, ...], limit: int) -> tuple[EvaluatedSplit, ...]:
+    """Return the splits with a limit, those that have more examples than it allows."""
+    return tuple(dataclasses.replace(test, limit=limit) for test in tests) if limit else tests
+
+
+def _train_split(data: CellData | RecipeMix, train: str) -> str:
+    """Return the split to learn from; empty where the data have none."""
+    for part in data.parts:
+        trains = [s.name for s in part.plan.splits if s.role == "train"]
+        if train in (s.name for s in part.plan.splits):
+            continue
+        if trains:
+            raise ExperimentError(f"{part.name} has no split '{train}' to learn from; {nearest(train, trains)}")
+        if isinstance(data, RecipeMix):
+            raise ExperimentError(f"recipes: {part.name} has no training split, so it cannot be mixed into training")
+        return ""
+    return train
+
+
+def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
+    """Refuse to choose by a split that the data lack."""
+    splits = {s.name for part in data.parts for s in part.plan.splits}
+    if best_of.seeds > 1 and best_of.split not in splits:
+        raise ExperimentError(
+            f"best_of: {data.name} has no split '{best_of.split}' to choose by; {nearest(best_of.split, sorted(splits))}"
+        )
+
+
+def _given_tasks(data: CellData | RecipeMix, choice: str | list[str] | None) -> CellData | RecipeMix:
+    """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless they are asked for."""
+    if choice is None and data.unlabelled:
+        silent = next(part for part in data.parts if part.unlabelled)
+        raise ExperimentError(
+            f"recipes: {silent.name} has {len(silent.tasks)} tasks, and its inputs do not tell which one they are of; choose "
+            "tasks: each (a model for every task), tasks: together (one model, given the description of the task) or "
+            "tasks: mixed (one model, without it)"
+        )
+    if choice == "together":
+        return data.described() if data.unlabelled or isinstance(data, RecipeMix) else data
+    if isinstance(data, RecipeMix) and choice not in (None, "mixed"):
+        raise ExperimentError(
+            f"recipes: {data.name} is one training on several recipes, so its tasks have no models of their own; choose "
+            "tasks: together or tasks: mixed, or list the recipes without 'mix'"
+        )
+    return data
+
+
+def _tasks(
+    data: CellData | RecipeMix, choice: str | list[str] | None, train: str, tests: Sequence[EvaluatedSplit]
+) -> dict[str, bool]:
+    """Return the tasks that get cells of their own, and whether training has them; one empty name stands for all in one cell."""
+    if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
+        return {"": True}
+    tasks = data.evaluated_tasks(train, [test.split for test in tests if test.data is data])
+    for name in choice if isinstance(choice, list) else ():
+        if name not in tasks:
+            raise ExperimentError(f"tasks: {data.name} has no task '{name}'; {nearest(name, tasks)}")
+    if len(tasks) < 2:
+        return {"": True}
+    return {name: tasks[name] for name in (choice if isinstance(choice, list) else tasks)}
+
+
+def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
+    return {k.removeprefix(head): v for k, v in grid.items() if k.startswith(head)}
+
+
+def _check_grid(experiment: Experiment, learners: list[tuple[dict[str, Any], str, Learner]]) -> None:
+    """Raise an error for a grid over a setting that no learner has: it is a misspelling."""
+    for name in _part(experiment.grid, "learner."):
+        if name == "learner" or not any(name in block for block, *_ in learners):
+            known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
+            raise ExperimentError(f"grid: no learner here has the setting '{name}'; {nearest(name, known)}")
+
+
+def _learners(
+    block: str | dict[str, Any], grid: Mapping[str, list[Any]]
+) -> Iterator[tuple[dict[str, Any], str, Learner]]:
+    """Yield the spelling of each learner, its name in the registry, and itself."""
+    data = _named_learner(block)
+    name = find_learner(str(data["learner"])).name
+    own = own_grid(data)
+    mine = {k: v for k, v in grid.items() if k in _settings(name)}
+    for tried in products({**mine, **own}):
+        settings = {**data, **tried}
+        yield settings, name, read_learner({**settings, "learner": name}, "learners:")
+
+
+def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
+    """Resolve a learner's name: `smollm2/fine-tune` is the learner fine-tune with the model smollm2."""
+    if isinstance(block, dict):
+        if "learner" not in block:
+            raise ExperimentError(
+                f"learners: a block says which learner, e.g. {{learner: bilstm, steps: 2000}}; {nearest('', LEARNERS.names())}"
+            )
+        return dict(block)
+    model, slash, method = block.rpartition("/")
+    if slash and not is_python(block) and LEARNERS.find(block) is None and "model" in _settings(method):
+        return {"learner": method, "model": model}
+    return {"learner": block}
+
+
+def _settings(name: str) -> set[str]:
+    """Return the settings of a learner, with those of its training loop."""
+    entry = LEARNERS.find(name)
+    if entry is None:
+        return set()
+    default: Any = entry()
+    own = {f.name for f in dataclasses.fields(default)}
+    loop = getattr(default, "training", None)
+    return own | ({f.name for f in dataclasses.fields(loop)} if loop is not None else set())

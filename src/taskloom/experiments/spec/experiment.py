@@ -1,0 +1,267 @@
+"""The experiment as a person writes it: a YAML file, or the arguments of `taskloom.run`, checked.
+
+Example:
+    recipes: [ctl/A, {recipe: ctl/R, set: {max_length: 8}}]
+    learners: [majority, {learner: bilstm, steps: 2000}]
+    seeds: 3
+    grid: {learner.state: [64, 128]}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from taskloom.core.arguments import path_of
+from taskloom.core.errors import TaskloomError, nearest
+from taskloom.experiments.execute.trackers import TRACKERS
+from taskloom.recipe import Fields
+from taskloom.recipe.validation_errors import validated
+from taskloom.recipe.yaml_files import load
+
+LAST_SEED = 2**32 - 1
+"""The greatest seed that every library takes."""
+
+
+TASKS = ("each", "together", "mixed")
+"""How recipes of several tasks are run."""
+
+
+class ExperimentError(TaskloomError):
+    """An experiment that cannot be read, has a misspelt key, or asks for the impossible."""
+
+
+class Keep(Fields):
+    """What a run keeps beside its scores.
+
+    Attributes:
+        predictions: Every example with its prediction and score.
+        logprobs: Log-probabilities of candidates: of the example's own `targets`, or of all `answers` of the training split.
+        model: The fitted learner, in `model/`.
+        curves: The learning curve.
+    """
+
+    predictions: bool = True
+    logprobs: Literal["none", "targets", "answers"] = "none"
+    model: bool = False
+    curves: bool = True
+
+    @model_validator(mode="after")
+    def _possible(self) -> Keep:
+        if self.logprobs != "none" and not self.predictions:
+            raise ValueError("logprobs are kept in the predictions; keep those as well")
+        return self
+
+
+class Resources(Fields):
+    """What one run may use; it changes no result beyond rounding and is not part of a run's digest.
+
+    Attributes:
+        cpus: Cores, and threads for libraries that choose their own number.
+        gpus: GPUs, or a share of one; `auto`: one where there is one and the learner can use it.
+        stack: The most seeds (or tasks) of one learner that are trained as one program; 1: each alone.
+    """
+
+    cpus: int = Field(1, ge=1)
+    gpus: float | Literal["auto"] = "auto"
+    stack: int = Field(25, ge=1)
+
+    @field_validator("gpus")
+    @classmethod
+    def _share(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and not 0 <= value < math.inf:
+            raise ValueError("must be a number from 0")
+        return value
+
+
+class BestOf(Fields):
+    """Every run is the best of several tries, which differ in the seed alone and are compared by their score on a split.
+
+    Attributes:
+        seeds: Tries of each run; 1: the run's own seed, without a choice.
+        split: The split of the training data that chooses.
+    """
+
+    seeds: int = Field(1, ge=1, le=1_000)
+    split: str = "dev"
+
+
+class Experiment(Fields):
+    """Recipes x learners x seeds.
+
+    Attributes:
+        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, whole recipes, or
+            your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`; or
+            a mix of them that one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
+        learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
+            `{learner: NAME, setting: value, grid: {setting: [values]}}`.
+        seeds: How many, or which.
+        tasks: How recipes of several tasks are run: `each` task by a model of its own, all `together` by one model that is given
+            the description of the task, `mixed` without it, or the names of tasks that each get a model. By default a recipe
+            whose inputs do not tell their task is refused.
+        best_of: How many tries a run chooses from by their score on `dev`, or `{seeds: 10, split: dev}`. Tries of the run with
+            seed s have the seeds s * 10 to s * 10 + 9; of equal scores the first try is taken.
+        train: The split to learn from.
+        evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for its test splits, also as a block
+            with `only: [SPLIT]`. By default all test splits of the recipe and of the recipe that it names as `tested_by`.
+        limit: The most examples of each evaluated split that are answered, drawn evenly over the split; 0: all. A run with a limit
+            is another run.
+        grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every learner that has it.
+        keep: What each run keeps.
+        resources: What each run may use.
+        store: The folder of the runs.
+        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no result.
+    """
+
+    recipes: list[str | dict[str, Any]]
+    learners: list[str | dict[str, Any]]
+    seeds: int | list[int] = 1
+    tasks: str | list[str] | None = None
+    best_of: BestOf = BestOf()
+    train: str = "train"
+    evaluate: list[str | dict[str, Any]] = Field(default_factory=list)
+    limit: int = Field(0, ge=0, strict=True)
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    keep: Keep = Keep()
+    resources: Resources = Resources()
+    store: str = "runs"
+    track: list[str] = Field(default_factory=list)
+
+    @field_validator("track")
+    @classmethod
+    def _tracked(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
+        return names
+
+    @field_validator("recipes", "learners", "evaluate", "track", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+
+    @field_validator("best_of", mode="before")
+    @classmethod
+    def _tries(cls, value: Any) -> Any:
+        return {"seeds": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _seeds_of_tries(self) -> Experiment:
+        if (max(self.seed_list) + 1) * self.best_of.seeds > LAST_SEED + 1:
+            raise ValueError(
+                f"best_of: the seeds of the tries would exceed {LAST_SEED}; take smaller seeds or fewer tries"
+            )
+        return self
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_choice(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, str) and value not in TASKS:
+            raise ValueError(f"{nearest(value, TASKS)}; or a list of tasks by name, not {value!r}")
+        if value == []:
+            raise ValueError("name at least one task")
+        return value
+
+    @field_validator("recipes", "learners", mode="after")
+    @classmethod
+    def _some(cls, value: list[Any]) -> list[Any]:
+        if not value:
+            raise ValueError("name at least one")
+        return value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _whole(cls, value: Any) -> Any:
+        if isinstance(value, range | tuple):
+            value = list(value)
+        if isinstance(value, bool) or (isinstance(value, int) and value < 1):
+            raise ValueError(f"say how many (at least 1) or which, e.g. 3 or [0, 1, 2], not {value!r}")
+        if isinstance(value, int) and value > LAST_SEED + 1:
+            raise ValueError(f"at most {LAST_SEED + 1}")
+        if isinstance(value, str | float | dict):
+            raise ValueError(f"say how many or which, e.g. 3 or [0, 1, 2], not {value!r}")
+        if isinstance(value, list):
+            for seed in value:
+                if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LAST_SEED:
+                    raise ValueError(f"a seed is a whole number from 0 to {LAST_SEED}, not {seed!r}")
+            if not value or len(set(value)) < len(value):
+                raise ValueError("name different seeds, and at least one")
+        return value
+
+    @field_validator("grid")
+    @classmethod
+    def _placed(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for key, values in grid.items():
+            if not key.startswith(("recipe.", "learner.")):
+                raise ValueError(f"'{key}' must say whose field it is: recipe.{key} or learner.{key}")
+            if not values:
+                raise ValueError(f"'{key}' has no values to try")
+        return grid
+
+    @property
+    def seed_list(self) -> list[int]:
+        """Return the seeds one by one."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+
+EXAMPLES = Path(__file__).parent / "examples"
+"""Experiments that come with Taskloom."""
+
+
+def packaged(name: str) -> Path | None:
+    """Return the file of an experiment that comes with Taskloom; None where the user has a file of that name."""
+    path = EXAMPLES / f"{name}.yaml"
+    return path if "/" not in name and not Path(name).exists() and path.is_file() else None
+
+
+def read(path: str | Path) -> Experiment:
+    """Read an experiment from its file, or by its name one that comes with Taskloom.
+
+    Recipe files that it names are looked for beside it, then here.
+    """
+    path = packaged(str(path)) or path_of(path)
+    if path.is_dir():
+        raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners")
+    if not path.exists():
+        known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
+        raise ExperimentError(f"there is no experiment file {path}; of those that come with Taskloom, {known}")
+    data = load(path, ExperimentError)
+    if not isinstance(data, dict):
+        what = "is empty" if data is None else "is not a mapping"
+        raise ExperimentError(f"{path} {what}; an experiment is a YAML file with 'recipes:' and 'learners:'")
+    return check(data, str(path), path.parent)
+
+
+def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Experiment:
+    """Check plain values and return the experiment."""
+    experiment = validated(Experiment, dict(data), where, ExperimentError)
+    if beside is None:
+        return experiment
+    recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]
+    learners = [_beside(x, "learner", beside) for x in experiment.learners]
+    evaluate = [_beside(x, "recipe", beside) for x in experiment.evaluate]
+    return experiment.model_copy(update={"recipes": recipes, "learners": learners, "evaluate": evaluate})
+
+
+def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
+    """Resolve a recipe's or learner's file from the experiment's folder first, so that an experiment runs from anywhere."""
+    if isinstance(block, dict):
+        if isinstance(block.get("mix"), list):
+            return {
+                **block,
+                "mix": [_beside(m, kind, folder) if isinstance(m, str | dict) else m for m in block["mix"]],
+            }
+        name = block.get(kind)
+        return {**block, kind: _beside(name, kind, folder)} if isinstance(name, str) else block
+    file = block.partition("::")[0]
+    if kind == "recipe" and (file.startswith(("./", "../")) or file.endswith((".jsonl", ".csv", ".parquet"))):
+        beside = folder / file  # somebody's own data
+        if beside.exists() and not file.endswith((".yaml", ".yml", ".py")):
+            return str(beside.resolve())
+    if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
+        return str(folder / block)
+    return block

@@ -1,0 +1,358 @@
+"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than a.
+
+runs = taskloom.runs("runs/")
+print(runs.accuracy(by=["question", "support"], split="mix"))
+print(runs.compare("bilstm", "transformer"))
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.core.arrow import numbers, strings
+from taskloom.core.errors import nearest
+from taskloom.core.notebook import paragraph
+from taskloom.experiments.accuracy import accuracy, check_splits
+from taskloom.experiments.compare import Selection, compare
+from taskloom.experiments.errors import RunsError
+from taskloom.experiments.files import CURVES, PREDICTIONS, StoreError
+from taskloom.experiments.record import SUITE_SCORE, Run, run_table
+from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
+from taskloom.experiments.spec.field_names import TASK_FIELD
+from taskloom.experiments.store import RunSource, Store
+from taskloom.recipe.yaml_files import YamlError, parse
+
+OWN = ("run", "recipe", "learner", "seed")
+"""Columns that every table of runs begins with; then come the fields, then split, n, score."""
+
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+INEQUALITY = re.compile(r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+"""`iid > 0.5`: a name, a relation and a number."""
+
+MANY = 200
+"""Up to this many runs, printing them opens their predictions, which takes a second or two."""
+
+
+class Runs:
+    """The run table: what everything that looks at runs reads.
+
+    It is a snapshot: the records of the runs (`runs["3f2a…"].seed`), a table with a row per run and split (`runs.table`), and the
+    predictions and curves behind it.
+
+    Args:
+        store: Where the runs come from: a folder, a score file, or predictions made elsewhere.
+        names: Digests of the runs; all by default.
+    """
+
+    def __init__(self, store: RunSource, names: Iterable[str] | None = None) -> None:
+        self.store = store
+        records = store.records(names)
+        self._records = {run.name: run for run in records}
+        self.table: pa.Table = run_table(records)
+
+    def _some(self, table: pa.Table) -> Runs:
+        """These runs, but only the rows in `table`."""
+        some = copy(self)
+        some.__dict__ = {"store": self.store, "_records": self._records, "table": table}
+        return some
+
+    def __getitem__(self, name: str) -> Run:
+        """The record of a run by its digest."""
+        return self._records[name]
+
+    def __iter__(self) -> Iterator[Run]:
+        """The records, in the order of the table."""
+        return map(self._records.__getitem__, self.names)
+
+    @property
+    def path(self) -> Path:
+        """The folder or file that the runs come from."""
+        return self.store.path
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Return the digests of the runs, in the table's order."""
+        return list(dict.fromkeys(self.table["run"].to_pylist()))
+
+    @property
+    def fields(self) -> list[str]:
+        """Return the columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
+        others = (*OWN, "split", "n", "score", *self.suite_scores)
+        return [c for c in self.table.column_names if c not in others]
+
+    @property
+    def suite_scores(self) -> list[str]:
+        """Return the columns of scores that the suites compute themselves: `score.C@90`."""
+        return [c for c in self.table.column_names if c.startswith(SUITE_SCORE)]
+
+    @cached_property
+    def splits(self) -> list[str]:
+        """Return the splits that were answered."""
+        return sorted(self.table["split"].unique().to_pylist())
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        count = len(self)
+        if not count:
+            return f"no runs in {self.store.path}"
+        parts = [f"{count:,} runs in {self.store.path}" if count > 1 else f"1 run in {self.store.path}"]
+        for column in ("recipe", "learner", "seed", "split"):
+            values = sorted(set(self.table[column].to_pylist()))
+            shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
+            parts.append(f"  {column}s: {shown}")
+        return "\n".join([*parts, "", str(self.overview()), *self._over_tasks()])
+
+    def _repr_html_(self) -> str:
+        if not len(self):
+            return paragraph(repr(self))
+        return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + self.overview()._repr_html_()
+
+    def overview(self) -> ResultTable:
+        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no predictions.
+
+        Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
+        """
+        try:
+            return self.accuracy(over="seeds" if len(self) > MANY else None)
+        except StoreError:
+            return self.accuracy(over="seeds")
+
+    def _over_tasks(self) -> list[str]:
+        """Return the lines with mean and standard error over tasks, where every task has runs of its own."""
+        tasks = set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
+        if len(tasks) < 2 or len(self) > MANY:
+            return []
+        try:
+            return ["", "over tasks", str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks"))]
+        except StoreError:
+            return []  # predictions were not kept
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas frame."""
+        return to_pandas(self.table)
+
+    def to_polars(self) -> Any:
+        """Return the table as a Polars frame."""
+        return to_polars(self.table)
+
+    def where(self, *selection: Selection, **values: Any) -> Runs:
+        """Select some of the runs: `where(learner="bilstm", seed=[0, 1])`, `where({"learner.state": 64})`, `where("iid > 0.5")`."""
+        chosen = set(self.names)
+        for one in (*selection, *([values] if values else [])):
+            chosen &= set(self.select(one))
+        return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
+
+    def best(self, n: int, split: str) -> Runs:
+        """Select the n seeds with the highest score on a split, of each recipe, learner and fields; all where there are no more.
+
+        Equal scores are taken in the order of the seeds.
+        """
+        check_splits(self, [split])
+        if n < 1:
+            raise RunsError(f"best takes at least 1 seed of each, not {n}")
+        kinds: dict[str, list[tuple[float, int, str]]] = {}
+        for row in self.table.to_pylist():
+            if row["split"] == split and row["score"] is not None:
+                kind = json.dumps([row[c] for c in ("recipe", "learner", *self.fields)])
+                kinds.setdefault(kind, []).append((-row["score"], row["seed"], row["run"]))
+        return self.where({"run": [run for rows in kinds.values() for *_, run in sorted(rows)[:n]]})
+
+    def select(self, selection: Selection) -> list[str]:
+        """Return the digests of the runs that a selection means.
+
+        Args:
+            selection: Columns with the value, or the list of values, that they must have; an inequality, `iid > 0.5`, between a
+                number and the score on a split or a column (`seed`, `learner.steps`, `score.C@90`); columns as text,
+                `learner=bilstm and state=64`; or one word: a learner, a recipe, or the beginning of a run's digest.
+        """
+        table = self.table
+        if isinstance(selection, str) and (match := INEQUALITY.fullmatch(selection)):
+            return self._over(selection, *match.groups())
+        if isinstance(selection, str) and "=" in selection:
+            return self.select(_columns(selection))
+        if isinstance(selection, Mapping):
+            mask = pa.chunked_array([numbers(np.ones(table.num_rows, np.bool_))])
+            for name, wanted in selection.items():
+                many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
+                column = table[self.column(name)]
+                mask = pc.and_(
+                    mask, pa.chunked_array([numbers(np.array([v in many for v in column.to_pylist()], np.bool_))])
+                )
+            matching = table.filter(mask)["run"].to_pylist()
+            if not matching:
+                wanted_values = ", ".join(f"{name} {_either(wanted)}" for name, wanted in selection.items())
+                raise RunsError(f"no run has {wanted_values}; {self._known(selection)}")
+            return list(dict.fromkeys(matching))
+        for column in ("learner", "recipe"):
+            if selection in set(table[column].to_pylist()):
+                return self.select({column: selection})
+        matching = [name for name in self.names if len(selection) >= 6 and name.startswith(selection)]
+        if not matching:
+            known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
+            raise RunsError(f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}")
+        return matching
+
+    def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
+        """Return the runs for which an inequality holds; a score that is missing fulfils none."""
+        rows = self.table.to_pylist()
+        if name in self.splits:
+            pairs = [(row["run"], row["score"]) for row in rows if row["split"] == name]
+        else:
+            column = self.find_column(name)
+            if column is None:
+                known = [*self.splits, *self.table.column_names]
+                raise RunsError(f"'{selection}': '{name}' is neither a split nor a column; {nearest(name, known)}")
+            pairs = [(row["run"], row[column]) for row in rows]
+        for _, value in pairs:
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise RunsError(f"'{selection}': {name} is not a number, but e.g. {value!r}")
+        holds = RELATIONS[relation]
+        matching = [run for run, value in pairs if value is not None and holds(value, float(number))]
+        if not matching:
+            values = [value for _, value in pairs if value is not None]
+            extremes = f"; it is from {min(values):g} to {max(values):g}" if values else ""
+            raise RunsError(f"no run has {selection}{extremes}")
+        return list(dict.fromkeys(matching))
+
+    def _known(self, selection: Mapping[str, Any]) -> str:
+        name = next(iter(selection))
+        values = sorted({str(v) for v in self.table[self.column(name)].to_pylist()})
+        return f"values of {name}: {', '.join(values[:10])}" + (
+            f" and {len(values) - 10} more" if len(values) > 10 else ""
+        )
+
+    def column(self, name: str) -> str:
+        """Return the table's column of that name; `state` is short for `learner.state` where no other column ends so."""
+        column = self.find_column(name)
+        if column is None:
+            raise RunsError(f"the runs have no column '{name}'; {nearest(name, self.table.column_names)}")
+        return column
+
+    def find_column(self, name: str) -> str | None:
+        """Return the column that a name stands for; None where there is none, or several."""
+        if name in self.table.column_names:
+            return name
+        ends = [c for c in self.fields if c.rpartition(".")[2] == name]
+        return ends[0] if len(ends) == 1 else None
+
+    def accuracy(
+        self,
+        by: str | Iterable[str] = (),
+        split: str | Sequence[str] | None = None,
+        over: str | None = None,
+        level: float = 0.95,
+        threshold: float | None = None,
+    ) -> ResultTable:
+        """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
+        return accuracy(self, _listed(by), _listed(split), over, level, threshold)
+
+    def compare(
+        self,
+        a: Selection,
+        b: Selection,
+        split: str | Sequence[str] | None = None,
+        by: str | Iterable[str] = (),
+        test: str = "auto",
+        correction: str = "holm",
+        level: float = 0.95,
+        over: str = "items",
+    ) -> ResultTable:
+        """Compare b with a on the same items or tasks, for each split and group; see `taskloom.experiments.compare.compare`."""
+        return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
+
+    def curves(self) -> pa.Table:
+        """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
+        return self.store.curves(self.names)
+
+    def predictions(
+        self,
+        split: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        runs: Iterable[str] | None = None,
+    ) -> pa.Table:
+        """Predictions: run, recipe, learner, seed, and the columns of predictions.parquet.
+
+        Args:
+            split: Only these splits.
+            columns: Only these columns.
+            runs: Only these of the runs.
+        """
+        names = self.names if runs is None else runs
+        return self.store.predictions(names, columns, splits=_listed(split) or None)
+
+    def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions of one run; None if it kept none."""
+        return self.store.rows(run, PREDICTIONS, columns)
+
+    def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the learning curve of one run; None if it has none."""
+        return self.store.rows(run, CURVES, columns)
+
+    def model(self, run: str) -> Path | None:
+        """The folder of the trained model that a run kept; None if it kept none."""
+        return self.store.model(run)
+
+    def config(self, run: str) -> str:
+        """The experiment of one run alone, as YAML."""
+        return self.store.config(run)
+
+    def environment(self, run: str) -> dict[str, Any]:
+        """Machine, versions and seconds of one run; empty if they are not known."""
+        return self.store.environment(run)
+
+
+def runs(path: str | Path = "runs") -> Runs:
+    """Return the runs in a store.
+
+    Args:
+        path: The store's folder.
+    """
+    return Runs(Store(path))
+
+
+def _columns(selection: str) -> dict[str, list[Any]]:
+    """Read `learner=bilstm and state=64`; a value is meant as YAML has it, or as the text that it is."""
+    columns: dict[str, list[Any]] = {}
+    for part in selection.split(" and "):
+        name, equals, text = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not text:
+            raise RunsError(f"'{selection}': write columns with values, e.g. learner=bilstm and seed=0")
+        try:
+            value = parse(text)
+        except YamlError:
+            value = text
+        columns[name] = [text, *([value] if isinstance(value, int | float) else [])]
+    return columns
+
+
+def _either(wanted: Any) -> str:
+    """Return the values that a column may have; a number that is tried as text as well stands once.
+
+    >>> _either(["7", 7]), _either([1, 2]), _either("bilstm")
+    ('7', '1 or 2', 'bilstm')
+    """
+    many = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
+    return " or ".join(dict.fromkeys(map(str, many)))
+
+
+def _listed(value: str | Iterable[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())

@@ -1,0 +1,360 @@
+"""Greedy answers after a prefix that all rows share, and losses of given ones, by Llama's pass as a plain function of its weights.
+
+The library's `generate` copies the prefix's keys and values for every row, and again at every token. Here all rows look at the one
+copy in one product per head; each row's own keys and values are few. A row that is done is left out of the following steps.
+
+On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there a step is recorded as a CUDA
+graph. A graph knows its memory and its shapes: rows are then a power of two, those that are done stay, and every step looks at the
+whole room for tokens, of which those to come are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from taskloom.learners.accelerated.language.llama import Layer, Pair, _turns, _weights, can_follow
+from taskloom.learners.pretrained.forward import IGNORED
+from taskloom.learners.training.out_of_memory import is_short
+from taskloom.learners.training.step import record
+
+MOST_SCORES = 2**26
+"""Attention scores of one layer that are computed at one time: 256 MB."""
+
+HARMLESS = {
+    "_from_model_config", "bos_token_id", "cache_implementation", "do_sample", "eos_token_id", "max_length", "max_new_tokens",
+    "output_attentions", "output_hidden_states", "pad_token_id", "temperature", "top_k", "top_p", "transformers_version",
+    "use_cache",
+}  # fmt: skip
+"""Settings of a model's generation that do not change which token is the likeliest."""
+
+LASTING_TURNS = {"default", "linear", "llama3", "yarn"}
+"""Kinds of rotary positions whose angles do not depend on how long a text has become."""
+
+ROOM = 32
+"""Tokens by which the room of a recorded step grows: few different rooms, and little that is hidden."""
+
+FEWEST_ROWS = 8
+"""Rows of the smallest recorded step."""
+
+FEWEST_MOVED = 128
+"""Rows for which it pays to move what is left of a larger recorded step: a step of fewer rows takes a GPU as long."""
+
+FIRST_RECORDED = 8
+"""The step of a block that is recorded: the ones before load the kernels, and it takes about seven until recording has paid.
+
+On an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step takes 10 ms less."""
+
+Finished = Callable[[Sequence[list[int]]], Sequence[bool]]
+"""Says of the tokens that some rows have written whether each row is done."""
+
+
+def can_write(model: Any) -> bool:
+    """Return whether a `GreedyWriter` does what the library's greedy search does with this model."""
+    return (
+        can_follow(model)
+        and set(model.generation_config.to_diff_dict()) <= HARMLESS
+        and model.model.rotary_emb.rope_type in LASTING_TURNS
+    )
+
+
+def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Return a step as a CUDA graph that leaves its result in the same memory each time.
+
+    The step has been taken before, so that its kernels are loaded.
+    """
+
+    def inferred() -> Tensor:
+        with torch.inference_mode():
+            return step()
+
+    # What torch itself keeps for all graphs must not be for inference alone: steps of training are recorded as well.
+    with torch.inference_mode(False):
+        graph, result = record(inferred, None, 0)
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result
+
+    return replay
+
+
+class _Shape(NamedTuple):
+    """How a model attends: `groups` heads to each of the `shared` ones that have keys and values."""
+
+    shared: int
+    groups: int
+    size: int
+    epsilon: float
+
+
+class _Layer(NamedTuple):
+    """A layer's weights, maps as right-hand sides of products, and the prefix's keys and values there."""
+
+    weights: Layer
+    keys: Tensor  # [shared, size, length], with the factor of attention in them
+    values: Tensor  # [shared, length, size]
+
+
+class _Block:
+    """The memory of rows that are written together.
+
+    Attributes:
+        ids: [rows, 1] the last token of each row.
+        at: [1] its place after the prefix, padding included.
+        empty: [rows] the padding before each row's own tokens.
+        own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the prefix's.
+        turns: The rotary positions of the room.
+        used: How much of the room is taken.
+        steps: Of one token each, that were taken here in all calls.
+        replay: The recorded step, once there is one.
+    """
+
+    def __init__(self, own: Tensor, turns: Pair) -> None:
+        self.own, self.turns, self.used, self.steps = own, turns, 0, 0
+        self.rows, self.room = own.shape[2], own.shape[4]
+        self.ids = torch.zeros((self.rows, 1), dtype=torch.long, device=own.device)
+        self.at = torch.zeros(1, dtype=torch.long, device=own.device)
+        self.empty = torch.zeros(self.rows, dtype=torch.long, device=own.device)
+        self.replay: Callable[[], Tensor] | None = None
+
+    def begin(self, rests: Sequence[Sequence[int]]) -> Tensor:
+        """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without any are padding."""
+        width = max(map(len, rests))
+        empty = [width - len(rest) for rest in rests] + [0] * (self.rows - len(rests))
+        rows = [[0] * (width - len(rest)) + list(rest) for rest in rests] + [[0] * width] * (self.rows - len(rests))
+        self.empty.copy_(torch.tensor(empty))
+        self.at.fill_(width - 1)
+        self.used = width
+        return torch.tensor(rows, device=self.own.device)
+
+    def take(self, other: _Block, slots: Tensor) -> None:
+        """Take over some rows of another block, as the first ones of this."""
+        number, used = len(slots), other.used
+        self.own[:, :, :number, :, :used] = other.own[:, :, :, :, :used].index_select(2, slots)
+        self.empty[:number] = other.empty[slots]
+        self.at.copy_(other.at)
+        self.used = used
+
+
+class GreedyWriter:
+    """Writes the likeliest tokens after one prefix.
+
+    Args:
+        model: A causal language model that `can_write` accepts.
+        states: Keys and values [1, heads, length, size] of the prefix at every layer.
+        graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as long as the writer. Where that
+            fails they are started one by one.
+
+    Attributes:
+        failure: Why no step was recorded, where one was to be.
+    """
+
+    def __init__(self, model: Any, states: Sequence[Pair], graphs: bool = False) -> None:
+        keys, config = states[0][0], model.config
+        shared, size = keys.shape[1], keys.shape[3]
+        self._model, self._graphs, self._fixed = model, graphs, graphs
+        self._shape = _Shape(shared, config.num_attention_heads // shared, size, config.rms_norm_eps)
+        self._length = keys.shape[2]
+        self._layers = [_with_prefix(layer, *pair) for layer, pair in zip(model.model.layers, states, strict=True)]
+        self._kept: dict[int, _Block] = {}
+        # Threads share the blocks that are kept.
+        self._alone: AbstractContextManager[Any] = Lock() if graphs else nullcontext()
+        self.failure = ""
+
+    @property
+    def recorded_rows(self) -> list[int]:
+        """Return for how many rows there are recorded steps."""
+        return [rows for rows, block in self._kept.items() if block.replay]
+
+    def write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+        """Write the likeliest token after each row, then the next one, until the row is done.
+
+        Args:
+            rests: The tokens of each row after the prefix, at least one.
+            longest: The most tokens that are written.
+            finished: When a row is done; it is asked after every token.
+        """
+        together = self._together(max(map(len, rests)))
+        parts = [rests[first : first + together] for first in range(0, len(rests), together)]
+        try:
+            with self._alone:
+                return [tokens for part in parts for tokens in self._write(part, longest, finished)]
+        except RuntimeError as error:
+            if is_short(error):
+                self._kept.clear()  # fewer rows will be tried, and need the memory
+            raise
+
+    def losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+        """Return the summed cross entropy of a target's tokens after each row, of which there is at least one token."""
+        together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
+        starts = range(0, len(rests), together)
+        parts = [(rests[first : first + together], targets[first : first + together]) for first in starts]
+        return [loss for part in parts for loss in self._losses(*part)]
+
+    def _together(self, width: int) -> int:
+        """Return how many rows of so many tokens are read at one time."""
+        each = self._shape.shared * self._shape.groups * width * (self._length + width)
+        return max(1, MOST_SCORES // each)
+
+    def _losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+        """Compute the losses of rows that are read together."""
+        rows = [[*rest, *target[:-1]] for rest, target in zip(rests, targets, strict=True)]
+        longest, width = max(map(len, targets)), max(map(len, rows))
+        block = self._new_block(len(rows), width)
+        ids = block.begin(rows)
+        h = self._read(block, ids, torch.arange(width, device=ids.device), width)[:, -longest:]
+        labels = torch.tensor([[IGNORED] * (longest - len(t)) + list(t) for t in targets], device=ids.device)
+        each = F.cross_entropy(self._logits(h).flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+        sums: list[float] = each.view(labels.shape).sum(1).tolist()
+        return sums
+
+    def _write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+        """Write rows together to their ends, and return the tokens of each."""
+        written: list[list[int]] = [[] for _ in rests]
+        room = max(map(len, rests)) + longest
+        block = self._block(len(rests), room)
+        new = self._next(block, block.begin(rests), torch.arange(block.used, device=block.own.device), block.used)
+        active = slots = list(range(len(rests)))  # the rows that are not done, and where they stand in the block
+        for number in range(1, longest + 1):
+            tokens = new.tolist()
+            for row, slot in zip(active, slots, strict=True):
+                written[row].append(tokens[slot])
+            done = finished([written[row] for row in active])
+            left = [place for place, is_done in enumerate(done) if not is_done]
+            if not left or number == longest:
+                break
+            active, slots = [active[place] for place in left], [slots[place] for place in left]
+            if self._should_move(len(left), block.rows):
+                smaller, chosen = self._block(len(left), room), torch.tensor(slots, device=new.device)
+                smaller.take(block, chosen)
+                block, new, slots = smaller, new[chosen], list(range(len(left)))
+            new = self._step(block, new)
+        return written
+
+    def _size(self, rows: int) -> int:
+        """Return the rows of the block in which so many are written."""
+        return max(FEWEST_ROWS, 1 << (rows - 1).bit_length()) if self._fixed else rows
+
+    def _should_move(self, left: int, rows: int) -> bool:
+        """Return whether the rows that are not done are worth a block of their own."""
+        return 4 * self._size(max(left, FEWEST_MOVED)) <= rows if self._fixed else left < rows
+
+    def _block(self, rows: int, room: int) -> _Block:
+        """Return memory for rows, that of an earlier call where steps are recorded in it."""
+        rows = self._size(rows)
+        if rows in self._kept and self._kept[rows].room >= room:
+            return self._kept[rows]
+        self._kept.pop(rows, None)  # before there is another
+        if not self._fixed:
+            return self._new_block(rows, room)
+        # A step looks at all of it, and a share of zero does not help against what is not a number.
+        block = self._kept[rows] = self._new_block(rows, -(-room // ROOM) * ROOM)
+        block.own.zero_()
+        return block
+
+    def _new_block(self, rows: int, room: int) -> _Block:
+        """Return memory for so many rows and tokens, with nothing in it."""
+        shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
+        return _Block(self._layers[0].keys.new_empty(shape), _turns(self._model.model, self._length, room))
+
+    def _step(self, block: _Block, new: Tensor) -> Tensor:
+        """Read one token more of each row, and return the likeliest one after it."""
+        block.ids[: len(new)] = new[:, None]
+        block.at += 1
+        block.used += 1
+        block.steps += 1
+        if self._graphs and block.steps == FIRST_RECORDED:
+            try:
+                block.replay = recorded(lambda: self._next(block, block.ids, block.at, block.room))
+            except RuntimeError as error:
+                if is_short(error):
+                    raise
+                # A driver or a card that cannot: the same kernels, started one by one.
+                self._graphs, self.failure = False, str(error)
+        if block.replay:
+            return block.replay()
+        return self._next(block, block.ids, block.at, block.room if self._graphs else block.used)
+
+    def _next(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
+        """Read tokens [rows, length], and return the likeliest one after them."""
+        return self._logits(self._read(block, ids, at, seen)[:, -1]).argmax(-1)
+
+    def _logits(self, h: Tensor) -> Tensor:
+        """Compute the logits of the tokens that follow states."""
+        weight: Tensor = self._model.get_output_embeddings().weight
+        return F.linear(self._norm(h, self._model.model.norm.weight), weight)
+
+    def _read(self, block: _Block, ids: Tensor, at: Tensor, seen: int) -> Tensor:
+        """Read tokens [rows, length], and return the states [rows, length, d] after the last layer.
+
+        Args:
+            block: The memory of the rows.
+            ids: The tokens.
+            at: [length] their places after the prefix.
+            seen: How many places are looked at; those after a token are hidden from it.
+        """
+        (rows, length), shape = ids.shape, self._shape
+        every = torch.arange(seen, device=ids.device)
+        places = (at - block.empty[:, None]).clamp(min=0)
+        turns = block.turns[0][0][places].unsqueeze(2), block.turns[1][0][places].unsqueeze(2)
+        hidden = (every > at[:, None])[None] | (every < block.empty[:, None])[:, None]  # [rows, length, seen]
+        h: Tensor = self._model.model.embed_tokens(ids).flatten(0, 1)
+        bias = h.new_zeros(()).expand(hidden.shape).masked_fill(hidden, -torch.inf)[:, None, :, None]
+        bias = bias.expand(rows, shape.shared, length, shape.groups, seen).reshape(rows * shape.shared, -1, seen)
+        for layer, own in zip(self._layers, block.own, strict=True):
+            h = self._layer(layer, h, turns, own, at, bias)
+        return h.view(rows, length, -1)
+
+    def _layer(self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
+        """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
+        w, shape = layer.weights, self._shape
+        rows, seen = own.shape[1], bias.shape[-1]
+        heads = shape.shared * shape.groups
+        n = self._norm(h, w.before)
+        # Turned together: on a GPU a small product costs no more than the call.
+        both = torch.cat([n.mm(w.q), n.mm(w.k)], 1).view(rows, len(at), -1, shape.size)
+        both = torch.addcmul(both * turns[0], both.roll(shape.size // 2, -1), turns[1])
+        own[0].index_copy_(2, at, both[:, :, heads:].transpose(1, 2))
+        own[1].index_copy_(2, at, n.mm(w.v).view(rows, len(at), -1, shape.size).transpose(1, 2))
+        keys, values = own.flatten(1, 2)[:, :, :seen]
+        mixed = _attend(both[:, :, :heads], layer, keys, values, bias, shape)
+        a = torch.addmm(h, mixed, w.out)
+        m = self._norm(a, w.between)
+        return torch.addmm(a, F.silu(m.mm(w.gate)).mul_(m.mm(w.up)), w.down)
+
+    def _norm(self, x: Tensor, gain: Tensor) -> Tensor:
+        """Normalize by one kernel where the library has one."""
+        return F.rms_norm(x, gain.shape, gain, self._shape.epsilon)
+
+
+def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
+    """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
+    turned = Layer(*(weight.t() for weight in _weights(layer)))  # gains have one axis, and stay as they are
+    return _Layer(turned, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
+
+
+def _attend(q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
+    """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own [rows * shared, seen, size].
+
+    The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
+    """
+    rows, length, shared, before = len(q), q.shape[1], shape.shared, layer.keys.shape[2]
+    q = q.reshape(rows, length, shared, shape.groups, shape.size)
+    over_prefix = q.permute(2, 0, 1, 3, 4).reshape(shared, -1, shape.size).bmm(layer.keys)
+    each = q.transpose(1, 2).reshape(rows * shared, -1, shape.size)
+    over_own = torch.baddbmm(bias, each, keys.transpose(1, 2), alpha=shape.size**-0.5)
+    over_prefix = over_prefix.view(shared, rows, -1, before).transpose(0, 1)
+    shares = torch.cat([over_prefix, over_own.view(rows, shared, *over_own.shape[1:])], -1).softmax(-1)
+    from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before).bmm(layer.values)
+    from_own = shares[..., before:].flatten(0, 1).bmm(values)
+    parts = (shape.groups, shape.size)
+    mixed = from_own.view(rows, shared, length, *parts).transpose(1, 2)
+    mixed = mixed + from_prefix.view(shared, rows, length, *parts).permute(1, 2, 0, 3, 4)
+    return mixed.reshape(rows * length, -1)

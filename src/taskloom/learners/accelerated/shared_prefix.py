@@ -1,0 +1,208 @@
+"""What all inputs begin with, computed once: a description and k examples are most of a prompt, and the same in each.
+
+A causal model's keys and values of a prefix do not depend on what comes after it, so every row of a batch continues from those of
+the one prefix. Between the prefix and a shorter input stands padding, which no position looks at or counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from taskloom.learners.accelerated.language.greedy import HARMLESS, LASTING_TURNS, GreedyWriter, can_write
+from taskloom.learners.accelerated.language.llama import has_hooks, prefix_states
+
+if TYPE_CHECKING:
+    from taskloom.learners.pretrained.models import Base
+
+LEAST = 16
+"""Tokens that a prefix must have: a shorter one costs less than it takes to share it."""
+
+SHARING = {
+    "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
+    "qwen2", "qwen3", "smollm3",
+}  # fmt: skip
+"""Architectures that write after a shared prefix what they write after whole prompts, by a test of each.
+
+A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix."""
+
+PLACELESS = HARMLESS | {"repetition_penalty"}
+"""Settings of a model's generation that do not ask which tokens are neighbours: padding stands in a row with a shared prefix."""
+
+SAMPLED = 16
+"""Numbers of each weight that are compared: of SmolLM2 they take 3 ms, and all of them a fifth of the time of one answer."""
+
+Weights = tuple[float, ...]
+"""Where the weights of a model lie, how often they were changed, and some of their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrefix:
+    """The tokens that all inputs begin with, and their keys and values at every layer.
+
+    Attributes:
+        ids: The tokens.
+        states: Keys and values of each layer, for one row.
+        weights: Which weights they were computed by.
+        writer: Writes after it where the library need not; None for a model that only the library knows.
+    """
+
+    ids: list[int]
+    states: list[tuple[Tensor, Tensor]]
+    weights: Weights
+    writer: GreedyWriter | None
+
+    def cache(self, rows: int) -> Any:
+        """Return the keys and values for a batch of rows."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for i, (keys, values) in enumerate(self.states):
+            cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), i)
+        return cache
+
+    def aligned(self, sources: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return ids and mask of one width: the prefix, padding, and the rest of each input."""
+        start, width = len(self.ids), max(map(len, sources))
+        empty = [width - len(source) for source in sources]
+        rows = [[*self.ids, *[pad] * n, *source[start:]] for source, n in zip(sources, empty, strict=True)]
+        masks = [[1] * start + [0] * n + [1] * (width - start - n) for n in empty]
+        return torch.tensor(rows, device=device), torch.tensor(masks, device=device)
+
+
+def find_shared_prefix(
+    base: Base,
+    sources: Sequence[Sequence[int]],
+    device: torch.device,
+    kept: SharedPrefix | None = None,
+    graphs: bool = False,
+) -> SharedPrefix | None:
+    """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values.
+
+    Args:
+        base: The model.
+        sources: The inputs.
+        device: The model's.
+        kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
+        graphs: Whether the steps of writing are recorded.
+    """
+    if not sources or base.kind != "decoder" or not can_share(base.model.config) or _needs_whole_rows(base.model):
+        return None
+    rows = [source if isinstance(source, list) else list(source) for source in sources]
+    first, last = min(rows), max(rows)  # what these two share, all others share
+    ids, weights = _common(first, last)[: min(map(len, rows)) - 1], _weights_now(base.model)
+    if kept is not None and kept.weights == weights and not _has_adapters(base.model):
+        same = len(_common(ids, kept.ids))
+        alone = first == last  # nothing is saved by reading more of one input before
+        if same == len(kept.ids) and (alone or len(ids) - same <= LEAST):
+            return kept
+        if same == len(ids) >= LEAST:  # causal: what follows does not matter
+            states = [(keys[:, :, :same], values[:, :, :same]) for keys, values in kept.states]
+            return _prefix(base, ids, states, weights, graphs)
+    if len(sources) < 2 or len(ids) < LEAST:
+        return None
+    if can_write(base.model):
+        return _prefix(base, ids, prefix_states(base.model, ids), weights, graphs)
+    computed = _library_states(base.model, ids, device)
+    return None if computed is None else _prefix(base, ids, computed, weights, graphs)
+
+
+def can_share(config: Any) -> bool:
+    """Return whether a model with this config reads tokens the same, however long the text after them becomes."""
+    turns = getattr(config, "rope_parameters", None) or {}
+    lasting = turns.get("rope_type", "default") in LASTING_TURNS and getattr(config, "sliding_window", None) is None
+    return config.model_type in SHARING and lasting
+
+
+def _library_states(model: Any, ids: list[int], device: torch.device) -> list[tuple[Tensor, Tensor]] | None:
+    """Compute keys and values of tokens by the library; None where a layer keeps those of a window alone."""
+    from transformers.cache_utils import DynamicLayer
+
+    cache = model.base_model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
+    if any(type(layer) is not DynamicLayer for layer in cache.layers):
+        return None
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
+
+def _prefix(
+    base: Base, ids: list[int], states: list[tuple[Tensor, Tensor]], weights: Weights, graphs: bool
+) -> SharedPrefix:
+    writer = GreedyWriter(base.model, states, graphs) if can_write(base.model) else None
+    return SharedPrefix(ids, states, weights, writer)
+
+
+def _common(first: list[int], other: list[int]) -> list[int]:
+    """Return the tokens that two rows begin with."""
+    pairs = zip(first, other, strict=False)
+    return first[: next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(other)))]
+
+
+def _needs_whole_rows(model: Any) -> bool:
+    """Return whether something looks at a model's rows that would notice a prefix that was read before, or padding after it."""
+    return has_hooks(model) or not set(model.generation_config.to_diff_dict()) <= PLACELESS
+
+
+def _has_adapters(model: Any) -> bool:
+    """Return whether a model has adapters of peft, which can be switched without a change of any weight."""
+    return any(hasattr(module, "base_layer") for module in model.modules())
+
+
+def _weights_now(model: Any) -> Weights:
+    """Return what tells a model's weights from those of another time.
+
+    Changes through `.data`, by which adapters are merged, are not counted by torch; hence the numbers.
+    """
+    weights = [*model.parameters(), *model.buffers()]
+    places = (n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
+    sampled = [w.flatten()[:: w.numel() // SAMPLED + 1].to(weights[0].device) for w in weights]
+    return (*places, *torch.cat(sampled).tolist())
+
+
+class WholeLine:
+    """Says of rows of tokens whether each has a line that is not empty and is whole: nothing after it is read.
+
+    Only a token that may break a line can end one. Other rows are not decoded: that would cost hundreds of rows as much as a step
+    of a small model on a GPU.
+    """
+
+    def __init__(self, tokeniser: Any) -> None:
+        self._tokeniser = tokeniser
+        self._breaking: dict[int, bool] = {}
+
+    def __call__(self, rows: Sequence[Sequence[int]]) -> list[bool]:
+        """Return which rows have one, asked after every token."""
+        whole = [False] * len(rows)
+        places = [place for place, row in enumerate(rows) if self._may_break(row[-1])]
+        if not places:
+            return whole
+        texts = self._tokeniser.batch_decode([rows[place] for place in places], skip_special_tokens=True)
+        for place, text in zip(places, texts, strict=True):
+            whole[place] = has_whole_line(text)
+        return whole
+
+    def _may_break(self, token: int) -> bool:
+        """Return whether a token has a line break, or a part of a character, which may be one."""
+        if token not in self._breaking:
+            text = self._tokeniser.decode([token], skip_special_tokens=True)
+            self._breaking[token] = len(f".{text}.".splitlines()) > 1 or "\ufffd" in text
+        return self._breaking[token]
+
+
+class FirstLine:
+    """Ends each row of `generate` with its first whole line."""
+
+    def __init__(self, tokeniser: Any, start: int) -> None:
+        self._has_line, self._start = WholeLine(tokeniser), start
+
+    def __call__(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        """Return which rows have one."""
+        return torch.tensor(self._has_line(ids[:, self._start :].tolist()), device=ids.device)
+
+
+def has_whole_line(text: str) -> bool:
+    """Return whether a text has a line that is not empty and a line break after it."""
+    return len(f"{text.lstrip()}.".splitlines()) > 1

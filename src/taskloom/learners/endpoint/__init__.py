@@ -1,3 +1,0 @@
-"""Learners behind an OpenAI-compatible endpoint."""
-
-from taskloom.learners.endpoint import learner as learner

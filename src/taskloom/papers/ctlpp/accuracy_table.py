@@ -1,0 +1,254 @@
+"""Table 1 of CTL++: three models on A and R, iid and ood, and how many seeds succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from taskloom.analysis import figures
+from taskloom.analysis.conditions import comparable, differences
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.seed_scores import count_range, mean_and_sd, seed_point
+from taskloom.analysis.settings import CountSetting, ShareSetting
+from taskloom.analysis.study import study
+from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.small_worlds import table_experiments
+from taskloom.papers.ctlpp.trainings import Trainings, trainings
+
+SPLITS = ("iid", "ood")
+
+SUCCESS = 0.95
+"""A seed succeeds if its ood accuracy is over this (section 4.1)."""
+
+CONVERGED = 0.5
+"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged" (appendix A.2)."""
+
+MOST = 25
+"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix A.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSeeds:
+    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the others of the table."""
+
+    group: Trainings
+    converged: list[int]
+    counted: list[int]
+    name: str = ""
+
+    def scores(self, split: str) -> list[float]:
+        """Return the scores of the counted seeds."""
+        return self.group.of(split, self.counted)
+
+    @property
+    def successes(self) -> int:
+        """Return how many counted seeds succeed."""
+        return sum(score > SUCCESS for score in self.scores("ood"))
+
+
+@study(
+    "ctlpp/table1",
+    describe="Accuracy of three models on CTL++ A and R, iid and ood, and the share of seeds over 95 %",
+    place="CTL++, Table 1 and section 4.1",
+    experiment=table_experiments,
+)
+def table1(
+    runs: Runs,
+    *,
+    converged: ShareSetting = CONVERGED,
+    most: CountSetting = MOST,
+    draw: Literal["published", "chains", "independent", "any"] = "published",
+) -> Finding:
+    """Compute Table 1: means and standard deviations over the first seeds that converged.
+
+    Args:
+        runs: The runs.
+        converged: Seeds with a lower iid accuracy at the end are left out, as in the paper.
+        most: How many seeds count, the first ones.
+        draw: Only runs whose training data were drawn so; `any`: all runs.
+    """
+    every = trainings(runs)
+    drawn = [group for group in every if draw in (group.draw, "any")]
+    names = short_names(drawn or every)
+    groups = [
+        replace(count(group, converged, most), name=name) for group, name in zip(drawn or every, names, strict=True)
+    ]
+    rows = [_row(g) for g in groups]
+    shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
+    columns = ("model", "data", *shown, "seeds", "converged", "iid", "ood", "over 95 % ood")
+    points = ResultTable(
+        ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
+    )
+    caption = (
+        f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
+        "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
+        "chance."
+    )
+    plot = partial(figures.intervals, place="name", series="split")
+    return Finding(
+        "CTL++ Table 1",
+        f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as the paper "
+        f"counts those of the Transformer; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
+        ResultTable(columns, rows),
+        (StudyFigure("table1", caption, points, with_chance(plot, every[0].chance)),),
+        tuple(j for g in groups for j in _judgements(g)),
+        (
+            *_notes(groups, converged),
+            *([] if drawn else [f"No run is on data of the draw '{draw}': all runs are shown."]),
+        ),
+    )
+
+
+def with_chance(draw: Callable[[ResultTable], Any], chance: float) -> Callable[[ResultTable], Any]:
+    """Add a dotted line at chance to every panel of a figure whose scores go across."""
+
+    def drawn(data: ResultTable) -> Any:
+        figure = draw(data)
+        for axis in figure.axes:
+            axis.axvline(chance, color="#444444", linewidth=1.0, linestyle=":", zorder=0)
+        return figure
+
+    return drawn
+
+
+TELLING = {
+    "draw": "draw {}",
+    "processes": "{} processes",
+    "table": "function table {}",
+    "data seed": "data seed {}",
+    "always has": "{} in training",
+    "steps": "{:,} steps",
+    "precision": "{}",
+}
+"""Columns that are shown where they differ, and how the text says what is the same in all rows."""
+
+
+def _of_all(rows: list[dict[str, Any]]) -> str:
+    """Return a sentence on what all rows have in common."""
+    values = {column: {row[column] for row in rows} for column in TELLING}
+    alike = [
+        TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own)) not in (None, "")
+    ]
+    return f" All rows: {', '.join(alike)}." if alike else ""
+
+
+def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> CountedSeeds:
+    """Choose the seeds that enter the table, in the order of their numbers."""
+    good = [seed for seed in group.seeds if group.scores.get("iid", {}).get(seed, 1.0) > converged]
+    return CountedSeeds(group, good, good[:most])
+
+
+def short_names(groups: list[Trainings]) -> list[str]:
+    """Return model and variant of trainings, with whatever tells apart those that have both in common.
+
+    The draw is named wherever trainings are of several.
+    """
+    details = [_details(group) for group in groups]
+    draws = len({group.draw for group in groups}) > 1
+    names = []
+    for group, own in zip(groups, details, strict=True):
+        others = [
+            d for g, d in zip(groups, details, strict=True) if (g.model, g.variant) == (group.model, group.variant)
+        ]
+        several = [len({other[place] for other in others} - {""}) > 1 for place in range(len(own))]
+        telling = [part for part, vary in zip((group.draw, *own), (draws, *several), strict=True) if part and vary]
+        names.append(f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else ""))
+    return names
+
+
+def model_of_label(name: str) -> str:
+    """Return the model of a short name, whose panels stand in rows of their own.
+
+    >>> model_of_label("NDR, A (chains)")
+    'NDR'
+    """
+    return name.partition(",")[0]
+
+
+def _details(group: Trainings) -> tuple[str, ...]:
+    steps = group.conditions.get("learner.steps")
+    number = group.processes
+    named = "" if not number else "1 process" if number == 1 else f"{number} processes"
+    world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
+    return (named, *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+
+
+def _precision(group: Trainings) -> str:
+    """Return what was computed in, where it is known: `auto` says nothing."""
+    wanted = str(group.conditions.get("learner.precision") or "")
+    return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
+
+
+def _row(g: CountedSeeds) -> dict[str, Any]:
+    return {
+        "model": g.group.label,
+        "data": g.group.variant,
+        "draw": g.group.draw,
+        "processes": g.group.processes,
+        "table": g.group.table_seed,
+        "data seed": g.group.data_seed,
+        "always has": g.group.contents,
+        "steps": g.group.conditions.get("learner.steps"),
+        "precision": _precision(g.group),
+        "seeds": len(g.group.seeds),
+        "converged": len(g.converged),
+        "iid": mean_and_sd(g.scores("iid")),
+        "ood": mean_and_sd(g.scores("ood")),
+        "over 95 % ood": f"{g.successes} of {len(g.scores('ood'))}" if g.scores("ood") else "–",
+    }
+
+
+def _number(g: CountedSeeds, split: str) -> PublishedNumber | None:
+    """Return the published number of a cell; numbers are of the published draw alone."""
+    if g.group.draw != "published":
+        return None
+    numbers = published("ctlpp", model=g.group.model, variant=g.group.variant, split=split)
+    return numbers[0] if numbers else None
+
+
+def _points(g: CountedSeeds) -> Iterator[dict[str, Any]]:
+    for split in SPLITS:
+        scores = g.scores(split)
+        if not scores:
+            continue
+        number = _number(g, split)
+        published_mean = number.value if number else None
+        yield {"name": g.name, "split": split, **seed_point(scores), "published": published_mean}
+
+
+def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
+    for split in SPLITS:
+        number = _number(g, split)
+        if number is not None:
+            claim = f"{g.name}: {split}"
+            yield judge_mean(
+                g.scores(split),
+                number,
+                claim=claim,
+                conditions=differences(number, g.group.conditions),
+                comparable=comparable(number, g.group.conditions),
+            )
+    number = _number(g, "success")
+    if number is not None and g.scores("ood"):
+        claim = f"{g.name}: share over 95 % ood"
+        where = g.group.conditions
+        yield judge_share(
+            g.successes, len(g.scores("ood")), number, claim=claim, conditions=differences(number, where),
+            comparable=comparable(number, where),
+        )  # fmt: skip
+
+
+def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
+    for g in groups:
+        left_out = len(g.group.seeds) - len(g.converged)
+        if left_out:
+            are = "is" if left_out == 1 else "are"
+            yield (
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and {are} left out by this "
+                f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
+            )

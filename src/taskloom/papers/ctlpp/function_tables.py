@@ -1,0 +1,452 @@
+"""Our question about CTL++: does generalization depend on the function table?
+
+The unit of analysis is the table.
+
+All of the paper's networks share one random table of functions. An interval over seeds of one table
+describes that table, so here every table counts once: means over tables, the share of variance
+between them, and how the distance of the two groups of functions goes with accuracy on unseen
+compositions.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from taskloom.analysis import figures
+from taskloom.analysis.conditions import comparable, differences, recipe_of
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.seed_scores import mean_and_sd
+from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
+from taskloom.experiments.statistics.distributions import beta_quantile
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
+from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval, order_chance, rank_correlation
+from taskloom.papers.ctlpp.small_worlds import function_table_experiments
+from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.world import SymbolWorld, build
+
+FEWEST_TABLES = 5
+"""Minimum tables for a correlation: four values cannot reach p < 0.05 by permutation."""
+
+MOST_COLUMNS = 10
+"""Maximum tables that are drawn as columns of dots; more are drawn by their distance alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A trained network's place in the comparison: seed of its data, its own seed, accuracy on iid and ood."""
+
+    data_seed: int
+    seed: int
+    iid: float
+    ood: float
+
+
+@dataclass(frozen=True, slots=True)
+class TableNetworks:
+    """Networks that were trained on one function table.
+
+    Attributes:
+        name: For tables and figures.
+        functions: Name of the functions without their order: tables that share it are regroupings
+            of one another.
+        distance: How differently the two groups of functions act on average (`group_distance`).
+        networks: All of them, of every draw of the training data.
+        group: Trainings of the first draw, for conditions that all draws share.
+    """
+
+    name: str
+    functions: str
+    distance: float
+    networks: tuple[Network, ...]
+    group: Trainings
+
+    @property
+    def ood(self) -> list[float]:
+        """Accuracy of each network on unseen compositions."""
+        return [network.ood for network in self.networks]
+
+    @property
+    def mean(self) -> float:
+        """Mean ood accuracy."""
+        return statistics.fmean(self.ood)
+
+
+@study(
+    "ctlpp/tables",
+    describe="Accuracy on unseen compositions of CTL++ by function table: does the table decide, or the seed?",
+    experiment=function_table_experiments,
+)
+def tables(runs: Runs) -> list[Finding]:
+    """Compare networks that were trained on different function tables, or on several draws of one."""
+    series = {name: own for name, own in _series(runs).items() if _has_several(own)}
+    if not series:
+        raise StudyError(
+            f"{runs.path} has no trainings that differ in nothing but the function table (recipe.table_seed, recipe.tables) "
+            "or the seed of the data; make some, e.g. with 'taskloom reproduce ctlpp/tables'"
+        )
+    return [_summary(series), _each_table(series)]
+
+
+def group_distance(world: SymbolWorld) -> float:
+    """Total variation distance of the outputs of two groups of functions, averaged over input symbols.
+
+    0 if the groups map every symbol to the same outputs equally often, 1 if they never agree. It is
+    computed from whole numbers with one division at the end: sums of fractions differ by rounding,
+    which would break ties between tables.
+    """
+    first, second = (world.images[list(members)] for members in list(world.groups.values())[:2])
+    unlike = 0
+    for symbol in range(world.symbols):
+        ours = np.bincount(first[:, symbol], minlength=world.symbols)
+        theirs = np.bincount(second[:, symbol], minlength=world.symbols)
+        unlike += int(np.abs(ours * len(second) - theirs * len(first)).sum())
+    return unlike / (2 * len(first) * len(second) * world.symbols)
+
+
+def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
+    """Share of the variance of scores that is between groups, with a 95 % interval.
+
+    It is the intraclass correlation of a one-way random-effects model. The interval comes from the
+    F distribution, which takes the spread within groups for equal.
+
+    Args:
+        groups: Scores of each group, at least two groups, one of them with several scores.
+    """
+    sizes = np.array([len(own) for own in groups])
+    total, count = int(sizes.sum()), len(groups)
+    centre = statistics.fmean(score for own in groups for score in own)
+    means = np.array([statistics.fmean(own) for own in groups])
+    between = float((sizes * (means - centre) ** 2).sum()) / (count - 1)
+    squares = [(score - mean) ** 2 for own, mean in zip(groups, means, strict=True) for score in own]
+    within = float(sum(squares)) / (total - count)
+    # Effective size of a group when sizes differ (Searle, Casella and McCulloch 1992, section 3.6).
+    size = (total - float((sizes**2).sum()) / total) / (count - 1)
+    if within == 0:
+        share = 1.0 if between > 0 else 0.0
+        return Estimate(share, share, share, 0.0, total, count, count - 1, "no spread within groups")
+
+    def share_of(ratio: float) -> float:
+        return max(0.0, (ratio - 1) / (ratio + size - 1))
+
+    ratio = between / within
+    low = share_of(ratio / _f_quantile(0.975, count - 1, total - count))
+    high = share_of(ratio * _f_quantile(0.975, total - count, count - 1))
+    return Estimate(share_of(ratio), low, high, float("nan"), total, count, count - 1, "F over groups")
+
+
+def _f_quantile(p: float, df: int, df_within: int) -> float:
+    share = beta_quantile(p, df / 2, df_within / 2)
+    return df_within * share / (df * (1 - share))
+
+
+def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
+    """Function tables of the trainings that are alike in everything but the table and the seed of the data."""
+    alike: dict[str, list[Trainings]] = {}
+    for group in trainings(runs):
+        if group.scores.get("ood"):
+            alike.setdefault(_rest(group), []).append(group)
+    series = {}
+    for own in alike.values():
+        first = own[0]
+        drawn = f"{first.processes} processes" if first.processes else f"{first.draw} draw"
+        series[f"{first.label}, {first.variant}, {drawn}"] = _function_tables(runs, own)
+    return series
+
+
+def _rest(group: Trainings) -> str:
+    """Everything that two trainings must have in common to be compared."""
+    varied = ("recipe.table_seed", "recipe.tables", "recipe.seed")
+    return json.dumps({name: value for name, value in group.conditions.items() if not name.startswith(varied)})
+
+
+def _has_several(own: Sequence[TableNetworks]) -> bool:
+    draws = {network.data_seed for table in own for network in table.networks}
+    return len(own) > 1 or len(draws) > 1
+
+
+def _function_tables(runs: Runs, groups: Sequence[Trainings]) -> list[TableNetworks]:
+    worlds: dict[bytes, tuple[SymbolWorld, list[Trainings]]] = {}
+    for group in groups:
+        fields = recipe_of(runs, next(iter(group.runs.values()))).fields
+        assert isinstance(fields, CtlFields)
+        world = build(fields)
+        worlds.setdefault(world.images.tobytes(), (world, []))[1].append(group)
+    given: dict[str, str] = {}
+    found = []
+    for world, own in worlds.values():
+        functions = json.dumps(sorted(world.images.tolist()))
+        name = f"table {own[0].table_seed}"
+        if own[0].conditions.get("recipe.tables") is not None:
+            name = given.setdefault(functions, f"functions {len(given) + 1}")
+        networks = [network for group in own for network in _networks(group)]
+        networks.sort(key=lambda network: (network.data_seed, network.seed))
+        found.append(TableNetworks(name, functions, group_distance(world), tuple(networks), own[0]))
+    return sorted(found, key=lambda table: (int(table.name.split()[-1]), table.distance))
+
+
+def _networks(group: Trainings) -> Iterator[Network]:
+    iid, ood = group.scores.get("iid", {}), group.scores["ood"]
+    for seed in group.seeds:
+        if seed in ood:
+            yield Network(group.data_seed, seed, iid.get(seed, 1.0), ood[seed])
+
+
+def _regrouped(own: Sequence[TableNetworks]) -> list[tuple[TableNetworks, TableNetworks]]:
+    """Pairs of tables with the same functions: the grouping with the smallest distance and that with the largest."""
+    by_functions: dict[str, list[TableNetworks]] = {}
+    for table in own:
+        by_functions.setdefault(table.functions, []).append(table)
+    pairs = []
+    for alike in by_functions.values():
+        ranked = sorted(alike, key=lambda table: table.distance)
+        if len(ranked) > 1:
+            pairs.append((ranked[0], ranked[-1]))
+    return pairs
+
+
+SUMMARY_COLUMNS = (
+    "trainings",
+    "tables",
+    "networks",
+    "mean over tables",
+    "over 95 %",
+    "share of variance between tables",
+    "distance and ood",
+    "p",
+    "regrouped",
+    "smallest distance",
+    "largest distance",
+    "difference",
+    "positive",
+)
+
+
+def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
+    rows = [_summary_row(name, own) for name, own in series.items()]
+    shown = [column for column in SUMMARY_COLUMNS if any(row[column] is not None for row in rows)]
+    drawn = {name: own for name, own in series.items() if len(own) <= MOST_COLUMNS}
+    several = any(len(own) > 1 for own in series.values())
+    return Finding(
+        "CTL++ by function table",
+        "Unit of analysis: the function table. A table's score is the mean ood accuracy of its networks; intervals are 95 % "
+        "(t over tables). The share of variance between tables is the intraclass correlation with its F interval, which takes "
+        "the spread within tables for equal. Distance: total variation distance of what the two groups of functions put out, "
+        "averaged over input symbols; its correlation with a table's score is Spearman's, with a bootstrap interval over tables "
+        "and p by permutation (one test a row, not corrected). Regrouped: tables with the same functions in other groups.",
+        ResultTable(shown, rows),
+        (_columns_figure(drawn),) if drawn and several else (),
+    )
+
+
+def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(SUMMARY_COLUMNS)
+    scores = [score for table in own for score in table.ood]
+    row |= {"trainings": name, "tables": len(own), "networks": len(scores)}
+    row["over 95 %"] = f"{sum(score > SUCCESS for score in scores)} of {len(scores)}"
+    pairs = _regrouped(own)
+    if len(own) > 1 and not pairs:  # tables that were grouped on purpose are no sample of tables
+        row["mean over tables"] = str(over_tasks([table.mean for table in own]))
+        if len(scores) > len(own):
+            row["share of variance between tables"] = _short(variance_share([table.ood for table in own]))
+        if len(own) >= FEWEST_TABLES:
+            row |= _distance_and_ood(own)
+    if len(pairs) > 1:
+        gains = [near.mean - far.mean for near, far in pairs]
+        row["regrouped"] = len(pairs)
+        row["smallest distance"] = statistics.fmean(near.mean for near, _ in pairs)
+        row["largest distance"] = statistics.fmean(far.mean for _, far in pairs)
+        row["difference"] = str(over_task_differences(gains))
+        row["positive"] = f"{sum(gain > 0 for gain in gains)} of {len(gains)}"
+    return row
+
+
+def _distance_and_ood(own: Sequence[TableNetworks]) -> dict[str, Any]:
+    distances, means = [table.distance for table in own], [table.mean for table in own]
+    low, high = bootstrap_interval(distances, means)
+    shown = f"{rank_correlation(distances, means):.2f} [{low:.2f}, {high:.2f}]"
+    return {"distance and ood": shown, "p": order_chance(distances, means)}
+
+
+def _short(estimate: Estimate) -> str:
+    return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+VERDICTS = " A verdict below is about one table and new seeds on it; it counts networks that learned, as Table 1 does."
+
+
+def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
+    columns = ("trainings", "table", "distance", "draws", "networks", "learned", "ood", "lowest", "over 95 %")
+    rows = [_table_row(name, table) for name, own in series.items() for table in own]
+    by_distance = {name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)}
+    judgements = tuple(one for name, own in series.items() for table in own for one in _judgements(name, table))
+    return Finding(
+        "CTL++: each function table",
+        f"ood: mean ± standard deviation over all networks of a table. Learned: networks with an iid accuracy over {CONVERGED:g}."
+        f"{VERDICTS if judgements else ''}",
+        ResultTable(columns, rows),
+        (_distance_figure(by_distance),) if by_distance else (),
+        judgements,
+    )
+
+
+def _table_row(name: str, table: TableNetworks) -> dict[str, Any]:
+    return {
+        "trainings": name,
+        "table": table.name,
+        "distance": table.distance,
+        "draws": len({network.data_seed for network in table.networks}),
+        "networks": len(table.networks),
+        "learned": sum(network.iid > CONVERGED for network in table.networks),
+        "ood": mean_and_sd(table.ood),
+        "lowest": min(table.ood),
+        "over 95 %": sum(score > SUCCESS for score in table.ood),
+    }
+
+
+def _published(group: Trainings, split: str) -> PublishedNumber | None:
+    """The paper's number for these trainings; None if it has none or an essential condition differs."""
+    numbers = published("ctlpp", model=group.model, variant=group.variant, split=split)
+    if group.draw != "published" or not numbers or not comparable(numbers[0], group.conditions):
+        return None
+    return numbers[0]
+
+
+def _judgements(name: str, table: TableNetworks) -> Iterator[Judgement]:
+    learned = [network.ood for network in table.networks if network.iid > CONVERGED]
+    mean, success = _published(table.group, "ood"), _published(table.group, "success")
+    claim = f"{name}, {table.name}"
+    if mean is not None and learned:
+        conditions = differences(mean, table.group.conditions)
+        yield judge_mean(learned, mean, claim=f"{claim}: ood", conditions=conditions)
+    if success is not None and learned:
+        hits = sum(score > SUCCESS for score in learned)
+        conditions = differences(success, table.group.conditions)
+        yield judge_share(hits, len(learned), success, claim=f"{claim}: share over 95 %", conditions=conditions)
+
+
+def _columns_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
+    columns = ("trainings", "table", "distance", "data seed", "seed", "iid", "ood", "published", "sd", "chance")
+    rows = [row for name, own in series.items() for table in own for row in _network_rows(name, table)]
+    caption = (
+        "Accuracy on unseen compositions by function table: a dot for each network, a short line for the mean of a table. "
+        f"Open dots are networks that did not learn the training compositions (iid at most {CONVERGED:g}). The grey band is the "
+        "paper's mean ± standard deviation over 25 networks of one table; the dotted line is chance. The unit is the table; "
+        "no interval over tables is drawn."
+    )
+    return StudyFigure("tables", caption, ResultTable(columns, rows), draw_columns)
+
+
+def _network_rows(name: str, table: TableNetworks) -> Iterator[dict[str, Any]]:
+    number = _published(table.group, "ood")
+    for network in table.networks:
+        yield {
+            "trainings": name,
+            "table": table.name,
+            "distance": table.distance,
+            "data seed": network.data_seed,
+            "seed": network.seed,
+            "iid": network.iid,
+            "ood": network.ood,
+            "published": number.value if number else None,
+            "sd": number.sd if number else None,
+            "chance": table.group.chance,
+        }
+
+
+def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
+    regrouped = any(_regrouped(own) for own in series.values())
+    columns = ("trainings", "table", "distance", "mean", "networks", "joined", "chance")
+    rows = [
+        {
+            "trainings": name,
+            "table": table.name,
+            "distance": table.distance,
+            "mean": table.mean,
+            "networks": len(table.networks),
+            "joined": table.name if regrouped else "",
+            "chance": table.group.chance,
+        }
+        for name, own in series.items()
+        for table in own
+    ]
+    joined = " A line joins two groupings of the same functions." if regrouped else ""
+    caption = (
+        "Mean accuracy on unseen compositions by how differently the two groups of functions act on average (total variation "
+        f"distance): a dot for each function table, the unit of analysis.{joined} The dotted line is chance."
+    )
+    stem = "regrouping" if regrouped else "distance"
+    return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)
+
+
+SPREAD = 0.5
+"""Width that the dots of one table take, in distances of two tables."""
+
+
+def draw_columns(data: ResultTable) -> Any:
+    """Draw a column of dots for each function table."""
+    with figures.style():
+        if not data:
+            return figures.without_data()
+        panels = figures.by_panel(data, "trainings")
+        figure, axes = figures.canvas(len(panels), (3.4, 2.8), sharey=True)
+        for axis, (title, rows) in zip(axes, panels.items(), strict=False):
+            names = list(dict.fromkeys(row["table"] for row in rows))
+            for place, name in enumerate(names):
+                own = [row for row in rows if row["table"] == name]
+                _column(axis, place, own)
+            first = rows[0]
+            if first["published"] is not None:
+                low, high = first["published"] - first["sd"], first["published"] + first["sd"]
+                axis.axhspan(low, high, color="#dddddd", zorder=0)
+                axis.axhline(first["published"], color="#999999", linewidth=0.8, zorder=1)
+            axis.axhline(first["chance"], color="#444444", linewidth=1.0, linestyle=":")
+            labels = [name.replace(" ", "\n") for name in names]
+            axis.set(title=figures.wrapped(title), xlim=(-0.6, len(names) - 0.4), ylim=(-0.03, 1.03))
+            axis.set_xticks(range(len(names)), labels)
+        for axis in figures.first_of_rows(axes):
+            axis.set_ylabel("ood accuracy")
+        return figure
+
+
+def _column(axis: Any, place: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    count = len(rows)
+    for number, row in enumerate(rows):
+        aside = SPREAD * ((number + 0.5) / count - 0.5)
+        fill = figures.SHADES[1] if row["iid"] > CONVERGED else "none"
+        axis.plot([place + aside], [row["ood"]], "o", markersize=4, color=figures.SHADES[1], markerfacecolor=fill)
+    mean = statistics.fmean(row["ood"] for row in rows)
+    axis.plot([place - 0.35, place + 0.35], [mean, mean], color=figures.SHADES[0], linewidth=1.6)
+
+
+def draw_by_distance(data: ResultTable) -> Any:
+    """Draw a dot for each function table over the distance of its groups; lines join groupings of the same functions."""
+    with figures.style():
+        if not data:
+            return figures.without_data()
+        panels = figures.by_panel(data, "trainings")
+        figure, axes = figures.canvas(len(panels), (3.4, 2.8), sharey=True)
+        for axis, (title, rows) in zip(axes, panels.items(), strict=False):
+            lines: dict[str, list[Mapping[str, Any]]] = {}
+            for row in rows:
+                lines.setdefault(row["joined"] or row["table"], []).append(row)
+            for own in lines.values():
+                ordered = sorted(own, key=lambda row: row["distance"])
+                across, up = [row["distance"] for row in ordered], [row["mean"] for row in ordered]
+                axis.plot(across, up, "o-", markersize=4, linewidth=0.9, color=figures.SHADES[1])
+            axis.axhline(rows[0]["chance"], color="#444444", linewidth=1.0, linestyle=":")
+            axis.set(title=figures.wrapped(title), xlabel="distance of the two groups", ylim=(-0.03, 1.03))
+        for axis in figures.first_of_rows(axes):
+            axis.set_ylabel("ood accuracy")
+        return figure

@@ -1,0 +1,319 @@
+"""Figures 3, 9, 10 and 11 of CTL++: is a symbol the same vector whichever function made it?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from taskloom.analysis import figures
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.settings import NumberSetting
+from taskloom.analysis.shaded_cells import shade_cells
+from taskloom.analysis.similarity import (
+    ALIKE,
+    GAP,
+    SILHOUETTE,
+    ClusterEvidence,
+    Floats,
+    Labels,
+    cosines,
+    evidence,
+    paper_clusters,
+)
+from taskloom.analysis.study import study
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.small_worlds import similarity_experiments
+from taskloom.papers.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
+from taskloom.papers.ctlpp.trainings import ModelSetting
+
+CONVERGED = 0.5
+"""Seeds with a lower iid accuracy are left out, as in Table 1."""
+
+
+def symbol_cosines(model: TrainedModel, where: str) -> Floats:
+    """Return the cosine matrix of each symbol: [symbol, function, function]."""
+    return np.stack([cosines(vectors) for vectors in model.states(where)])
+
+
+def group_numbers(model: TrainedModel) -> Labels:
+    """Return the number of each function's group."""
+    names = list(model.world.groups)
+    return np.array([names.index(group) for group in model.world.group_of()], dtype=np.int64)
+
+
+def matrix_rows(model: TrainedModel, symbol: int, matrix: Floats) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a symbol's matrix, ordered by cluster and function."""
+    labels, groups = paper_clusters(matrix), model.world.group_of()
+    order = sorted(range(len(labels)), key=lambda f: (labels[f], f))
+    for row, first in enumerate(order):
+        for column, second in enumerate(order):
+            yield {
+                "symbol": symbol,
+                "row": row,
+                "column": column,
+                "first": model.world.names[first],
+                "second": model.world.names[second],
+                "group": groups[first],
+                "cluster": int(labels[first]) + 1,
+                "cosine": round(float(matrix[first, second]), 4),
+            }
+
+
+def draw_matrices(data: ResultTable) -> Any:
+    """Draw a cosine matrix for each symbol, from white (0 or less) to black (1).
+
+    A strip shows the functions' groups, frames along the diagonal the clusters of the paper's cut.
+    """
+    with figures.style():
+        if not data:
+            return figures.without_data()
+        symbols = figures.values_of(data, "symbol")
+        functions = max(row["row"] for row in data) + 1
+        side = SMALL if functions <= 12 else LARGE if len(symbols) < ACROSS else MIDDLE
+        figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.38), ACROSS)
+        groups = sorted({row["group"] for row in data})
+        for axis, symbol in zip(axes, symbols, strict=False):
+            own = [row for row in data if row["symbol"] == symbol]
+            grid = np.zeros((functions, functions))
+            for row in own:
+                grid[row["row"], row["column"]] = row["cosine"]
+            cells = shade_cells(axis, grid)
+            firsts = sorted((row for row in own if row["column"] == 0), key=itemgetter("row"))
+            _strip(axis, firsts, groups, letters=min(7.0, LETTER * side / functions))
+            _frames(axis, firsts)
+            axis.set_title(f"symbol {symbol}")
+        for axis in axes[max(0, len(symbols) - figures.grid_of(len(symbols), ACROSS)[1]) : len(symbols)]:
+            axis.set_xlabel("function", labelpad=3)
+        _key(figure, axes[: len(symbols)], axes[len(symbols) :], cells, groups)
+        return figure
+
+
+ACROSS = 3
+"""Matrices side by side. The eight symbols of the paper leave a ninth place, in which the key stands."""
+
+SMALL, MIDDLE, LARGE = 2.1, 2.75, 3.6
+"""Inches of a matrix: of few functions; of many, of which three fill a page; and of many where there are one or two matrices."""
+
+LETTER = 72 * 0.97
+"""Points of an inch that the names of functions, a letter each, take together below it."""
+
+STRIP = ("#a8361d", "#9cc3de", "#e0c060", "#7aa870", "#999999")
+"""A dark red and a light blue, as in the paper, which differ in grey as well."""
+
+FRAME = "#a8361d"
+
+
+def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list[str]) -> None:
+    """Say what shades, strips and frames mean: in the place that the matrices leave free, else beside and below them."""
+    from matplotlib.patches import Patch
+
+    handles = [
+        Patch(facecolor=STRIP[place % len(STRIP)], label=f"functions of $G_{{{group}}}$")
+        for place, group in enumerate(groups)
+    ]
+    if any(patch.get_label() == CLUSTER for axis in axes for patch in axis.patches):
+        handles.append(Patch(facecolor="none", edgecolor=FRAME, label=CLUSTER))
+    bar: dict[str, Any] = {"label": "cosine", "ticks": [0, 0.2, 0.4, 0.6, 0.8, 1]}
+    if free:
+        free[0].set_visible(True)
+        free[0].axis("off")
+        place = free[0].inset_axes((0.08, 0.72, 0.84, 0.07))
+        shades = figure.colorbar(cells, cax=place, orientation="horizontal", **bar)
+        legend = free[0].legend(handles=handles, loc="upper left", bbox_to_anchor=(0.05, 0.5), frameon=False)
+    else:
+        shades = figure.colorbar(cells, ax=axes, fraction=0.05, **bar)
+        legend = figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    shades.solids.set(edgecolor="face", linewidth=0.3)
+    for text in legend.get_texts():
+        text.set_parse_math(True)
+
+
+CLUSTER = "clusters of the paper's cut"
+
+
+def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
+    """Draw a frame around each cluster of several functions; none where the data have no clusters, or only one."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    clusters = {cluster: [row["row"] for row in own] for cluster, own in groupby(firsts, key=itemgetter("cluster"))}
+    ends = [(places[0] - 0.5, places[-1] + 0.5) for places in clusters.values() if len(places) > 1]
+    if len(clusters) < 2 or not ends:
+        return
+    frames = [Path([(a, a), (b, a), (b, b), (a, b), (a, a)], closed=True) for a, b in ends]
+    whole = Path.make_compound_path(*frames)
+    for color, width in (("#ffffff", 2.2), (FRAME, 1.1)):  # in grey, white beside it tells the frame from dark cells
+        axis.add_patch(PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3))
+
+
+def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
+    """Draw which group each function belongs to, left of the matrix, and the functions' names below it."""
+    from matplotlib.patches import Rectangle
+
+    functions = len(firsts)
+    width = 0.05 * functions
+    for group, own in groupby(firsts, key=itemgetter("group")):
+        places = [row["row"] for row in own]
+        colour = STRIP[groups.index(group) % len(STRIP)]
+        corner = (-0.5 - 1.4 * width, places[0] - 0.5)
+        axis.add_patch(Rectangle(corner, width, len(places), facecolor=colour, edgecolor="none", clip_on=False))
+    axis.set_xticks(range(functions), [row["first"] for row in firsts], fontsize=letters)
+    axis.set_yticks([])
+    axis.tick_params(length=0, pad=2)
+    for spine in ("top", "right"):
+        axis.spines[spine].set_visible(True)
+
+
+def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, list[ClusterEvidence]]:
+    """Return what each symbol's matrix says, as a table and as values."""
+    groups = group_numbers(model)
+    values = [evidence(matrix, groups) for matrix in matrices]
+    columns = (
+        "symbol",
+        "clusters of the cut",
+        "silhouette",
+        "gap of clusters",
+        "gap of groups",
+        "mean cosine",
+        "codes",
+    )
+    rows = [
+        dict(zip(columns, (s, e.clusters, e.silhouette, e.gap, e.group_gap, e.mean, e.codes), strict=True))
+        for s, e in enumerate(values)
+    ]
+    return ResultTable(columns, rows), values
+
+
+def matrix_figure(stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str) -> StudyFigure:
+    """Return the figure of some symbols' matrices in one network.
+
+    Args:
+        stem: Of the figure's files.
+        model: The network.
+        matrices: Of all symbols.
+        symbols: Those that are drawn.
+        where: The place of the states.
+    """
+    columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
+    cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
+    caption = (
+        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
+        f"model, no interval). Functions are ordered by the paper's clusters; the strip shows their group. "
+        f"{len(matrices[0])} functions, {len(symbols)} of {len(matrices)} symbols."
+    )
+    return StudyFigure(stem, caption, ResultTable(columns, cells), draw_matrices)
+
+
+def similarity_finding(
+    runs: Runs,
+    number: int,
+    *,
+    variant: str,
+    wanted: str,
+    learner: str = "",
+    seed: int | None = None,
+    where: str = "readout",
+    few: bool = False,
+    states: str = "",
+) -> Finding:
+    """Return the similarity of symbols' vectors in one trained model.
+
+    Args:
+        runs: Runs that kept their models.
+        number: Of the paper's figure.
+        variant: A or R.
+        wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is taken.
+        learner: Whose models; empty: NDR's, or any where no run is of NDR.
+        seed: This seed instead.
+        where: The place of the state: `readout`, `layer.K`, `argument`.
+        states: A file of states in place of kept models.
+        few: Whether only two symbols are drawn: those with the largest and the smallest gap between groups.
+    """
+    model = chosen_model(
+        runs, learner=learner, variant=variant, wanted=wanted, seed=seed, converged=CONVERGED, states=states
+    )
+    matrices = symbol_cosines(model, where)
+    table, values = evidence_table(model, matrices)
+    symbols = list(range(len(matrices)))
+    if few:
+        ranked = sorted(symbols, key=lambda s: values[s].group_gap)
+        symbols = [ranked[-1], ranked[0]]
+    codes = Counter(v.codes for v in values)
+    return Finding(
+        f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
+        f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
+        f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
+        f"the vectors of {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']} one code (mean "
+        f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered: neither.",
+        table,
+        (matrix_figure(f"figure{number}", model, matrices, symbols, where),),
+        notes=(*outcome_note(model, wanted), claim_note(wanted, codes)),
+    )
+
+
+CLAIMS = {
+    "failed": ("a failed seed has different representations of a symbol, in clusters", "separate"),
+    "successful": (
+        "a successful seed has no clusters, but one representation of a symbol for all functions",
+        "one",
+    ),
+}
+"""What the paper says of such seeds (section 4.1), and what a symbol's vectors then are by the absolute criterion."""
+
+
+def claim_note(wanted: str, codes: Counter[str]) -> str:
+    """Return the paper's claim about a figure, which has no numbers, and of how many symbols it holds by the absolute criterion."""
+    claim, expected = CLAIMS[wanted]
+    return (
+        f"The paper shows shades only, so there are no published numbers to compare with. Its claim: {claim}. By the absolute "
+        f"criterion this holds of {codes[expected]} of {codes.total()} symbols here, in one network."
+    )
+
+
+def _counts(numbers: list[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _register(number: int, variant: str, wanted: str, few: bool = False) -> Callable[..., Finding]:
+    """Register the study of one of the paper's similarity figures."""
+
+    @study(
+        f"ctlpp/figure{number}",
+        describe=f"Similarity of symbols' representations by function, {wanted} NDR on {variant}",
+        place=f"CTL++, Figure {number}",
+        experiment=similarity_experiments(variant),
+    )
+    def figure(
+        runs: Runs,
+        *,
+        seed: NumberSetting | None = None,
+        where: str = "readout",
+        learner: ModelSetting = "",
+        states: str = "",
+    ) -> Finding:
+        """Draw the similarities of one seed.
+
+        Args:
+            runs: Runs that kept their models.
+            seed: The seed whose model is looked at; by default the one that fits the figure best.
+            where: A layer of the model, or `readout`.
+            learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
+            states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+        """
+        settings: dict[str, Any] = {"learner": learner, "seed": seed, "where": where, "states": states}
+        return similarity_finding(runs, number, variant=variant, wanted=wanted, few=few, **settings)
+
+    return figure
+
+
+figure3 = _register(3, "R", "failed", few=True)
+figure9 = _register(9, "R", "successful")
+figure10 = _register(10, "R", "failed")
+figure11 = _register(11, "A", "failed")

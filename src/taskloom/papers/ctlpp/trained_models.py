@@ -1,0 +1,276 @@
+"""Trained models of runs on CTL++, with the world that they were trained in."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.analysis.conditions import recipe_of
+from taskloom.analysis.settings import check_choice
+from taskloom.analysis.study import StudyError
+from taskloom.core.arguments import path_of
+from taskloom.experiments.table import Runs
+from taskloom.learners.saved import load
+from taskloom.papers.ctlpp.accuracy_table import SUCCESS
+from taskloom.papers.ctlpp.trainings import Trainings, of_learner, trainings
+from taskloom.suites.ctl.fields import CtlFields
+from taskloom.suites.ctl.world import SymbolWorld, build
+
+if TYPE_CHECKING:
+    from taskloom.learners.interface import Fitted
+
+
+USUAL = "ndr"
+"""The learner whose models the paper looks into."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A trained model.
+
+    Attributes:
+        name: Model, variant and seed, for captions.
+        fitted: The model.
+        world: The functions and their groups.
+        outermost_first: Whether the last function to be applied is written first.
+        ood: Its ood accuracy.
+    """
+
+    name: str
+    fitted: Fitted
+    world: SymbolWorld
+    outermost_first: bool
+    ood: float
+
+    @property
+    def succeeds(self) -> bool:
+        """Return whether its ood accuracy is over 95 %."""
+        return self.ood > SUCCESS
+
+    def text(self, functions: Sequence[int], symbol: int) -> str:
+        """Write the expression that applies functions, in order of application, to a symbol."""
+        names = [self.world.names[f] for f in functions]
+        words = [*reversed(names), str(symbol)] if self.outermost_first else [str(symbol), *names]
+        return " ".join(words)
+
+    def states(self, where: str = "readout") -> NDArray[np.float64]:
+        """Return the vector of each output symbol by each function: [symbol, function, size of the state].
+
+        The vector is that of the expression `f s` with f(s) = symbol; every function is bijective, so there is one.
+        """
+        functions, symbols = self.world.images.shape
+        texts = [self.text([f], s) for f in range(functions) for s in range(symbols)]
+        vectors = np.asarray(self.fitted.represent(texts, where), dtype=np.float64).reshape(functions, symbols, -1)
+        by_output = np.empty((symbols, functions, vectors.shape[-1]))
+        for f in range(functions):
+            by_output[self.world.images[f], f] = vectors[f]
+        return by_output
+
+    def pair_scores(self) -> NDArray[np.bool_]:
+        """Return whether the model is right about every two functions: [symbol, first function, second function]."""
+        functions, symbols = self.world.images.shape
+        places = [(s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)]
+        answers = self.fitted.answer([self.text([f, g], s) for s, f, g in places])
+        images = self.world.images
+        right = [a == str(images[g, images[f, s]]) for a, (s, f, g) in zip(answers, places, strict=True)]
+        return np.array(right).reshape(symbols, functions, functions)
+
+
+@contextmanager
+def _open_states(path: Path) -> Iterator[Any]:
+    """Open a file of states; raise one sentence where it is none."""
+    remedy = "'benchmarks/ctlpp_gpu.py train' writes such files, and docs/results/ctlpp has some"
+    if not path.is_file():
+        raise StudyError(f"there is no file of states {path}; {remedy}")
+    if not zipfile.is_zipfile(path):
+        raise StudyError(f"{path} has no states, since it is not a whole .npz file; {remedy}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            yield file
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StudyError(f"{path} has no states of single functions ({error}); {remedy}") from error
+
+
+class StoredStates:
+    """Read-out states of every `function symbol`, and answers to every two functions, in place of a model.
+
+    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; answers are there in files of the first alone.
+
+    Args:
+        path: The file.
+        place: Which of its models.
+    """
+
+    def __init__(self, path: Path, place: int) -> None:
+        with _open_states(path) as file:
+            texts, states = file["singles"], file["singles.readout"]
+            pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
+            row = _row_of_answers(file, place)
+        if not 0 <= place < len(states):
+            raise StudyError(f"{path} has the states of {len(states)} models; there is none with the number {place}")
+        self._path = path
+        self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
+        self._answers: dict[str, str] = {}
+        if pairs and row is not None:
+            inputs, answers, classes = pairs
+            self._answers = dict(zip(inputs.tolist(), classes[answers[row]].tolist(), strict=True))
+
+    def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
+        """Return the stored state of each input."""
+        missing = [text for text in inputs if text not in self._states]
+        if where != "readout" or missing:
+            what = f"states at '{where}'" if where != "readout" else f"state of '{missing[0]}'"
+            raise StudyError(f"{self._path} has no {what}; only of single functions, at 'readout'")
+        return np.stack([self._states[text] for text in inputs])
+
+    def answer(self, inputs: Sequence[str]) -> list[str]:
+        """Return the stored answer to each input."""
+        missing = [text for text in inputs if text not in self._answers]
+        if missing:
+            raise StudyError(
+                f"{self._path} has no answer to '{missing[0]}'; files of 'benchmarks/ctlpp_gpu.py train' have those to all pairs"
+            )
+        return [self._answers[text] for text in inputs]
+
+
+ANSWERED = "pairs.seeds"
+"""The seeds whose answers to pairs a file has, where it has states of others as well."""
+
+
+def _row_of_answers(file: Any, place: int) -> int | None:
+    """Return the place of a model's answers to pairs; None where the file says that it has none."""
+    if ANSWERED not in file:
+        return place
+    answered = file[ANSWERED].tolist()
+    seed = int(file["seeds"][place])
+    return answered.index(seed) if seed in answered else None
+
+
+def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
+    """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does not say."""
+    with _open_states(path) as file:
+        key = ANSWERED if answers and ANSWERED in file else "seeds"
+        return [int(seed) for seed in file[key]] if key in file else None
+
+
+def stored_kind(path: Path) -> tuple[str, str, str] | None:
+    """Return the learner, the variant and the draw of the models whose states a file has; None where it does not say."""
+    with _open_states(path) as file:
+        if "learner" not in file:
+            return None
+        variant, _, draw = str(file["data"]).partition("-")
+        return str(file["learner"]), variant, draw or "published"
+
+
+def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> TrainedModel:
+    """Load the model of a seed, or its states where a file has them."""
+    run = group.runs[seed]
+    folder = runs.model(run)
+    if not states and folder is None:
+        raise StudyError(
+            f"the run {run} of {runs.path} kept no model; run the experiment with keep: {{model: true}}, or name a file of "
+            "states (states=FILE.npz; docs/results/ctlpp has some)"
+        )
+    fields = recipe_of(runs, run).fields
+    assert isinstance(fields, CtlFields)
+    ood = group.scores.get("ood", {}).get(seed, float("nan"))
+    name = f"{group.label} on {group.variant}, seed {seed}"
+    fitted: Any = _stored(path_of(states), group, seed) if states or folder is None else load(folder)
+    return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
+
+
+def _stored(path: Path, group: Trainings, seed: int) -> StoredStates:
+    return StoredStates(path, (stored_seeds(path) or group.seeds).index(seed))
+
+
+def learned_seeds(
+    runs: Runs,
+    *,
+    learner: str,
+    variant: str,
+    converged: float,
+    states: str = "",
+    draw: str = "published",
+    answers: bool = False,
+) -> list[tuple[Trainings, int]]:
+    """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
+    groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
+    stored = stored_seeds(path_of(states), answers) if states else None
+    kind = stored_kind(path_of(states)) if states else None
+    usual = kind[0] if kind else USUAL
+    own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == usual] or groups
+    own = [g for g in own if g.draw == draw] or own
+    of_file = [g for g in own if kind in (None, (g.model, variant, g.export))]
+    if kind and not of_file:
+        raise StudyError(
+            f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
+            f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
+        )
+    own = [g for g in of_file if stored is None or set(stored) <= set(g.seeds)]
+    pairs = [
+        (g, s)
+        for g in own
+        for s in (g.seeds if stored is None else stored)
+        if g.scores.get("iid", {}).get(s, 1.0) >= converged
+    ]
+    if not pairs:
+        raise StudyError(
+            f"no seed in {runs.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
+        )
+    return pairs
+
+
+def chosen_model(
+    runs: Runs,
+    *,
+    learner: str,
+    variant: str,
+    wanted: str,
+    seed: int | None = None,
+    converged: float = 0.0,
+    states: str = "",
+    draw: str = "published",
+    answers: bool = False,
+) -> TrainedModel:
+    """Load the seed that fails most, or that succeeds best, of a learner on a variant.
+
+    Args:
+        runs: Runs that kept their models.
+        learner: Whose; empty: NDR's, or any where no run is of NDR.
+        variant: A or R.
+        wanted: `failed` or `successful`.
+        seed: This one instead.
+        converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
+        states: A file of states in place of kept models: of the seeds that it names, or of the seeds of these runs in their order.
+        draw: How the training data were drawn; any, where no run is of that draw.
+        answers: Whether only seeds whose answers to pairs the file of states has are wanted.
+    """
+    pairs = learned_seeds(
+        runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw, answers=answers
+    )
+    if seed is not None:
+        check_choice(runs, "seed", str(seed), (str(s) for _, s in pairs))
+        pairs = [(g, s) for g, s in pairs if s == seed]
+    order = sorted(pairs, key=lambda pair: pair[0].scores.get("ood", {}).get(pair[1], 0.0))
+    group, chosen = order[0] if wanted == "failed" else order[-1]
+    return trained_model(runs, group, chosen, states)
+
+
+def _kept(runs: Runs, group: Trainings) -> bool:
+    return any(runs.model(run) is not None for run in group.runs.values())
+
+
+def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
+    """Return a note where no seed had the wanted outcome."""
+    if model.succeeds != (wanted == "successful"):
+        yield (
+            f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and a seed succeeds over "
+            f"{SUCCESS:g}."
+        )

@@ -1,0 +1,295 @@
+"""Table 1 of TaskBench500: generalisation by kind of task and procedure, and by family."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
+from taskloom.analysis.conditions import comparable, differences
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.seed_scores import interval_columns
+from taskloom.analysis.study import study
+from taskloom.analysis.verdict import Judgement, judge_mean
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
+from taskloom.experiments.table import Runs
+from taskloom.papers.taskbench500.adaptations import CONSTANT, Adaptation, generalising, model_notes, procedures
+from taskloom.papers.taskbench500.small_tasks import composition_experiments
+
+PAPER, PLACE = "taskbench500", "Table 1"
+
+ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
+SEPARATED = "sequential composition (+separators)"
+KINDS = (ATOMIC, WORDS, SEQUENCES, SEPARATED)
+"""The columns of the table; the paper's sequences have no separators there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """The tasks of one kind under one procedure, with their scores."""
+
+    procedure: str
+    kind: str
+    chosen: tuple[Adaptation, ...]
+
+    @property
+    def scores(self) -> list[float]:
+        """Return one score a task."""
+        return [score for one in self.chosen if (score := one.adaptability) is not None]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Return the mean over tasks with its interval; None for fewer than two tasks."""
+        return over_tasks(self.scores) if len(self.scores) > 1 else None
+
+    @property
+    def mean(self) -> float:
+        """Return the mean over tasks."""
+        return sum(self.scores) / len(self.scores)
+
+
+def kind_of(one: Adaptation) -> str:
+    """Return the column of Table 1 that a task belongs to."""
+    if one.composition == "atomic":
+        return ATOMIC
+    if one.composition in ("map", "filter", "map_filter"):
+        return SEPARATED if one.separators else SEQUENCES
+    return WORDS
+
+
+def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
+    """Return the cells of the table that have tasks, procedure by procedure."""
+    table = []
+    for procedure in procedures(chosen):
+        for kind in KINDS:
+            own = tuple(a for a in chosen if a.procedure == procedure and kind_of(a) == kind)
+            if own:
+                table.append(TaskScores(procedure, kind, own))
+    return table
+
+
+@study(
+    "taskbench500/table1",
+    describe="Adaptability to atomic and composed tasks by fine-tuning and prompt tuning, on all data and on 32 examples",
+    place="TaskBench500, Table 1",
+    experiment=composition_experiments,
+)
+def table1(runs: Runs) -> list[Finding]:
+    """Compute the mean generalisation over tasks of each kind under each procedure."""
+    chosen = generalising(runs)
+    table = cells(chosen)
+    points = ResultTable(
+        ("procedure", "kind", "mean", "low", "high", "se", "tasks", "published"), [_point(cell) for cell in table]
+    )
+    counts = sorted({len(cell.scores) for cell in table})
+    tasks = f"{counts[0]} to {counts[-1]} tasks" if len(counts) > 1 else f"{counts[0]} tasks"
+    caption = (
+        f"Generalisation by kind of task and procedure: means over tasks ({tasks} each) with 95 % intervals (t over tasks); "
+        "diamonds are the paper's means. F: all training data, 32: 32 examples; FT: fine-tuning, PT: prompt tuning."
+    )
+    plot = partial(figures.intervals, place="procedure", series="kind", panel="kind", shared=False, xlabel="accuracy")
+    main = Finding(
+        "TaskBench500 Table 1",
+        "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as right where any acceptable answer "
+        "is given, sequences by the share of right positions.",
+        wide_table(table),
+        (StudyFigure("table1", caption, points, plot),),
+        tuple(j for cell in table for j in _judgements(cell)),
+        (*model_notes(chosen), *_notes(chosen)),
+    )
+    by_family = Finding(
+        "TaskBench500 Table 1 by family",
+        "The same by the family of the tasks' atoms; random relations cannot be generalised, only memorised.",
+        family_table(chosen),
+    )
+    claims = claim_findings("TaskBench500 Table 1", _claims(table), CLAIM_RULE)
+    return [main, by_family, *_constant_findings(table), *claims]
+
+
+def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
+    """Scores beside the best constant answers; none if no `majority` runs are stored."""
+    columns = ("procedure", "kind", "tasks", "mean", "best constant", "difference", "tasks above the constant")
+    rows = []
+    for cell in table:
+        excesses = [one.excess for one in cell.chosen if one.excess is not None]
+        if len(excesses) < 2 or len(excesses) < len(cell.chosen):
+            continue
+        difference = over_task_differences(excesses, [one.parts for one in cell.chosen])
+        values = (
+            cell.procedure,
+            cell.kind,
+            len(excesses),
+            f"{cell.mean:.3f}",
+            f"{cell.mean - difference.mean:.3f}",
+            signed(difference.mean, difference.low, difference.high),
+            f"{sum(excess > 0 for excess in excesses)} of {len(excesses)}",
+        )
+        rows.append(dict(zip(columns, values, strict=True)))
+    if not rows:
+        return []
+    text = (
+        "Beside the best constant answer: the one that is acceptable to most training inputs, scored on the same tests. For "
+        "sequences it is one item, repeated. Unit of analysis: tasks. Intervals (95 %) of the difference are over atomic parts, or "
+        "over tasks if that is wider."
+    )
+    return [Finding("TaskBench500 Table 1 beside the best constant answer", text, ResultTable(columns, rows))]
+
+
+def shown(mean: float, estimate: Estimate | None, n: int) -> str:
+    """Return mean ± standard error with the number of tasks."""
+    spread = f" ± {estimate.se:.3f}" if estimate is not None else ""
+    return f"{mean:.3f}{spread} ({n})"
+
+
+def signed(value: float, low: float, high: float) -> str:
+    """A difference with its interval and signs; a missing interval is left out.
+
+    >>> signed(-0.0581, -0.2, 0.084), signed(0.1, math.nan, math.nan)
+    ('-0.058 [-0.200, +0.084]', '+0.100')
+    """
+    shown = f"{round(value, 3) + 0.0:+.3f}"
+    if math.isnan(low):
+        return shown
+    return f"{shown} [{round(low, 3) + 0.0:+.3f}, {round(high, 3) + 0.0:+.3f}]"
+
+
+def wide_table(table: Sequence[TaskScores]) -> ResultTable:
+    """Return the table as the paper has it: a row for each procedure, a column for each kind."""
+    kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in table)]
+    rows: dict[str, dict[str, Any]] = {}
+    for cell in table:
+        row = rows.setdefault(cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")})
+        row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
+    constants = {
+        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen]) for kind in kinds
+    }
+    if set(constants.values()) != {"–"}:
+        rows[CONSTANT] = {"procedure": "best constant", **constants}
+    return ResultTable(("procedure", *kinds), list(rows.values()))
+
+
+def constant_cell(chosen: Sequence[Adaptation]) -> str:
+    """Mean score of the best constant answers over tasks; a dash unless they are known for all."""
+    known = {one.task: one.constant for one in chosen}
+    constants = [constant for constant in known.values() if constant is not None]
+    if not constants or len(constants) < len(known):
+        return "–"
+    estimate = over_tasks(constants) if len(constants) > 1 else None
+    return shown(statistics.fmean(constants), estimate, len(constants))
+
+
+def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
+    """Return a row for each kind and family, a column for each procedure."""
+    names = procedures(chosen)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for kind in KINDS:
+        for family in sorted({a.family for a in chosen if kind_of(a) == kind}):
+            for procedure in names:
+                own = [a for a in chosen if (kind_of(a), a.family, a.procedure) == (kind, family, procedure)]
+                row = rows.setdefault((kind, family), {"kind": kind, "family": family, **dict.fromkeys(names, "–")})
+                if own:
+                    cell = TaskScores(procedure, kind, tuple(own))
+                    row[procedure] = shown(cell.mean, cell.estimate, len(cell.scores))
+            of_family = [a for a in chosen if (kind_of(a), a.family) == (kind, family)]
+            rows[kind, family]["best constant"] = constant_cell(of_family)
+    return ResultTable(("kind", "family", *names, "best constant"), list(rows.values()))
+
+
+def _number(cell: TaskScores) -> PublishedNumber | None:
+    numbers = published(PAPER, PLACE, procedure=cell.procedure, kind=cell.kind)
+    return numbers[0] if numbers else None
+
+
+def _point(cell: TaskScores) -> dict[str, Any]:
+    estimate, number = cell.estimate, _number(cell)
+    return {
+        "procedure": cell.procedure,
+        "kind": cell.kind,
+        "mean": cell.mean,
+        **interval_columns(estimate),
+        "se": estimate.se if estimate else None,
+        "tasks": len(cell.scores),
+        "published": number.value if number else None,
+    }
+
+
+def _judgements(cell: TaskScores) -> Iterator[Judgement]:
+    number = _number(cell)
+    if number is None:
+        return
+    first = cell.chosen[0]
+    yield judge_mean(
+        cell.scores,
+        number,
+        claim=f"{cell.procedure}, {cell.kind}: mean over tasks",
+        conditions=(*differences(number, first.conditions), *method_difference(first)),
+        comparable=comparable(number, first.conditions),
+        unit="tasks",
+    )
+
+
+def method_difference(one: Adaptation) -> Iterator[str]:
+    """Yield a sentence where a learner stands for one of the paper's methods."""
+    if one.learner == "lora":
+        yield "LoRA (paper: all weights)"
+
+
+ALIKE = 0.05
+"""Procedures whose means differ by no more are comparable: the paper calls 0.469 and 0.426 so."""
+
+CLAIM_RULE = (
+    "A claim that one is better holds where the whole 95 % interval of the difference, over the same tasks, is above 0; that the "
+    f"two are comparable, where it is within ± {ALIKE:g}. Composed tasks share atomic parts: the interval is that over parts, by "
+    "the jackknife, where this is the wider. It does not hold where the interval is on the other side, and cannot be "
+    "told otherwise."
+)
+
+CLAIMS = (
+    ("F", ATOMIC, "full data: the two are comparable on atomic tasks", "Table 1", ALIKE),
+    ("F", WORDS, "full data: fine-tuning generalises better than prompt tuning to composed words", "section 6", 0.0),
+    ("F", SEQUENCES, "full data: fine-tuning generalises better than prompt tuning to sequences", "section 6", 0.0),
+    ("32", ATOMIC, "32 examples: the two are comparable on atomic tasks", "section 6", ALIKE),
+    ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
+    ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
+)
+"""What the paper says of fine-tuning and prompt tuning: of which column, where, and by how much comparable ones may differ."""
+
+
+def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
+    """Yield what the paper says of the table, on the tasks that both procedures of a comparison have."""
+    by_place = {(cell.procedure, cell.kind): cell for cell in table}
+    for shots, kind, text, place, within in CLAIMS:
+        fine, prompt = by_place.get((f"{shots}FT", kind)), by_place.get((f"{shots}PT", kind))
+        if fine and prompt:
+            more, less, parts = paired_scores(fine.chosen, prompt.chosen)
+            measure = f"{fine.procedure} − {prompt.procedure}, mean over {len(more)} tasks"
+            if within:
+                measure += f", within ± {within:g}"
+            yield difference_claim(text, place, measure, more, less, paired=True, within=within, parts=parts)
+
+
+def paired_scores(
+    some: Sequence[Adaptation], others: Sequence[Adaptation]
+) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
+    """Return the scores of the tasks that two groups have in common, task by task, and the parts of each."""
+    known = {one.task: one.adaptability for one in others}
+    pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
+    both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]
+    return [a for a, _, _ in both], [b for _, b, _ in both], [parts for _, _, parts in both]
+
+
+def _notes(chosen: Sequence[Adaptation]) -> Iterator[str]:
+    seeds = sorted({len(one.runs) for one in chosen})
+    yield f"Each task's score is the mean over {_range(seeds)} {'seed' if seeds == [1] else 'seeds'}; intervals are over tasks."
+    yield "The paper's ± is taken for the standard error over tasks, which its Table 3 fits; it does not say so."
+
+
+def _range(counts: Sequence[int]) -> str:
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -1,0 +1,204 @@
+"""Tables 4 to 8 of TaskBench500: the tasks that the paper lists, counted and named from the catalogue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.study import study
+from taskloom.analysis.verdict import Judgement, judge_number
+from taskloom.experiments.result_table import ResultTable
+from taskloom.suites.taskbench.catalog import CatalogTask, catalog
+from taskloom.suites.taskbench.language import describe, parse, read_typed
+from taskloom.suites.taskbench.language.operators import OPERATORS
+
+PAPER = "taskbench500"
+
+WORD_LEVEL = ("chain", "union", "intersection", "land", "lor")
+SEQUENTIAL = ("filter", "map_filter")
+
+EXAMPLES = {
+    "chain": ("Chaining", "chain(mother, head_of_state)"),
+    "union": ("Set Operations", "union(mother, father)"),
+    "intersection": ("Set Operations", "intersection(entailments[eng], synonyms[eng])"),
+    "land": ("Logical Operations", "land(is_occupation_actor, is_birthplace_nyc)"),
+    "lor": ("Logical Operations", "lor(is_birthplace_london, is_birthplace_nyc)"),
+    "map": ("Sequential Operations", "map(synonyms[eng])"),
+    "filter": ("Sequential Operations", "filter(is_pos_noun[eng])"),
+}
+"""The composition functions of Table 5 with their categories and the paper's example tasks."""
+
+
+def kind_of(task: CatalogTask) -> str:
+    """Return whether an atomic task is a predicate or a relation."""
+    return read_typed(task.expression)[1].form
+
+
+@study("taskbench500/table4", describe="Atomic tasks of TaskBench500", place="TaskBench500, Table 4", from_recipes=True)
+def table4(scale: str) -> Finding:
+    """List the atomic tasks by family, predicates and relations apart."""
+    atomic = [task for task in catalog() if task.composition == "atomic"]
+    rows, judgements = [], []
+    for number in published(PAPER, "Table 4"):
+        family, kind = number.of["family"], number.of["kind"]
+        own = [task for task in atomic if task.family == family and kind_of(task) == kind]
+        names = ", ".join(task.expression for task in own)
+        rows.append({"family": family, "kind": kind, "tasks": len(own), "names": names})
+        judgements.append(judge_tasks(own, number, f"{family}, {kind}s"))
+    return Finding(
+        "TaskBench500 Table 4",
+        f"The {len(atomic)} atomic tasks of the catalogue, from which taskbench/500 is composed.",
+        ResultTable(("family", "kind", "tasks", "names"), rows),
+        judgements=tuple(judgements),
+        notes=tuple(_unprinted(atomic)),
+    )
+
+
+@study("taskbench500/table5", describe="Compositions of TaskBench500", place="TaskBench500, Table 5", from_recipes=True)
+def table5(scale: str) -> Finding:
+    """List the composition functions with the paper's example tasks in our notation."""
+    rows = []
+    for word, (category, example) in EXAMPLES.items():
+        english = describe(parse(example))
+        rows.append({"category": category, "function": word, "example": example, "in English": english})
+    counts = Counter(category for word, (category, _) in EXAMPLES.items() if word in OPERATORS)
+    judgements = [
+        judge_number(counts[number.of["category"]], number, claim=f"{number.of['category']}: functions of our language")
+        for number in published(PAPER, "Table 5")
+    ]
+    others = ", ".join(word for word in OPERATORS if word not in EXAMPLES)
+    return Finding(
+        "TaskBench500 Table 5",
+        "The paper's composition functions and its example tasks as expressions of our language.",
+        ResultTable(("category", "function", "example", "in English"), rows),
+        judgements=tuple(judgements),
+        notes=(f"The language has further operators, which the paper's tasks do not use: {others}.",),
+    )
+
+
+@study(
+    "taskbench500/table6",
+    describe="Composed word-level tasks of TaskBench500",
+    place="TaskBench500, Table 6",
+    from_recipes=True,
+)
+def table6(scale: str, *, names: bool = False) -> Finding:
+    """Count the composed word-level tasks; with `names`, list them.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the tasks by name.
+    """
+    return composed(6, WORD_LEVEL, names)
+
+
+@study("taskbench500/table7", describe="Mapped tasks of TaskBench500", place="TaskBench500, Table 7", from_recipes=True)
+def table7(scale: str, *, names: bool = False) -> Finding:
+    """Count the mapped tasks; with `names`, list them.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the tasks by name.
+    """
+    finding = composed(7, ("map",), names)
+    merged = "An entry of the paper's table runs map(union(entailments[eng], hyponyms[eng])) and map(child) together."
+    return replace(finding, notes=(*finding.notes, merged))
+
+
+@study(
+    "taskbench500/table8",
+    describe="Filters, and maps of what they keep, of TaskBench500",
+    place="TaskBench500, Table 8",
+    from_recipes=True,
+)
+def table8(scale: str, *, names: bool = False) -> Finding:
+    """Count the filters and the maps of filtered sequences, and all tasks of the tables; with `names`, list the former.
+
+    Args:
+        scale: `quick` or `full`; the tasks are the same.
+        names: Whether to list the filters and maps by name.
+    """
+    finding = composed(8, SEQUENTIAL, names)
+    (number,) = published(PAPER, "section 1", what="tasks")
+    total = judge_number(len(catalog()), number, claim="tasks of Tables 4 to 8, with those that were reconstructed")
+    lost = (
+        "One of the 500 tasks cannot be named: the last entries of some columns are lost from the paper's tables, where the last "
+        "row repeats the first of the next column, and of the lor tasks nothing tells which one it was."
+    )
+    return replace(finding, judgements=(*finding.judgements, total), notes=(*finding.notes, lost))
+
+
+def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
+    """Return the composed tasks of one of the paper's tables as a finding.
+
+    Args:
+        number: Of the table.
+        compositions: Those that it has.
+        names: A row for every task instead of one for each composition and family.
+    """
+    own = {word: [task for task in catalog() if task.composition == word] for word in compositions}
+    tasks = [task for word in compositions for task in own[word]]
+    judgements = [
+        judge_tasks(own[row.of["composition"]], row, row.of["composition"])
+        for row in published(PAPER, f"Table {number}")
+    ]
+    return Finding(
+        f"TaskBench500 Table {number}",
+        f"The {len(tasks)} tasks of the catalogue with the compositions of the paper's table.",
+        task_rows(tasks) if names else family_rows(tasks),
+        judgements=tuple(judgements),
+        notes=(*_unprinted(tasks), *_swapped(tasks)),
+    )
+
+
+def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: str) -> Judgement:
+    """Judge how many different tasks the paper prints: those of the catalogue that it does not print are left out."""
+    return judge_number(sum(task.printed for task in tasks), number, claim=f"{claim}: different tasks printed")
+
+
+def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
+    """Return a row for each composition and family: how many tasks, how many of them the paper prints, and the first."""
+    groups: dict[tuple[str, str], list[CatalogTask]] = {}
+    for task in tasks:
+        groups.setdefault((task.composition, task.family), []).append(task)
+    rows = [
+        {
+            "composition": composition,
+            "family": family,
+            "tasks": len(own),
+            "printed": sum(task.printed for task in own),
+            "such as": own[0].expression,
+        }
+        for (composition, family), own in groups.items()
+    ]
+    return ResultTable(("composition", "family", "tasks", "printed", "such as"), rows)
+
+
+def task_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
+    """Return a row for every task."""
+    rows = [
+        {
+            "composition": t.composition,
+            "family": t.family,
+            "task": t.expression,
+            "printed": t.printed,
+            "same as": t.same_as,
+        }
+        for t in tasks
+    ]
+    return ResultTable(("composition", "family", "task", "printed", "same as"), rows)
+
+
+def _unprinted(tasks: Sequence[CatalogTask]) -> list[str]:
+    lost = [task.expression for task in tasks if not task.printed]
+    if not lost:
+        return []
+    return [f"Counted by the paper but not printed in its tables, or only in another one: {', '.join(lost)}."]
+
+
+def _swapped(tasks: Sequence[CatalogTask]) -> list[str]:
+    pairs = [f"{task.expression} is {task.same_as}" for task in tasks if task.same_as]
+    return [f"The same function with its operands swapped: {'; '.join(pairs)}."] if pairs else []

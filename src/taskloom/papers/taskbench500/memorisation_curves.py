@@ -1,0 +1,261 @@
+"""Figures 2 and 6 of TaskBench500: how fast tasks are learnt by heart, by family, with permuted labels and without pre-training."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.seed_scores import interval_columns
+from taskloom.analysis.study import StudyError, study
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import over_tasks
+from taskloom.experiments.table import Runs
+from taskloom.papers.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
+from taskloom.papers.taskbench500.small_tasks import memorisation_experiments, permutation_experiments
+
+PASSING = "train"
+"""The curve of training batches in passing, taken where the learnt examples were not answered at each point."""
+
+FAMILIES = ("lexical", "factual", "random")
+"""In the order in which the paper finds them learnt."""
+
+PERMUTED_RANDOM = "A: not pre-trained, permuted"
+PERMUTED = "B: pre-trained, permuted"
+OWN = "C: pre-trained, own labels"
+SETTINGS = (PERMUTED_RANDOM, PERMUTED, OWN)
+"""The panels of Figure 6."""
+
+Curve = dict[int, float]
+"""Score by step."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearntTask:
+    """A task that was learnt by heart, with its curve as the mean over seeds."""
+
+    one: Adaptation
+    curve: Curve
+
+    @property
+    def setting(self) -> str:
+        """Return the panel of Figure 6; empty for a random twin with true labels, which the paper does not have."""
+        if self.one.permuted:
+            return PERMUTED if self.one.pretrained else PERMUTED_RANDOM
+        return OWN if self.one.pretrained else ""
+
+    def mean(self, steps: Iterable[int]) -> float:
+        """Return the mean score over some steps: the area under the curve, by which rates are compared."""
+        return statistics.fmean(self.curve[step] for step in steps)
+
+
+def learnt_tasks(runs: Runs) -> list[LearntTask]:
+    """Return the atomic tasks that were learnt by heart and have curves; refuse runs without any."""
+    curves: dict[str, dict[str, Curve]] = {}
+    for point in runs.curves().to_pylist():
+        if point["score"] is not None:
+            curves.setdefault(point["run"], {}).setdefault(point["split"], {})[point["step"]] = point["score"]
+    tasks = []
+    for one in adaptations(runs):
+        if one.composition == "atomic" and MEMORISED in one.scores and not one.balanced:
+            own = [c.get(MEMORISED) or c.get(PASSING) for run in one.runs.values() if (c := curves.get(run))]
+            known = [curve for curve in own if curve]
+            if known:
+                tasks.append(LearntTask(one, _mean_curve(known)))
+    if not tasks:
+        raise StudyError(
+            f"{runs.path} has no learning curves of atomic tasks on the split '{MEMORISED}'; this study needs some, e.g. of "
+            "'taskloom reproduce taskbench500/figure2'"
+        )
+    return tasks
+
+
+def _mean_curve(curves: Sequence[Curve]) -> Curve:
+    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+    return {step: statistics.fmean(curve[step] for curve in curves) for step in steps}
+
+
+@study(
+    "taskbench500/figure2",
+    describe="Memorisation of lexical, factual and random tasks by training step, fine-tuning and prompt tuning",
+    place="TaskBench500, Figure 2",
+    experiment=memorisation_experiments,
+)
+def figure2(runs: Runs) -> list[Finding]:
+    """Average the memorisation curves of each family under each method."""
+    tasks = [task for task in learnt_tasks(runs) if task.setting == OWN]
+    if not tasks:
+        raise StudyError(f"{runs.path} has no pre-trained model that learnt a task with its own labels by heart")
+    groups = grouped(tasks, lambda task: task.one.method)
+    title = "TaskBench500 Figure 2"
+    text = "The share of the training examples that a model gives the learnt answer to, while it is trained on them."
+    return [
+        _finding(title, text, "figure2", "method", groups, tasks),
+        *claim_findings(title, _family_claims(groups)),
+    ]
+
+
+@study(
+    "taskbench500/figure6",
+    describe="Memorisation of own and permuted labels by a pre-trained model, and of permuted ones by its random twin",
+    place="TaskBench500, Figure 6",
+    experiment=permutation_experiments,
+)
+def figure6(runs: Runs) -> list[Finding]:
+    """Average the memorisation curves of each family with own and permuted labels, with and without pre-training."""
+    tasks = [task for task in learnt_tasks(runs) if task.setting]
+    several = len({task.one.method for task in tasks}) > 1
+
+    def panel(task: LearntTask) -> str:
+        return f"{task.one.method}, {task.setting}" if several else task.setting
+
+    groups = grouped(sorted(tasks, key=lambda t: (t.one.method, SETTINGS.index(t.setting))), panel)
+    title = "TaskBench500 Figure 6"
+    text = "As Figure 2. B above A: pre-training helps to learn what is new; C above B: it also holds what is already known."
+    return [
+        _finding(title, text, "figure6", "setting", groups, tasks),
+        *claim_findings(title, _setting_claims(tasks)),
+    ]
+
+
+def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], list[LearntTask]]:
+    """Return the tasks by panel and family, families in the paper's order."""
+    groups: dict[tuple[str, str], list[LearntTask]] = {}
+    for task in tasks:
+        groups.setdefault((panel(task), task.one.family), []).append(task)
+    panels = list(dict.fromkeys(place for place, _ in groups))
+    order = {family: number for number, family in enumerate(FAMILIES)}
+    return {
+        place: groups[place]
+        for place in sorted(groups, key=lambda g: (panels.index(g[0]), order.get(g[1], len(order)), g[1]))
+    }
+
+
+def shared_steps(tasks: Sequence[LearntTask]) -> list[int]:
+    """Return the steps at which all tasks were measured."""
+    return sorted(set.intersection(*(set(task.curve) for task in tasks)))
+
+
+def curve_points(groups: Mapping[tuple[str, str], list[LearntTask]], panel: str) -> list[dict[str, Any]]:
+    """Return the mean curve of each group with its interval over tasks."""
+    points = []
+    for (place, family), tasks in groups.items():
+        for step in shared_steps(tasks):
+            scores = [task.curve[step] for task in tasks]
+            points.append(
+                {
+                    panel: place,
+                    "family": family,
+                    "step": step,
+                    "mean": statistics.fmean(scores),
+                    **interval_columns(over_tasks(scores) if len(scores) > 1 else None),
+                    "tasks": len(scores),
+                }
+            )
+    return points
+
+
+def _finding(
+    title: str,
+    text: str,
+    name: str,
+    panel: str,
+    groups: Mapping[tuple[str, str], list[LearntTask]],
+    tasks: Sequence[LearntTask],
+) -> Finding:
+    points = ResultTable((panel, "family", "step", "mean", "low", "high", "tasks"), curve_points(groups, panel))
+    counts = {family: max(len(own) for (_, f), own in groups.items() if f == family) for _, family in groups}
+    n = ", ".join(f"{count} {family}" for family, count in counts.items())
+    examples = sorted({task.one.conditions.get("recipe.memorise") for task in tasks} - {None, 0}, key=str)
+    shown = f" of {', '.join(map(str, examples))} training examples each" if examples else ""
+    labels = "" if name == "figure2" else " of own and of permuted labels"
+    caption = (
+        f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
+    )
+    plot = partial(
+        figures.lines, x="step", series="family", panel=panel, xlabel="training steps", ylabel="memorised examples"
+    )
+    rows = [
+        {
+            panel: place,
+            "family": family,
+            "tasks": len(own),
+            "steps": shared_steps(own)[-1],
+            "mean over steps": f"{statistics.fmean(t.mean(shared_steps(own)) for t in own):.3f}",
+            "at the end": f"{statistics.fmean(t.curve[shared_steps(own)[-1]] for t in own):.3f}",
+        }
+        for (place, family), own in groups.items()
+        if shared_steps(own)
+    ]
+    passing = (
+        "Where a run has no curve of the learnt examples themselves, that of training batches in passing is taken: a hit has every "
+        "token of the learnt answer likeliest, given those before."
+    )
+    table = ResultTable((panel, "family", "tasks", "steps", "mean over steps", "at the end"), rows)
+    notes = (*model_notes(task.one for task in tasks), passing)
+    return Finding(title, text, table, (StudyFigure(name, caption, points, plot),), notes=notes)
+
+
+def _family_claims(groups: Mapping[tuple[str, str], list[LearntTask]]) -> Iterator[PaperClaim]:
+    panels = list(dict.fromkeys(place for place, _ in groups))
+    for place in panels:
+        for easier, harder in (("lexical", "factual"), ("factual", "random"), ("lexical", "random")):
+            more, less = groups.get((place, easier), []), groups.get((place, harder), [])
+            if more and less:
+                steps = shared_steps([*more, *less])
+                text = f"{place}: {easier} tasks are memorised faster than {harder} ones"
+                measure = f"difference of means over steps, {len(more)} and {len(less)} tasks"
+                yield difference_claim(
+                    text, "section 5", measure, [t.mean(steps) for t in more], [t.mean(steps) for t in less]
+                )
+    by_method = {place: [t for (p, _), own in groups.items() if p == place for t in own] for place in panels}
+    if {"fine-tuning", "prompt tuning"} <= set(by_method):
+        text = "fine-tuning memorises more than prompt tuning"
+        yield _paired(text, "section 5", by_method["fine-tuning"], by_method["prompt tuning"], at_end=True)
+
+
+def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
+    for method in dict.fromkeys(task.one.method for task in tasks):
+        own = {s: [t for t in tasks if t.one.method == method and t.setting == s] for s in SETTINGS}
+        pairs = (
+            (PERMUTED, PERMUTED_RANDOM, "pre-training helps to memorise permuted labels (B > A)"),
+            (OWN, PERMUTED, "own labels are memorised faster than permuted ones (C > B)"),
+        )
+        for more, less, text in pairs:
+            if own[more] and own[less]:
+                yield _paired(f"{method}: {text}", "appendix E", own[more], own[less])
+        if method == "fine-tuning":  # of prompt tuning the paper does not say it
+            yield from _reversal_claims(own[PERMUTED])
+
+
+def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
+    """Yield that with permuted labels the order of the families is reversed: what is random is easier than what is false."""
+    random = [task for task in permuted if task.one.family == "random"]
+    for family in FAMILIES[:2]:
+        others = [task for task in permuted if task.one.family == family]
+        if random and others:
+            steps = shared_steps([*random, *others])
+            text = f"fine-tuning: random relations are memorised faster than permuted {family} tasks"
+            measure = f"difference of means over steps, {len(random)} and {len(others)} tasks"
+            more, less = ([task.mean(steps) for task in some] for some in (random, others))
+            yield difference_claim(text, "appendix E", measure, more, less)
+
+
+def _paired(
+    text: str, place: str, some: Sequence[LearntTask], others: Sequence[LearntTask], at_end: bool = False
+) -> PaperClaim:
+    """Return the claim that tasks are memorised better in one way than in the other, task by task."""
+    known = {task.one.task: task for task in others}
+    both = [(task, known[task.one.task]) for task in some if task.one.task in known]
+    steps = shared_steps([task for pair in both for task in pair]) if both else []
+    if not steps:
+        return difference_claim(text, place, "no tasks in common", [], [])
+    chosen = steps[-1:] if at_end else steps
+    measure = f"difference {'at the end' if at_end else 'of means over steps'}, {len(both)} tasks"
+    more, less = ([pair[side].mean(chosen) for pair in both] for side in (0, 1))
+    return difference_claim(text, place, measure, more, less, paired=True)

@@ -1,0 +1,215 @@
+"""Figure 4 of TaskBench500: how a model that learnt a balanced union shares its probability between the easier and the harder side.
+
+A balanced union has as many training examples of one relation as of the other. On inputs that both relations know, the
+probabilities of all acceptable answers of each side are summed; an answer that both accept counts on both. The easier side is the
+relation to which the same procedure adapts better by itself. Runs keep the log-probabilities of the acceptable answers
+(`keep: {logprobs: targets}`), or have the masses as numbers `mass SIDE`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
+from taskloom.analysis.conditions import comparable, differences
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.published import published
+from taskloom.analysis.seed_scores import interval_columns, mean_and_se
+from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.verdict import Judgement, judge_mean
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import over_tasks
+from taskloom.experiments.table import Runs
+from taskloom.papers.taskbench500.adaptability_table import method_difference
+from taskloom.papers.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
+from taskloom.papers.taskbench500.small_tasks import balance_experiments
+
+MASS = "mass "
+"""Stands before the side in the names of further numbers of a run."""
+
+EASIER, HARDER = "easier side", "harder side"
+UNORDERED = ("first side", "second side")
+"""What sides are called where no pair has an easier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPair:
+    """A balanced union with the mean mass on each side.
+
+    Attributes:
+        one: The adaptation to it.
+        easier: The side that the same procedure adapts to better.
+        harder: The other.
+        gap: By how much.
+        easier_mass: The mean probability of all answers of the easier side.
+        harder_mass: Of the harder side.
+    """
+
+    one: Adaptation
+    easier: str
+    harder: str
+    gap: float
+    easier_mass: float
+    harder_mass: float
+
+
+def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
+    """Return the mean mass on each side by run, from the log-probabilities that runs kept."""
+    sums: dict[str, dict[str, list[float]]] = {}
+    for row in runs.predictions(columns=["traits", "logprobs"]).to_pylist():
+        side = dict(row["traits"] or ()).get("side")
+        if side and row["logprobs"] is not None:
+            mass = sum(math.exp(value) for value in row["logprobs"])
+            sums.setdefault(row["run"], {}).setdefault(side, []).append(mass)
+    return {run: {side: statistics.fmean(own) for side, own in sides.items()} for run, sides in sums.items()}
+
+
+def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
+    """Return the balanced unions with their masses, and notes on those that are left out; refuse runs without any."""
+    atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
+    kept = kept_masses(runs)
+    pairs, without = [], []
+    for one in adaptations(runs):
+        if not one.balanced or not one.pretrained:
+            continue
+        masses = _masses(one, kept)
+        known = {side: atomic.get((one.procedure, side)) for side in masses}
+        scores = {side: score for side, score in known.items() if score is not None}
+        if len(scores) < 2:
+            without.append(f"{one.task} ({one.procedure})")
+            continue
+        harder, easier = sorted(scores, key=lambda side: scores[side])
+        gap = scores[easier] - scores[harder]
+        pairs.append(TaskPair(one, easier, harder, gap, masses[easier], masses[harder]))
+    equal = [pair for pair in pairs if pair.gap == 0]
+    notes = []
+    if without:
+        notes.append(f"Left out, since a side has no mass or no run by itself: {', '.join(sorted(without))}.")
+    chosen = [pair for pair in pairs if pair.gap > 0] or equal
+    if equal:
+        names = ", ".join(sorted({pair.one.task for pair in equal}))
+        which = "In no pair is one side easier" if chosen is equal else "Left out, since neither side is easier"
+        notes.append(f"{which}: {names}.")
+    if not chosen:
+        raise StudyError(
+            f"{runs.path} has no balanced union with masses on both sides and runs on each side by itself; run with "
+            "balanced: true and keep: {logprobs: targets}, e.g. by 'taskloom reproduce taskbench500/figure4'"
+        )
+    return chosen, notes
+
+
+def _atomic(runs: Runs) -> list[Adaptation]:
+    try:
+        return [one for one in generalising(runs) if one.composition == "atomic"]
+    except StudyError:
+        return []  # refused below, by what is missing here
+
+
+def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean mass on each side over seeds."""
+    by_seed = [kept[run] for run in one.runs.values() if run in kept]
+    if by_seed:
+        return {side: statistics.fmean(masses[side] for masses in by_seed if side in masses) for side in by_seed[0]}
+    further = one.further.get(one.split, {})
+    return {label.removeprefix(MASS): value for label, value in further.items() if label.startswith(MASS)}
+
+
+@study(
+    "taskbench500/figure4",
+    describe="Probability mass on the easier and the harder side of balanced unions",
+    place="TaskBench500, Figure 4",
+    experiment=balance_experiments,
+)
+def figure4(runs: Runs) -> list[Finding]:
+    """Average the mass on the easier and on the harder side over all pairs of tasks, under each procedure."""
+    pairs, notes = task_pairs(runs)
+    names = procedures(pair.one for pair in pairs)
+    groups = {name: [pair for pair in pairs if pair.one.procedure == name] for name in names}
+    sides = (EASIER, HARDER) if any(pair.gap > 0 for pair in pairs) else UNORDERED
+    points = ResultTable(
+        ("procedure", "side", "mean", "low", "high", "pairs"),
+        [point for name in names for point in _points(name, groups[name], sides)],
+    )
+    counts = ", ".join(f"{name} {len(own)}" for name, own in groups.items())
+    caption = (
+        f"Mean probability mass on all acceptable answers of the {sides[0]} and of the {sides[1]} of balanced unions, over pairs "
+        f"of tasks ({counts}), with 95 % intervals (t over pairs); inputs that both sides know and training does not have."
+    )
+    highest = max(point["high"] or point["mean"] for point in points) or 1.0
+    plot = partial(
+        figures.intervals,
+        place="procedure",
+        series="side",
+        xlabel="probability mass",
+        limits=(0.0, min(1.0, 1.1 * highest)),
+    )
+    main = Finding(
+        "TaskBench500 Figure 4",
+        "Training has as many examples of one side as of the other; a model that matched its training data would give both the "
+        "same mass.",
+        pair_table(groups, sides),
+        (StudyFigure("figure4", caption, points, plot),),
+        tuple(_judgements(pairs)),
+        (*model_notes(pair.one for pair in pairs), *notes),
+    )
+    rule = f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this is wider than t over pairs."
+    return [main, *(claim_findings("TaskBench500 Figure 4", _claims(groups), rule) if sides[0] == EASIER else [])]
+
+
+def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str]) -> ResultTable:
+    """Return a row for each procedure."""
+    columns = ("procedure", "pairs", *sides, f"more on the {sides[0]}")
+    rows = []
+    for name, pairs in groups.items():
+        more = sum(pair.easier_mass > pair.harder_mass for pair in pairs)
+        easier, harder = [p.easier_mass for p in pairs], [p.harder_mass for p in pairs]
+        rows.append(
+            {
+                "procedure": name,
+                "pairs": len(pairs),
+                sides[0]: mean_and_se(easier),
+                sides[1]: mean_and_se(harder),
+                f"more on the {sides[0]}": f"{more} of {len(pairs)}",
+            }
+        )
+    return ResultTable(columns, rows)
+
+
+def _points(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[dict[str, Any]]:
+    for side, masses in zip(sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True):
+        yield {
+            "procedure": name,
+            "side": side,
+            "mean": statistics.fmean(masses),
+            **interval_columns(over_tasks(masses) if len(masses) > 1 else None),
+            "pairs": len(masses),
+        }
+
+
+def _judgements(pairs: Sequence[TaskPair]) -> Iterator[Judgement]:
+    """Yield the one pair of which the paper gives numbers."""
+    for number in published("taskbench500", "section 7"):
+        for pair in pairs:
+            if pair.one.task == number.of["pair"] and number.of["side"] in (pair.easier, pair.harder):
+                mass = pair.easier_mass if number.of["side"] == pair.easier else pair.harder_mass
+                yield judge_mean(
+                    [mass],
+                    number,
+                    claim=f"{pair.one.procedure}, {pair.one.task}: mass on {number.of['side']}",
+                    conditions=(*differences(number, pair.one.conditions), *method_difference(pair.one)),
+                    comparable=comparable(number, pair.one.conditions),
+                )
+
+
+def _claims(groups: Mapping[str, Sequence[TaskPair]]) -> Iterator[PaperClaim]:
+    for name, pairs in groups.items():
+        measure = f"easier − harder, mean over {len(pairs)} pairs"
+        more, less = [p.easier_mass for p in pairs], [p.harder_mass for p in pairs]
+        text, parts = f"{name}: more mass on the easier side", [p.one.parts for p in pairs]
+        yield difference_claim(text, "section 7", measure, more, less, paired=True, parts=parts)

@@ -1,0 +1,434 @@
+"""Tables 3, 4, 7, 8, 9 and 10 of ZEST: mean F1, C@75 and C@90, overall and by generalization type, and consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import nan
+from statistics import fmean
+from typing import Any
+
+from taskloom.analysis import figures
+from taskloom.analysis.conditions import comparable, differences
+from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.seed_scores import seeds_caption
+from taskloom.analysis.study import study
+from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
+from taskloom.core.scoring import ROUNDING
+from taskloom.experiments.result_table import ResultTable
+from taskloom.experiments.statistics import over_seeds, over_task_differences, welch, wilson
+from taskloom.experiments.table import Runs
+from taskloom.papers.zest.constant_answers import ALWAYS_YES, above_constant, constant_runs
+from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
+from taskloom.papers.zest.description_runs import (
+    SCORES,
+    SPLITS,
+    DescriptionRuns,
+    Measure,
+    description_runs,
+    of_type,
+    overall,
+    percent,
+    summary,
+    tasks_of,
+)
+from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
+from taskloom.suites.zest.evaluation.totals import PAIRED
+from taskloom.suites.zest.task_files import PAPER_NAMES
+
+ROWS = {**PAPER_NAMES, "overall": "overall"}
+"""The rows of the tables by generalization type."""
+
+BY_TYPE = {
+    "table4": "T5-11B with multi-task learning",
+    "table7": "T5-11B with multi-task learning",
+    "table8": "T5-11B on ZEST only",
+    "table9": "BART-large on ZEST only",
+    "table10": "people",
+}
+"""Whose scores the tables by type have."""
+
+PAPER_MODELS = {
+    "bart-large": "BART-large, ZEST only",
+    "t5-11b": "T5-11B, ZEST only",
+    "t5-11b multi-task": "T5-11B, multi-task",
+    "people": "people, estimated",
+}
+"""The rows of Table 3."""
+
+EXPERIMENT = description_experiments(("both",))
+
+
+def measure_of(row: str, score: str) -> Measure:
+    """Return the measure of a row of a table."""
+    return overall(score) if row == "overall" else of_type(row, score)
+
+
+def beside(ours: str, numbers: Sequence[PublishedNumber]) -> str:
+    """Return a cell with the paper's number in brackets, where it has one."""
+    return f"{ours} ({100 * numbers[0].value:.0f})" if numbers else ours
+
+
+def judged(
+    group: DescriptionRuns,
+    split: str,
+    measure: Measure,
+    numbers: Sequence[PublishedNumber],
+    claim: str,
+    share_of: int = 0,
+) -> Iterator[Judgement]:
+    """Yield the judgement on each published number of a measure.
+
+    Args:
+        group: Our runs.
+        split: The split that they answered.
+        measure: What is measured.
+        numbers: What the paper has of it.
+        claim: What it is of.
+        share_of: Of how many things the published number is a share; 0: it is the mean of a training.
+    """
+    values = group.values(split, measure)
+    tasks = _other_tasks(group, split)
+    for number in numbers if values else ():
+        terms: dict[str, Any] = {
+            "claim": claim,
+            "conditions": (*differences(number, group.conditions), *tasks),
+            "comparable": comparable(number, group.conditions) and not tasks,
+        }
+        if share_of:
+            own = over_seeds(values) if len(values) > 1 else None
+            ends = (own.low, own.high) if own is not None else (nan, nan)
+            theirs = wilson(number.value * share_of, share_of)
+            yield judge_estimate(fmean(values), ends, len(values), number, theirs, **terms)
+        else:
+            yield judge_mean(values, number, **terms)
+
+
+def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
+    """Return a condition where a split has another number of tasks than the paper's: intervals are over seeds, not over tasks."""
+    own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
+    numbers = published("zest", "Table 2", split=split, what="tasks")
+    return tuple(f"{own:,} tasks of {split} (paper: {n.value:,.0f})" for n in numbers if own and own != n.value)
+
+
+@study(
+    "zest/table3",
+    describe="Mean F1, C@75 and C@90 over all tasks of ZEST, by model",
+    place="ZEST, Table 3",
+    experiment=EXPERIMENT,
+    traits=KEPT_TRAITS,
+)
+def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
+    """Compute Table 3 of the runs that had the whole input, beside constant answers to the same tasks.
+
+    Args:
+        runs: The runs.
+        mode: `official`: as the public script evaluates; `corrected`: without its faults.
+    """
+    groups = description_runs(runs, mode=mode)
+    constants = constant_runs(groups, mode)
+    rows, points = [], []
+    judgements: list[Judgement] = []
+    for group in [*groups, *constants]:
+        for split in (s for s in SPLITS if s in group.reports):
+            cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
+            seeds = "" if group in constants else len(group.reports[split])
+            rows.append({"model": group.model, "split": split, "seeds": seeds, **cells})
+            for score, head in SCORES.items():
+                values = group.values(split, overall(score))
+                points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
+                numbers = published("zest", "Table 3", split=split, what=score)
+                for number in [] if group in constants else numbers:
+                    claim = f"{group.model} beside {PAPER_MODELS[str(number.of['model'])]}, {split}: {head}"
+                    judgements += judged(group, split, overall(score), [number], claim)
+    places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
+    rows += [_paper_row(model, split) for model, split in places]
+    finding = Finding(
+        "ZEST Table 3",
+        "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
+        "with the same weight. Below ours are constant answers to the same tasks, then the paper's rows.",
+        ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
+        (_figure("table3", points, _over_tasks(groups), groups),),
+        tuple(judgements),
+        tuple(notes_of(groups)),
+    )
+    above = list(above_constant(groups, constants, SPLITS))
+    return [finding, directions_finding(above, "Above a constant answer")] if above else [finding]
+
+
+def _paper_row(model: str, split: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": f"{PAPER_MODELS[model]} (paper)", "split": split, "seeds": ""}
+    for score, head in SCORES.items():
+        (number,) = published("zest", "Table 3", model=model, split=split, what=score)
+        row[head] = f"{100 * number.value:.0f}"
+    return row
+
+
+def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
+    splits = [split for split in SPLITS if any(split in group.reports for group in groups)]
+    return f"Scores over all tasks, by model and split: {', '.join(tasks_of(groups, split) for split in splits)}."
+
+
+def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
+    seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
+    diamonds = "; diamonds are the paper's numbers" if any("published" in point for point in points) else ""
+    caption = f"{what} {seeds_caption(seeds)}{diamonds}."
+    columns = ("name", "score", "mean", "low", "high", "seeds", "published")
+    data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
+    return StudyFigure(
+        name, caption, data, partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
+    )
+
+
+def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
+    """Yield what a reader must know about the runs: how they were evaluated, and how few seeds there are."""
+    yield from dict.fromkeys(note for group in groups for note in group.notes)
+    if any(group.by_script for group in groups):
+        yield (
+            "Evaluated as the public script does: the mean of paraphrases and flips is the mean of the smaller of their own F1 and "
+            "their base task's, which cannot be above the base task's, and C@T counts a task where the model is competent in both "
+            "(mode=corrected takes the smaller one, too, without the script's faults in structures and lists)."
+        )
+    if any(group.conditions.get("recipe.data") == "generated" for group in groups):
+        yield "The tasks are those of zest/synthetic, not the paper's: numbers of the two are not comparable, directions are."
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """How derived tasks go with their base tasks, at one threshold.
+
+    Attributes:
+        both: Tasks in which the model is competent together with their base task.
+        base_only: Competent in the base task, not in the derived one.
+        derived_only: The other way round.
+        neither: Competent in none of the two.
+    """
+
+    both: int
+    base_only: int
+    derived_only: int
+    neither: int
+
+    @property
+    def inconsistent(self) -> float | None:
+        """Return the share of tasks with one of the two right, of those with at least one; None where there is none."""
+        one = self.base_only + self.derived_only
+        return one / (one + self.both) if one + self.both else None
+
+
+def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Consistency:
+    """Count the tasks of a type by whether a model is competent in them and in their base task.
+
+    Args:
+        report: The evaluation of a split.
+        kind: `paraphrase` or `target_semantics`.
+        threshold: The F1 from which a model is competent.
+    """
+    # The public script compares floats as they are: 0.75 that was computed as 0.7499… is no competence there.
+    least = threshold - (0.0 if report.mode == "official" else ROUNDING)
+    counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
+    for own, base in derived_scores(report, kind).values():
+        counts[base >= least, own >= least] += 1
+    return Consistency(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+
+
+def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, float]]:
+    """Return the own F1 of each paraphrase or flip and that of its base task, by the task's id.
+
+    Args:
+        report: The evaluation of a split.
+        kind: `paraphrase` or `target_semantics`.
+    """
+    bases = {s.task.id: s.f1 for s in report.tasks if s.task.kind == "normal"}
+    scores = {}
+    for score in report.tasks:
+        base = next((bases[name] for name in score.task.derives_from if name in bases), None)
+        if score.task.kind == kind and base is not None:
+            scores[score.task.id] = (score.f1, base)
+    return scores
+
+
+def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
+    """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
+    groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
+    constants = constant_runs(groups, mode)
+    rows, points = [], []
+    judgements: list[Judgement] = []
+    for group in groups:
+        for kind, name in ROWS.items():
+            cells: dict[str, Any] = {"model": group.model, "generalization": name}
+            for split in SPLITS:
+                for score, head in SCORES.items():
+                    measure = measure_of(kind, score)
+                    values = group.values(split, measure)
+                    numbers = published("zest", place, split=split, type=kind, what=score)
+                    cells[f"{split} {head}"] = beside(percent(values), numbers)
+                    judgements += judged(group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}")
+                    if split == _shown_split(group) and score != "75" and values:
+                        number = numbers[0].value if numbers else None
+                        points.append({"name": name, "score": head, **summary(values), "published": number})
+            rows.append(cells)
+    rows += [_constant_row(constant, kind) for constant in constants for kind in ROWS]
+    points += _constant_points(constants, _shown_split(groups[0]))
+    heads = [f"{split} {head}" for split in SPLITS for head in SCORES.values()]
+    finding = Finding(
+        f"ZEST {place}",
+        f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper. Below are "
+        "constant answers to the same tasks.",
+        ResultTable(("model", "generalization", *heads), rows),
+        (
+            _figure(
+                table, points, f"Scores by generalization type on {tasks_of(groups, _shown_split(groups[0]))}.", groups
+            ),
+        ),
+        tuple(judgements),
+        tuple(notes_of(groups)),
+    )
+    pairs = consistency_finding([*groups, *constants])
+    return [finding, pairs, directions_finding(list(_directions(groups, place)))]
+
+
+def _constant_row(constant: DescriptionRuns, kind: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"model": constant.model, "generalization": ROWS[kind]}
+    for split in SPLITS:
+        for score, head in SCORES.items():
+            row[f"{split} {head}"] = percent(constant.values(split, measure_of(kind, score)))
+    return row
+
+
+def _constant_points(constants: Sequence[DescriptionRuns], split: str) -> Iterator[dict[str, Any]]:
+    """Yield C@90 of always saying yes by type, for the figure."""
+    for constant in constants:
+        if not constant.model.startswith(ALWAYS_YES):
+            continue
+        for kind, name in ROWS.items():
+            values = constant.values(split, measure_of(kind, "90"))
+            if values:
+                yield {"name": name, "score": f"C@90, {constant.model}", **summary(values), "published": None}
+
+
+def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
+    """Yield which of base tasks and each derived kind is higher in the paper, and that competence is below the mean.
+
+    That C@75 is above C@90 is left out, since it cannot be otherwise.
+    """
+    pairs = [(("normal", "mean"), (kind, "mean")) for kind in PAPER_NAMES if kind != "normal"]
+    pairs.append((("overall", "mean"), ("overall", "75")))
+    for group in groups:
+        split = _shown_split(group)
+        for pair in pairs:
+            theirs = {one: published("zest", place, split=split, type=one[0], what=one[1]) for one in pair}
+            ours = {one: group.values(split, measure_of(*one)) for one in pair}
+            if not all(theirs.values()) or not all(ours.values()):
+                continue
+            higher, lower = sorted(pair, key=lambda one: -theirs[one][0].value)
+            gap = theirs[higher][0].value - theirs[lower][0].value
+            if gap > 0:
+                names = [f"{ROWS[row]} {SCORES[score]}" for row, score in (higher, lower)]
+                claim = f"{split}: {names[0]} above {names[1]}"
+                tasks = None if "overall" in (higher[0], lower[0]) else _over_kinds(group, split, higher[0], lower[0])
+                built_in = higher[0] == "normal" and lower[0] in PAIRED
+                scores = (ours[higher], ours[lower])
+                yield ClaimedDirection(claim, group.model, gap, *scores, tasks=tasks, built_in=built_in)
+        yield from _own_directions(group, split)
+
+
+def _over_kinds(group: DescriptionRuns, split: str, higher: str, lower: str) -> tuple[float, float] | None:
+    """Return the interval over tasks of how much higher the mean of one kind is, each task counting with its mean over seeds."""
+    means = [list(_task_means(group, split, kind).values()) for kind in (higher, lower)]
+    if min(len(values) for values in means) < 2:
+        return None
+    result = welch(means[1], means[0])
+    return result.low, result.high
+
+
+def _task_means(group: DescriptionRuns, split: str, kind: str) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for report in group.reports[split].values():
+        for score in report.tasks:
+            if score.task.kind == kind and score.paired is not None:
+                values.setdefault(score.task.id, []).append(score.paired)
+    return {task: fmean(own) for task, own in values.items()}
+
+
+def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirection]:
+    """Yield whether paraphrases and flips are harder than their own base tasks, each by its own F1, without the minimum."""
+    reports = [report for _, report in sorted(group.reports[split].items())]
+    for kind in PAIRED:
+        by_seed = [derived_scores(report, kind) for report in reports]
+        if not all(by_seed):
+            continue
+        ours, bases = ([fmean(pair[side] for pair in scores.values()) for scores in by_seed] for side in (0, 1))
+        gaps = [fmean(scores[task][1] - scores[task][0] for scores in by_seed) for task in by_seed[0]]
+        over = over_task_differences(gaps) if len(gaps) > 1 else None
+        claim = f"{split}: base tasks above their {PLURALS[kind]}, mean of their own F1"
+        tasks = (over.low, over.high) if over is not None else None
+        yield ClaimedDirection(claim, group.model, None, bases, ours, tasks=tasks)
+
+
+PLURALS = {"paraphrase": "paraphrases", "target_semantics": "semantic flips"}
+"""What derived tasks are called."""
+
+
+def _shown_split(group: DescriptionRuns) -> str:
+    return "test" if "test" in group.reports else next(iter(group.reports))
+
+
+def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
+    """Return how often a model is competent in one of a base task and its paraphrase (or flip), and not in the other."""
+    rows = []
+    for group in groups:
+        for split in (s for s in SPLITS if s in group.reports):
+            for kind in PAIRED:
+                counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
+                shares = [c.inconsistent for c in counts if c.inconsistent is not None]
+                own = group.values(split, lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"))  # type: ignore[misc]
+                rows.append(
+                    {
+                        "model": group.model,
+                        "split": split,
+                        "tasks": PAPER_NAMES[kind],
+                        "both": sum(c.both for c in counts),
+                        "base only": sum(c.base_only for c in counts),
+                        "this one only": sum(c.derived_only for c in counts),
+                        "neither": sum(c.neither for c in counts),
+                        "inconsistent": percent(shares),
+                        "C@75 alone": percent(own),
+                        "C@75 with its base": percent(group.values(split, of_type(kind, "75"))),
+                    }
+                )
+    columns = tuple(rows[0]) if rows else ("model",)
+    return Finding(
+        "Consistency",
+        "Tasks, over all seeds, by whether the model is competent (F1 of at least 75 %) in a paraphrase or flip and in its base "
+        "task. Inconsistent is the share with just one of the two, in percent of those with at least one.",
+        ResultTable(columns, rows),
+    )
+
+
+def _register(table: str) -> Callable[..., list[Finding]]:
+    place = table.replace("table", "Table ")
+
+    @study(
+        f"zest/{table}",
+        describe=f"Scores by generalization type beside those of {BY_TYPE[table]}",
+        place=f"ZEST, {place}",
+        experiment=EXPERIMENT,
+        traits=KEPT_TRAITS,
+    )
+    def analyse(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
+        """Compute a table by generalization type.
+
+        Args:
+            runs: The runs.
+            mode: `official`: as the public script evaluates; `corrected`: without its faults.
+        """
+        return by_type(runs, table, mode)
+
+    return analyse
+
+
+TABLES = {table: _register(table) for table in BY_TYPE}

@@ -1,0 +1,461 @@
+"""The page about runs: everything that was asked for is on it, with the numbers of the frame, and nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections import Counter
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskloom.analysis.report import charts, report_columns
+from taskloom.analysis.report.charts import Curve, Mark
+from taskloom.analysis.report.report_sentences import gap_sentence, mean_with_interval
+from taskloom.analysis.report.run_numbers import RunNumbers
+from taskloom.analysis.report.run_report import report
+from taskloom.cli.app import run as cli
+from taskloom.core.errors import TaskloomError
+from taskloom.experiments import files as run_files
+from taskloom.experiments import table as frame
+from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
+from taskloom.experiments.store import Store
+from tests.experiments.made_up_runs import write
+from tests.experiments.statistics.test_intervals import draw, generator
+
+TRAITS = [{"length": n, "id": str(i)} for i, n in enumerate(["2", "3", "10"] * 10)]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    made = Store(tmp_path_factory.mktemp("report") / "runs", create=True)
+    for recipe in ("ctl/A", "ctl/R"):
+        for learner in ("bilstm", "transformer"):
+            middle = 1.0 + (learner == "bilstm")
+            tables = {
+                split: draw(generator(recipe, learner, split), 3, 30, middle, 0.3, 1.0) for split in ("iid", "ood")
+            }
+            for seed in range(3):
+                curve = [(step, split, step / 100, 1.0) for step in (50, 100) for split in ("train", "iid")]
+                scores = {split: table[seed] for split, table in tables.items()}
+                write(made, scores, recipe=recipe, learner=learner, seed=seed, traits=TRAITS, data=recipe, curve=curve)
+    failed = made.path / "work" / "failed"
+    failed.mkdir(parents=True)
+    (failed / ("ab" * 16 + ".json")).write_text(
+        '{"cell": "ctl/A ndr seed 7", "reason": "loss is not finite <at step> 40"}'
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def html(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report(store.path, tmp_path_factory.mktemp("page") / "report.html").read_text(encoding="utf-8")
+
+
+class Cells(HTMLParser):
+    """Headings, and the rows of the table under each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sections: dict[str, list[list[str]]] = {}
+        self.open: list[str] = []
+        self.title = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        if tag == "tr":
+            self.sections.setdefault(self.title, []).append([])
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.title = data
+            self.sections.setdefault(data, [])
+        elif self.open and self.open[-1] in ("td", "th", "button"):
+            self.sections[self.title][-1].append(data)
+
+
+def sections(html: str) -> dict[str, list[list[str]]]:
+    parser = Cells()
+    parser.feed(html)
+    return parser.sections
+
+
+def test_every_section_is_there(html: str) -> None:
+    found = sections(html)
+    assert list(found) == [
+        "Findings",
+        "Scores",
+        "Learning curves",
+        "Score by length",
+        "Comparisons",
+        "Examples",
+        "Failures",
+        "What was run",
+        "How to run it again",
+    ]
+    assert found["What was run"][1] == ["ctl/A", "bilstm", "0, 1, 2", "ctl/A", "1.5"]
+    assert len(found["How to run it again"]) == 13
+    assert html.count("<svg") == 2 + 4 + 4  # recipes; recipes and learners; recipes and splits
+    assert html.count("<svg") == html.count('role="img" aria-label="')
+    # A trait with a value for every item says nothing.
+    assert "Score by id" not in found
+
+
+def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
+    runs = frame.runs(store.path)
+    found = sections(html)
+    scores = [
+        [r["recipe"], r["learner"], r["split"], f"{r['mean']:.3f}", f"{r['low']:.3f} to {r['high']:.3f}"]
+        for r in runs.accuracy()
+    ]
+    assert [row[:5] for row in found["Scores"][1:]] == scores
+    traits = [[r["length"], f"{r['mean']:.3f}"] for r in runs.accuracy(by="length")]
+    assert [row[3:5] for row in found["Score by length"][1:]] == traits
+    compared = runs.compare("bilstm", "transformer")
+    expected = [[r["recipe"], r["split"], "bilstm", "transformer", f"{r['difference']:+.3f}"] for r in compared]
+    assert [[*row[:4], row[6]] for row in found["Comparisons"][1:]] == expected
+    assert [row[9] for row in found["Comparisons"][1:]] == [row[8] for row in compared.shown()[1]] or [
+        float(row[9]) for row in found["Comparisons"][1:]
+    ] == pytest.approx([r["corrected_p"] for r in compared], abs=6e-4)
+
+
+def test_failures_and_examples(html: str) -> None:
+    assert sections(html)["Failures"][1] == ["ctl/A ndr seed 7", "abababababababab", "loss is not finite <at step> 40"]
+    assert '<pre class="right">' in html
+    assert '<pre class="wrong">' in html
+    assert "expected: yes" in html
+    assert "taskloom run" in html
+
+
+def test_nothing_comes_from_outside(html: str) -> None:
+    assert not re.findall(r"(?:src|href)=\"(?!#)[^\"]*\"", html)
+    assert "@import" not in html
+    assert "default-src 'none'" in html
+    assert html.count("<script>") == 1, "one script, and its digest is in the policy"
+    digest = base64.b64encode(hashlib.sha256(re.findall(r"<script>(.*?)</script>", html, re.S)[0].encode()).digest())
+    assert f"script-src 'sha256-{digest.decode()}'" in unescape(html)
+
+
+def test_the_same_runs_give_the_same_page(store: Store, html: str, tmp_path: Path) -> None:
+    assert report(store.path, tmp_path / "again.html").read_text(encoding="utf-8") == html
+
+
+def test_one_run_without_curves_traits_or_predictions(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    write(made, {"iid": [1, 0]}, keep=False)
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert list(found) == ["Findings", "Scores", "Failures", "What was run", "How to run it again"]
+    assert found["Scores"][1][2:4] == ["iid", "0.500"]
+
+
+def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    write(
+        made,
+        {"iid": [1, 0] * 2},
+        recipe="a",
+        data="a",
+        traits=[{"depth": "1", "same": "x"}, {"depth": "2", "same": "x"}],
+    )
+    write(made, {"iid": [1, 0] * 2}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}])
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [title for title in found if title.startswith("Score by")] == ["Score by depth", "Score by length"]
+
+
+def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [{"depth": str(i % 2), "name_of_depth": "ab"[i % 2], "other": str(i % 3)} for i in range(12)]
+    write(store, {"ood": [float(i % 4 == 0) for i in range(12)]}, traits=traits)
+    html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert [t for t in sections(html) if t.startswith("Score by")] == ["Score by depth", "Score by other"]
+    assert "By name_of_depth the examples are divided in the same way." in html
+
+
+def test_a_curve_of_one_point_is_a_mark() -> None:
+    drawn = [
+        charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0}) for steps in ((5,), (5, 6))
+    ]
+    assert [panel.svg.count("<circle") for panel in drawn] == [1, 0]
+    assert drawn[0].alt == "p: learning curves over 5 steps; iid ends at 0.50."
+
+
+def test_traits_that_are_names_are_bars_and_numbers_are_lines(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"length": str(2 + i % 3), "shape": ("round", "square")[i % 2]} for i in range(30)]
+    write(made, {"iid": [i % 2 for i in range(30)]}, traits=traits)
+    page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    length, shape = page.partition("Score by length</h2>")[2].split("Score by shape</h2>")
+    assert "<polyline" in length
+    assert 'class="bar"' not in length.partition("<table")[0]
+    assert 'class="bar"' in shape
+    assert "<polyline" not in shape.partition("</figure>")[0]
+
+
+def test_labels_stay_distinct() -> None:
+    names = [f"fine-tune model=smollm2-135m steps={n} rank=8" for n in (100, 200)]
+    for width in (8, 16, 22, 60):
+        short = charts.distinct(names, width)
+        assert len(set(short.values())) == 2
+        assert all(len(text) <= width for text in short.values())
+    marks = [Mark("iid", name, 0.5, 0.4, 0.6) for name in names]
+    svg = charts.interval_panel("p", marks, {"iid": 0}, 0.125).svg
+    assert all(f"<title>{name}</title>" in svg for name in names), "the whole name is in the tooltip"
+    assert "guessing: 0.125" in svg
+
+
+def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
+    curves = [Curve("iid", (1, 2), (0.5, 1.0)), Curve("ood", (1, 2), (0.2, 0.3))]
+    colours = {"iid": 0, "ood": 1}
+    apart = charts.curve_panel("p", curves, colours, {"iid": 0.30, "ood": 0.25})
+    assert apart.svg.count('class="guess') == 2
+    assert "guessing on ood: 0.250" in apart.svg
+    assert "gives 0.30 on iid, 0.25 on ood" in apart.alt
+    together = charts.curve_panel("p", curves, colours, {"iid": 0.25, "ood": 0.252})
+    assert together.svg.count('class="guess') == 1
+    assert charts.curve_panel("p", curves, colours, {}).svg.count('class="guess') == 0
+    file = charts.sheet([apart], colours)
+    assert "guessing the most frequent answer" in file
+    assert 'fill="#fff"' in file, "readable on a dark page"
+
+
+def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None:
+    (row,) = [
+        r
+        for r in frame.runs(store.path).accuracy()
+        if (r["recipe"], r["learner"], r["split"]) == ("ctl/A", "bilstm", "ood")
+    ]
+    findings = html.partition("Findings</h2>")[2].partition("Scores</h2>")[0]
+    assert f"{mean_with_interval(row)} on held-out items (ood)" in findings
+    assert re.search(r"[0-3] of 3 seeds above 0.95", findings)
+    assert re.search(r"is better than|No difference is shown between", findings)
+    assert html.index("Findings</h2>") < html.index("<svg") < html.index("<table")
+    assert "the last finished on" not in html, "these runs do not say when"
+
+
+def test_the_headline_is_the_largest_fall() -> None:
+    rows = [
+        {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - 0.02, "high": m + 0.02}
+        for a, s, m in (("x", "iid", 0.9), ("x", "ood", 0.8), ("y", "iid", 0.9), ("y", "ood", 0.3))
+    ]
+    assert gap_sentence(rows) == (
+        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on held-out items (ood) of r."
+    )
+    assert gap_sentence(rows[:1]) == "x reaches 0.900 ± 0.020 on r, iid."
+
+
+def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
+    return gap_sentence(
+        [
+            {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - width, "high": m + width}
+            for a, s, m in scores
+        ]
+    )
+
+
+def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
+    assert headline(("x", "iid", 0.3), ("x", "ood", 0.9)) == (
+        "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
+        "0.300 ± 0.020 on items like those of training (iid) of r."
+    )
+    falls = headline(("x", "iid", 0.3), ("x", "ood", 0.9), ("y", "iid", 0.9), ("y", "ood", 0.8), ("y", "ood-long", 0.7))
+    assert falls.startswith(
+        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on ood-long"
+    )
+
+
+def test_a_difference_within_the_intervals_is_no_fall() -> None:
+    scores = (("x", "iid", 0.5), ("x", "ood", 0.45), ("y", "iid", 0.6), ("y", "ood", 0.55))
+    assert headline(*scores, width=0.1).startswith(
+        "No difference between iid and ood is shown (intervals overlap): y has 0.600 ± 0.100 on items"
+    )
+    assert "(there are no intervals)" in headline(*scores, width=float("nan"))
+
+
+def test_a_constant_answer_does_not_fall() -> None:
+    constant = (("majority", "iid", 0.9), ("majority", "ood", 0.1))
+    assert headline(*constant) == "majority reaches 0.900 ± 0.020 on r, iid."
+    assert headline(*constant, ("x", "iid", 0.5), ("x", "ood", 0.4)).startswith("x falls from 0.500")
+
+
+def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
+    assert headline(("x", "easy", 0.9), ("x", "hard", 0.2)) == "x reaches 0.900 ± 0.020 on r, easy."
+
+
+def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(tmp_path: Path) -> None:
+    heads = [column.head for column in report_columns.COMPARISONS]
+    assert len(set(heads)) == len(heads)
+    store = Store(tmp_path / "runs", create=True)
+    for learner in ("a", "b"):
+        write(store, {"iid": [1, 0, 1, 1]}, learner=learner)
+    text = report(store.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "1 comparison; its p-value needs no correction" in text
+    assert "1 comparisons" not in text
+
+
+def unpacked(html: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What the explorer of a page shows: its index, and the data of each split."""
+    elements = dict(re.findall(r'<script type="application/octet-stream" id="([^"]+)">(.*?)</script>', html, re.S))
+    index = json.loads(elements.pop("explorer-index"))
+    return index, {k: json.loads(zlib.decompress(base64.b64decode(v))) for k, v in elements.items()}
+
+
+def test_every_number_opens_the_examples_behind_it(store: Store, html: str) -> None:
+    index, data = unpacked(html)
+    opened = [json.loads(unescape(query)) for query in re.findall(r'data-open="([^"]+)"', html)]
+    known = {(c["recipe"], c["learner"], c["split"]) for c in index}
+    assert len(opened) == 8 + 24 + 4  # scores, scores by length, comparisons
+    for query in opened:
+        assert (query["recipe"], query["a"], query["split"]) in known
+        cell = next(
+            c for c in index if (c["recipe"], c["learner"], c["split"]) == (query["recipe"], query["a"], query["split"])
+        )
+        if "trait" in query:
+            assert query["value"] in data[cell["data"]]["traits"][query["trait"]]["values"]
+        if "b" in query:
+            assert "On the whole split: difference" in cell["paired"][query["b"]]
+    cell = index[0]
+    items = data[cell["data"]]
+    assert len(cell["runs"]) == 3
+    rows = store.predictions([cell["runs"][1]], ["prediction", "score"], splits=[cell["split"]])
+    answers = items["runs"][cell["runs"][1]]
+    assert [items["texts"][i] for i in answers["answers"]] == rows["prediction"].to_pylist()
+    assert answers["scores"] == rows["score"].to_pylist()
+    assert "id" in items["traits"], "30 values can still be chosen"
+
+
+def test_hostile_names_and_texts_stay_text(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    evil = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\u0007"
+    for learner in (evil, "b"):
+        traits = [{evil: evil}, {evil: "x"}]
+        write(made, {"iid": [1, 0] * 5}, recipe=evil, learner=learner, traits=traits, tasks=[evil, "t"], data=evil)
+    page = report(made.path, tmp_path / "r.html", title=evil).read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert page.count("<script>") == 1
+    index, data = unpacked(page)
+    assert index[0]["recipe"] == evil
+    assert next(iter(data.values()))["inputs"][0].startswith(evil)
+
+
+def test_a_page_of_many_answers_keeps_some_seeds_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskloom.analysis.report.answer_data.MOST_ANSWERS", 100)
+    made = Store(tmp_path / "runs", create=True)
+    for seed in range(4):
+        for learner in ("a", "b"):
+            write(made, {"iid": [seed % 2, 0] * 10}, learner=learner, seed=seed)
+    index, _ = unpacked(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [(c["learner"], len(c["runs"]), c["left"]) for c in index] == [("a", 2, 2), ("b", 2, 2)]
+
+
+def test_predictions_are_read_a_few_times(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for scores and traits, which the index keeps, and once for texts; the first run of a kind for its examples, too."""
+    opened: list[Path] = []
+    original = run_files.read_parquet
+
+    def counted(path: Path, columns: Any = None) -> Any:
+        opened.append(path)
+        return original(path, columns)
+
+    monkeypatch.setattr("taskloom.experiments.store.read_parquet", counted)
+    report(store.path, tmp_path / "r.html")
+    times = Counter(path for path in opened if path.name == run_files.PREDICTIONS)
+    assert len(times) == 12
+    assert sorted(times.values())[: 12 - 4] == [2] * 8
+    assert max(times.values()) <= 6
+
+
+def test_tasks_have_competence_at_thresholds(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    write(made, {"iid": [1, 1, 0, 1, 1, 1]}, tasks=["a", "b", "c"])
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert found["Scores over tasks"][0][-2:] == ["C@75", "C@90"]
+    assert found["Scores over tasks"][1][-2:] == ["0.667", "0.667"]
+
+
+def test_settings_that_differ_are_part_of_the_name(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    for state in (64, 128):
+        write(made, {"iid": [1, 0, state == 64]}, fields={"learner.state": state})
+    found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert [row[1] for row in found["Scores"][1:]] == ["bilstm state=64", "bilstm state=128"]
+    assert found["Comparisons"][1][2:4] == ["bilstm state=128", "bilstm state=64"] or found["Comparisons"][1][2:4] == [
+        "bilstm state=64",
+        "bilstm state=128",
+    ]
+
+
+def test_learners_that_cannot_be_compared_are_named(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    for learner, data in (("a", "some"), ("b", "others"), ("c", "some")):
+        write(made, {"iid": [1, 0]}, learner=learner, data=data)
+    text = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert len(sections(text)["Comparisons"]) == 2
+    assert "not compared:\nctl/A, a and b: the two sides answered different items" in text
+
+
+def test_the_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "page.html"
+    assert cli(["report", str(store.path), "-o", str(out)]) == 0
+    assert out.stat().st_size > 10_000
+    assert cli(["report", str(tmp_path / "none")]) == 2
+    assert cli(["report", str(Store(tmp_path / "empty", create=True).path)]) == 2
+    assert "holds no finished run yet" in capsys.readouterr().err
+    with pytest.raises(TaskloomError, match="confidence level"):
+        report(store.path, out, level=95)
+
+
+def test_every_name_has_a_colour_and_usual_splits_their_own() -> None:
+    many = charts.colour_of(["iid", *map(str, range(20))])
+    assert many["iid"] == 0
+    assert len(many) == 21
+    assert charts.colour_of(["mix", "iid"])["iid"] == 0
+    assert charts.colour_of(["mix", "iid"])["mix"] != 0
+
+
+def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"word": f"w{i % 30}", "id": str(i)} for i in range(60)]
+    write(made, {"iid": [i % 2 for i in range(60)]}, traits=traits)
+    page = report(made.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Score by word" in page
+    assert "Score by id" not in page
+
+
+def test_a_page_of_selected_runs_with_their_success_rate(store: Store, tmp_path: Path) -> None:
+    page = report(store.path, tmp_path / "report.html", where=["seed < 2"], threshold=0.5).read_text()
+    assert "Only runs with seed &lt; 2" in page
+    assert "seeds over 0.5" in page
+    assert "sd over seeds" in page
+
+
+def test_names_and_traits_with_signs_of_tex_are_text(tmp_path: Path) -> None:
+    made = Store(tmp_path / "runs", create=True)
+    traits = [{"$cost": value} for value in ("$5$", r"$\frac{$", "_{", "50 $")]
+    for learner in ("$^{", "a_$b$"):
+        curve = [(1, "i$i$d", 0.5, 1.0), (2, "i$i$d", 0.6, 1.0)]
+        write(made, {"i$i$d": [0, 1] * 10}, learner=learner, recipe=r"$\x$ $", traits=traits, curve=curve)
+    page = report(made.path, tmp_path / "report.html").read_text(encoding="utf-8")
+    figures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    for text in (r"$\x$ $", "$^{", "a_$b$", "i$i$d", "$cost", "$5$", r"$\frac{$", "50 $"):
+        assert text in figures
+
+
+def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(store: Store, tmp_path: Path) -> None:
+    groups, items = score_groups(frame.Runs(store), ("length",))
+    for name, own, new in (("with", items, "new seeds and new examples"), ("without", {}, "new seeds on the same")):
+        bare = [{k: v for k, v in g.items() if own or k not in ("answers", "items", "texts")} for g in groups]
+        runs = open_runs(write_scores(bare, tmp_path / name / "scores.json", own))
+        assert new in report(runs, tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        shown = [(row["mean"], row["low"], row["method"]) for row in RunNumbers(runs, 0.95).means]
+        ours = runs.accuracy(by=["recipe", "learner", "split"])
+        assert str(shown) == str([(row["mean"], row["low"], row["method"]) for row in ours])

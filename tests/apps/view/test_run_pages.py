@@ -1,0 +1,282 @@
+"""Runs in the browser: wrong answers first, two learners side by side, heat maps, what is running; damage hides nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.apps.view.hostile import SCRIPT, assert_harmless
+from tests.apps.view.hostile_runs import TRAITS, fill
+from tests.experiments.made_up_runs import write
+
+from taskloom.apps.view import viewed_stores
+from taskloom.apps.view.application import application
+from taskloom.apps.view.folders import ViewedFolders
+from taskloom.apps.view.prediction_rows import PredictionRows
+from taskloom.experiments import files as run_files
+from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.failures import failure
+from taskloom.experiments.store import Store
+from taskloom.experiments.table import runs as read_runs
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A viewer of a filled store."""
+
+    viewer: TestClient
+    folder: Path
+    name: str
+    runs: dict[str, list[str]]
+
+    def get(self, path: str, status: int = 200, /, **query: str) -> str:
+        """Return a page of the store, after checking its status and that nothing in it is markup from data."""
+        answer = self.viewer.get(f"/runs/{self.name}{path}", params=query)
+        assert answer.status_code == status, answer.text
+        assert_harmless(answer.text)
+        return answer.text
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    folder = tmp_path_factory.mktemp("stores") / "runs"
+    return folder, fill(folder)
+
+
+@pytest.fixture
+def filled(
+    tmp_path: Path, original: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Filled]:
+    monkeypatch.setattr(viewed_stores, "FRESH", 0.0)
+    folder = tmp_path / "runs"
+    shutil.copytree(original[0], folder)
+    name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")
+    with TestClient(application([tmp_path]), base_url="http://127.0.0.1") as viewer:
+        yield Filled(viewer, folder, name, original[1])
+
+
+def indices(page: str, split: str = "test") -> list[int]:
+    """Return the examples that a page lists, in its order."""
+    return [int(n) for n in re.findall(rf'<span class="more">{split} (\d+)', page)]
+
+
+def test_a_store_shows_results_runs_and_progress(filled: Filled) -> None:
+    page = filled.get("")
+    assert "4 runs" in re.sub(r"<[^>]*>", "", page)
+    assert "<strong>4</strong> finished" in page
+    assert page.count("/predictions?") == 8
+    accuracy = {row["learner"]: row["mean"] for row in read_runs(filled.folder).accuracy(over="seeds", split="test")}
+    for mean in accuracy.values():
+        assert f"{mean:.3f}" in page
+
+
+def test_intervals_are_those_of_the_command_line(filled: Filled) -> None:
+    page = filled.get("")
+    rows = list(read_runs(filled.folder).accuracy())
+    assert rows
+    for row in rows:
+        assert f"{row['low']:.3f} to {row['high']:.3f}" in page
+
+
+def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:
+    page = filled.get("", q="strong")
+    assert page.count('href="/runs/') - page.count("/compare") - page.count("/heat") >= 2
+    assert "1 to 2 of 2" in page
+    assert "No run matches" in filled.get("", q="no such learner")
+
+
+def test_wrong_answers_come_first(filled: Filled) -> None:
+    run = filled.runs["weak"][0]
+    page = filled.get("/predictions", run=run, split="test")
+    table = run_files.read_parquet(filled.folder / run[:2] / run / run_files.PREDICTIONS).to_pylist()
+    rows = [row for row in table if row["split"] == "test"]
+    wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
+    assert indices(page) == wanted[:25]
+    assert f"of {len(rows)} right" in page
+    assert indices(filled.get("/predictions", run=run, split="test", start="25")) == wanted[25:50]
+    right = filled.get("/predictions", run=run, split="test", show="right")
+    assert indices(right) == [row["index"] for row in rows if row["score"] == 1][:25]
+
+
+def test_predictions_can_be_searched_and_filtered_by_trait(filled: Filled) -> None:
+    run = filled.runs["weak"][0]
+    page = filled.get("/predictions", run=run, split="test", **{"trait.length": "3", "show": "all"})
+    assert sorted(indices(page)) == [i for i in range(60) if TRAITS[i % 12]["length"] == "3"]
+    assert indices(filled.get("/predictions", run=run, split="test", q="test 17 ")) == [17]
+    hostile = filled.get("/predictions", run=run, split="test", **{f"trait.{SCRIPT}": "1"})
+    assert "of 30 right" in hostile
+    assert "No answer matches" in filled.get("/predictions", run=run, split="test", **{"trait.none": "1"})
+
+
+def test_accuracy_by_trait_is_that_of_the_library(filled: Filled) -> None:
+    run = filled.runs["weak"][1]
+    page = filled.get("/predictions", run=run, split="test", by="length")
+    results = read_runs(filled.folder).where({"run": run}).accuracy(by="length", split="test")
+    for row in results:
+        assert f'{row["mean"]:.3f} <span class="more">[{row["low"]:.3f}, {row["high"]:.3f}]' in page
+
+
+def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: Filled) -> None:
+    a, b = filled.runs["weak"][0], filled.runs["strong"][0]
+    page = filled.get("/compare", a=a, b=b, split="test")
+    scores = [
+        PredictionRows(filled.folder / run[:2] / run / run_files.PREDICTIONS).columns("test").score for run in (a, b)
+    ]
+    only_b = int(((scores[1] == 1) & (scores[0] == 0)).sum())
+    assert f"<strong>{only_b}</strong> only B is right" in page
+    runs = read_runs(filled.folder)
+    pair = runs.compare({"run": a}, {"run": b}, split="test")[0]
+    seeds = runs.compare({"run": filled.runs["weak"]}, {"run": filled.runs["strong"]}, split="test")[0]
+    for row in (pair, seeds):
+        assert f"{row['difference']:+.3f}" in page
+        assert row["test"].replace("'", "&#39;") in unescape(page) or row["test"] in unescape(page)
+    listed = filled.get("/compare", a=a, b=b, split="test", show="b")
+    assert len(indices(listed)) == min(20, only_b)
+    by_trait = filled.get("/compare", a=a, b=b, split="test", by="length")
+    assert by_trait.count(">McNemar") == 4
+
+
+def test_a_comparison_of_a_run_with_itself_says_so(filled: Filled) -> None:
+    run = filled.runs["weak"][0]
+    assert "A and B are the same run" in filled.get("/compare", a=run, b=run)
+
+
+def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    traits = [
+        {"alike": str(i % 3), "depth": str(i % 4), "depth_name": "abcd"[i % 4], "half": "xy"[i // 20], "name": str(i)}
+        for i in range(40)
+    ]
+    scores = [float(i % 4 < 2 or (i < 20 and i % 4 == 3)) for i in range(40)]
+    run = write(store, {"ood": scores}, traits=traits)
+    telling = PredictionRows(store.folder(run) / "predictions.parquet").telling_traits("ood")
+    assert telling == ["depth", "half", "alike"], "not the name of each example, nor a trait that renames another"
+
+
+def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
+    learner = Store(filled.folder).scores(filled.runs["weak"][0])["learner"]
+    page = filled.get("/heat", learner=learner, split="test", x="length", y="task")
+    results = read_runs(filled.folder).where(learner=learner).accuracy(by=["task", "length"], split="test")
+    cells = re.findall(r'<td class="shade-(\d+)"><b>([\d.]+)</b><span>(\d+)</span>', page)
+    assert sorted((mean, n) for _, mean, n in cells) == sorted((f"{r['mean']:.2f}", str(r["n"])) for r in results)
+
+
+def test_a_run_shows_scores_curves_configuration_and_log(filled: Filled) -> None:
+    page = filled.get("/run", run=filled.runs["strong"][0])
+    assert page.count("<polyline") == 2
+    assert "learners:" in page
+    assert "log &lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("/run", {"run": "0" * 32}, 404),
+        ("/run", {"run": "../../../etc/passwd"}, 404),
+        ("/run", {}, 404),
+        ("/predictions", {"run": "{run}", "split": "none"}, 404),
+        ("/predictions", {"run": "{run}", "show": "some"}, 422),
+        ("/predictions", {"run": "{run}", "start": "-1"}, 422),
+        ("/compare", {"a": "{run}", "b": "none"}, 404),
+        ("/heat", {"x": "none"}, 404),
+        ("/heat", {"recipe": "none"}, 404),
+    ],
+)
+def test_addresses_that_lead_nowhere_are_one_sentence(
+    filled: Filled, path: str, query: dict[str, str], status: int
+) -> None:
+    filled.get(path, status, **{k: v.format(run=filled.runs["weak"][0]) for k, v in query.items()})
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 9}', b"[" * 100_000])
+def test_a_damaged_run_hides_no_other(filled: Filled, content: bytes) -> None:
+    bad = filled.runs["weak"][0]
+    (filled.folder / bad[:2] / bad / run_files.SCORES).write_bytes(content)
+    page = filled.get("")
+    assert "1 damaged run" in page
+    assert page.count("/predictions?") == 6
+    filled.get("/run", 422, run=bad)
+    filled.get("/predictions", run=filled.runs["strong"][0])
+    filled.get("/compare")
+    filled.get("/heat")
+
+
+@pytest.mark.parametrize(
+    "file", [run_files.PREDICTIONS, run_files.CURVES, run_files.CONFIG, run_files.ENVIRONMENT, run_files.LOG]
+)
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 nonsense PAR1", b"\xff\xfe{[" * 50])
+def test_damaged_and_missing_files_of_a_run_are_no_500(filled: Filled, file: str, content: bytes | None) -> None:
+    run = filled.runs["weak"][0]
+    path = filled.folder / run[:2] / run / file
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    filled.get("")
+    filled.get("/run", run=run)
+    for page in ("/predictions?run=" + run, f"/compare?a={run}&b={filled.runs['strong'][0]}", "/heat"):
+        answer = filled.viewer.get(f"/runs/{filled.name}{page}")
+        assert answer.status_code in (200, 404, 422)
+        assert_harmless(answer.text)
+
+
+def test_predictions_that_lead_out_of_the_store_are_not_read(filled: Filled, tmp_path: Path) -> None:
+    run, other = filled.runs["weak"][0], filled.runs["strong"][0]
+    outside = tmp_path.parent / "outside.parquet"
+    shutil.copy(filled.folder / other[:2] / other / run_files.PREDICTIONS, outside)
+    path = filled.folder / run[:2] / run / run_files.PREDICTIONS
+    path.unlink()
+    os.symlink(outside, path)
+    filled.get("/predictions", 422, run=run)
+
+
+def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(filled: Filled) -> None:
+    store = Store(filled.folder)
+    claims = Claims(filled.folder / "work" / "claims")
+    try:
+        assert claims.take("ab" * 16)
+        reason = failure(store, "cd" * 16)
+        reason.parent.mkdir(parents=True)
+        reason.write_text(json.dumps({"reason": f"loss was not a number {SCRIPT}"}))
+        job = filled.folder / "work" / "jobs" / "job-1"
+        job.mkdir(parents=True)
+        (job / run_files.LOG).write_text(f"step 100 {SCRIPT}\n")
+        before = sorted(p for p in filled.folder.rglob("*") if ".owner" not in p.name)
+        page = filled.get("/live")
+        assert "<strong>1</strong> running" in page
+        assert "loss was not a number" in page
+        assert "step 100" in page
+        assert sorted(p for p in filled.folder.rglob("*") if ".owner" not in p.name) == before
+    finally:
+        claims.close()
+    assert "none running now" in filled.get("/live")
+
+
+def test_a_claim_whose_owner_has_died_is_not_running(filled: Filled) -> None:
+    claims = filled.folder / "work" / "claims"
+    claims.mkdir(parents=True, exist_ok=True)
+    os.symlink("gone", claims / ("ab" * 16))
+    os.symlink("../../../../etc/passwd", claims / ("cd" * 16))
+    (claims / ("ef" * 16)).write_text("a copied store")
+    assert "none running now" in filled.get("/live")
+
+
+def test_a_new_run_appears_and_a_deleted_one_goes(filled: Filled) -> None:
+    filled.get("")
+    gone = filled.runs["weak"][0]
+    shutil.rmtree(filled.folder / gone[:2] / gone)
+    assert "<strong>3</strong> finished" in filled.get("")
+    filled.get("/run", 404, run=gone)
+
+
+def test_a_store_of_another_version_is_one_sentence(filled: Filled) -> None:
+    (filled.folder / "store.json").write_text('{"schema": 99}')
+    filled.get("", 422)
+    assert filled.viewer.get("/").status_code == 200

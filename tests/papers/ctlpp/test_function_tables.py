@@ -1,0 +1,172 @@
+"""Function tables as the unit: worlds where the table decides, where the seed does, and regrouped functions."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.made_up_scores import group, made_up
+
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.reproduction import analyse
+from taskloom.analysis.study import StudyError
+from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
+from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval
+from taskloom.suites.ctl.world import SymbolWorld
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results" / "ctlpp"
+
+
+def on_tables(scores: list[list[float]]) -> list[dict[str, Any]]:
+    """Trainings on as many tables as there are lists of ood scores."""
+    return [
+        group("ctl/R", "ndr", {"iid": [1.0] * len(own), "ood": own}, {"recipe.table_seed": table})
+        for table, own in enumerate(scores)
+    ]
+
+
+def table_rows(finding: Finding) -> list[dict[str, Any]]:
+    assert finding.table is not None
+    return list(finding.table)
+
+
+def test_the_share_of_variance_tells_whether_tables_or_seeds_decide(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 1, (8, 5))
+    levels = np.linspace(0.3, 0.9, 8)[:, None]
+    by_table = (levels + 0.02 * noise).tolist()
+    by_seed = (0.6 + 0.1 * noise).tolist()
+    shares = {}
+    for name, scores in (("table", by_table), ("seed", by_seed)):
+        (tmp_path / name).mkdir()
+        _, _, (summary, each) = analyse("ctlpp/tables", made_up(tmp_path / name, *on_tables(scores)))
+        (row,) = table_rows(summary)
+        assert (row["tables"], row["networks"]) == (8, 40)
+        assert [one["networks"] for one in table_rows(each)] == [5] * 8
+        shares[name] = variance_share(scores)
+        assert row["share of variance between tables"].startswith(f"{shares[name].mean:.2f} [")
+    assert shares["table"].low > 0.9
+    assert shares["seed"].mean < 0.3
+    assert shares["seed"].low == 0.0
+
+
+def test_the_variance_share_is_that_of_a_random_effects_model() -> None:
+    """Two groups of two by hand: mean squares 0.16 between and 0.02 within give (0.16 - 0.02) / (0.16 + 0.02)."""
+    assert variance_share([[0.1, 0.3], [0.5, 0.7]]).mean == pytest.approx(0.14 / 0.18)
+    rng = np.random.default_rng(1)
+    for true in (0.2, 0.75):
+        held = 0
+        for _ in range(300):
+            effects = rng.normal(0, np.sqrt(true), 12)[:, None]
+            estimate = variance_share((effects + rng.normal(0, np.sqrt(1 - true), (12, 4))).tolist())
+            held += estimate.low <= true <= estimate.high
+        assert held >= 300 * 0.92, "the interval is said to hold the true share in 95 % of all samples"
+
+
+def test_the_interval_over_tables_is_wider_than_one_over_networks(tmp_path: Path) -> None:
+    """30 networks on three tables that differ are three observations of tables."""
+    scores = [[level + 0.001 * k for k in range(10)] for level in (0.2, 0.5, 0.8)]
+    _, _, (summary, _) = analyse("ctlpp/tables", made_up(tmp_path, *on_tables(scores)))
+    (row,) = table_rows(summary)
+    assert row["mean over tables"].endswith("[0.000, 1.000]"), "over 30 networks it would be 0.41 to 0.60"
+
+
+def test_draws_of_one_table_are_not_taken_for_tables(tmp_path: Path) -> None:
+    second = {"recipe.seed": 1}
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "ndr", {"iid": [1.0, 0.1], "ood": [0.4, 0.1]}),
+        group("ctl/A", "ndr", {"iid": [1.0, 1.0], "ood": [0.6, 0.8]}, second),
+    )
+    _, _, (summary, each) = analyse("ctlpp/tables", runs)
+    (row,) = table_rows(each)
+    assert (row["table"], row["draws"], row["networks"], row["learned"]) == ("table 0", 2, 4, 3)
+    (whole,) = table_rows(summary)
+    assert "mean over tables" not in whole
+    (judged, _) = each.judgements
+    assert judged.ours == pytest.approx(0.6), "the network that did not learn is not compared, as in Table 1"
+
+
+def test_trainings_of_different_kinds_are_not_compared(tmp_path: Path) -> None:
+    runs = made_up(
+        tmp_path,
+        group("ctl/R", "ndr", {"ood": [0.4]}, {"recipe.processes": 8}),
+        group("ctl/R", "ndr", {"ood": [0.9]}, {"recipe.table_seed": 1}),
+    )
+    with pytest.raises(StudyError, match="differ in nothing but the function table"):
+        analyse("ctlpp/tables", runs)
+
+
+def test_functions_that_are_regrouped_are_compared_with_themselves(tmp_path: Path) -> None:
+    """The first two and the last two functions differ on the symbols 0 and 1; divided otherwise the groups act alike."""
+    functions = np.array([[0, 1, 2, 3], [0, 1, 3, 2], [1, 0, 2, 3], [1, 0, 3, 2]])
+    near, far = (0, 3, 2, 1), (1, 0, 2, 3)
+    groups = []
+    for shift, gain in ((0, 0.4), (1, 0.2)):
+        for order, ood in ((near, 0.5 + gain), (far, 0.5)):
+            tables = {name: ((functions[k] + shift) % 4).tolist() for name, k in zip("abcd", order, strict=True)}
+            fields = {"recipe.symbols": 4, "recipe.functions": 4, "recipe.max_length": 3, "recipe.tables": tables}
+            groups.append(group("ctl/R", "bilstm", {"iid": [1.0, 1.0], "ood": [ood - 0.1, ood + 0.1]}, fields))
+    _, _, (summary, each) = analyse("ctlpp/tables", made_up(tmp_path, *groups))
+    (row,) = table_rows(summary)
+    assert (row["regrouped"], row["positive"]) == (2, "2 of 2")
+    assert row["difference"].startswith("0.300 [")
+    assert (row["smallest distance"], row["largest distance"]) == (pytest.approx(0.8), pytest.approx(0.5))
+    assert sorted((one["table"], one["distance"]) for one in table_rows(each)) == [
+        ("functions 1", 0.0), ("functions 1", 0.5), ("functions 2", 0.0), ("functions 2", 0.5),
+    ]  # fmt: skip
+    (figure,) = each.figures
+    assert figure.name == "regrouping"
+    assert len(figure.draw(figure.data).axes[0].lines) == 3, "a line for each set of functions, and chance"
+
+
+def world(first: list[list[int]], second: list[list[int]]) -> SymbolWorld:
+    images = np.array(first + second)
+    names = tuple("abcdefgh"[: len(images)])
+    return SymbolWorld(names, images, {"a": tuple(range(len(first))), "b": tuple(range(len(first), len(images)))})
+
+
+def test_the_distance_of_groups_is_how_often_their_outputs_differ() -> None:
+    one, two, three = [0, 1, 2], [1, 2, 0], [2, 0, 1]
+    assert group_distance(world([one, two], [one, two])) == 0.0
+    assert group_distance(world([one], [two])) == 1.0
+    assert group_distance(world([one, two], [one, three])) == pytest.approx(0.5)
+    assert group_distance(world([one, one, two], [one, two])) == pytest.approx(1 / 6)
+
+
+def test_the_bootstrap_interval_holds_a_planted_correlation() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=40)
+    low, high = bootstrap_interval(x.tolist(), (-x + 0.5 * rng.normal(size=40)).tolist())
+    assert -1.0 <= low < high < -0.5
+    low, high = bootstrap_interval(x.tolist(), rng.normal(size=40).tolist())
+    assert low < 0 < high
+
+
+def test_stored_small_worlds_give_the_numbers_of_the_page() -> None:
+    summaries = {}
+    for name in ("explored", "fresh", "regrouped"):
+        _, _, (summary, each) = analyse("ctlpp/tables", RESULTS / "tables-small" / f"{name}.csv")
+        summaries[name] = {row["trainings"].split(",")[1].strip(): row for row in table_rows(summary)}
+        if name == "regrouped":
+            pairs = {v: [r for r in table_rows(each) if r["trainings"].split(",")[1].strip() == v] for v in "AR"}
+            for own in pairs.values():
+                distances = {(r["table"], r["distance"]) for r in own}
+                assert len(distances) == 20
+                assert all(abs(a - b) > 0.3 for (n, a), (m, b) in combinations(distances, 2) if n == m)
+    assert [summaries["explored"][v]["share of variance between tables"][:4] for v in "AR"] == ["0.74", "0.76"]
+    assert summaries["fresh"]["R"]["distance and ood"] == "-0.76 [-0.88, -0.59]"
+    assert summaries["regrouped"]["R"]["difference"] == "0.285 [0.181, 0.389]"
+    assert summaries["regrouped"]["A"]["difference"] == "0.282 [0.166, 0.398]"
+    assert {summaries["regrouped"][v]["positive"] for v in "AR"} == {"10 of 10"}
+
+
+def test_stored_scores_of_ndr_by_table_are_those_of_the_page() -> None:
+    _, _, (_, each) = analyse("ctlpp/tables", RESULTS / "processes-scores.json")
+    rows = {(r["trainings"], r["table"]): (r["networks"], r["over 95 %"]) for r in table_rows(each)}
+    solved = [rows["NDR, R, 8 processes", f"table {t}"] for t in (1, 2, 3)]
+    assert solved == [(4, 4)] * 3
+    assert rows["NDR, R, 8 processes", "table 0"] == (18, 5)
