@@ -12,10 +12,10 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+from taskloom.core import shards
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.registry import SUITES
-from taskloom.data import shards
 from taskloom.recipe import read
 
 PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"

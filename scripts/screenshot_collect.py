@@ -20,7 +20,7 @@ from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.demo_project import ANSWERS, fill_demo
 from taskloom.apps.collect.records import CollectedTask, Item, Person
 from taskloom.apps.collect.web.site import Site, build_app
-from taskloom.apps.serving.listener import address, listen
+from taskloom.core.listener import address, listen
 
 SHOWN = ("home-desktop", "write-desktop", "span-desktop", "span-phone", "yes-no-phone", "dispute-desktop")
 """The pictures of the page; `--all` takes those of all pages, to look at."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.core.arrow import array_of, column, numbers
-from taskloom.data.shards import STEP
+from taskloom.core.shards import STEP
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 INTEGER = st.integers(-(2**31), 2**31 - 1)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from taskloom.cli.app import run
 from taskloom.core.errors import InputError
-from taskloom.data.predictions import predictions_for
+from taskloom.core.predictions import predictions_for
 
 Records = list[dict[str, Any]]
 

@@ -12,7 +12,7 @@ import pytest
 from taskloom.analysis import STUDIES
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
-from taskloom.core.registry import Registry
+from taskloom.core.registry import INDEX, Registry
 from taskloom.learners import LEARNERS
 from tests.processes import printed_elsewhere
 
@@ -97,7 +97,8 @@ def test_commands_import_no_more_than_they_need() -> None:
 @pytest.mark.parametrize("registry", [LEARNERS, STUDIES], ids=lambda registry: registry.kind)
 def test_the_index_is_current(registry: Registry[Any]) -> None:
     """`make index` writes it; a name that it lacks is not listed."""
-    assert SCRIPT["place"](registry).read_text(encoding="utf-8") == SCRIPT["index"](registry)
+    for package, folder in registry.folders():
+        assert (folder / INDEX).read_text(encoding="utf-8") == SCRIPT["index"](registry, package)
 
 
 @pytest.mark.parametrize("registry", [LEARNERS, STUDIES], ids=lambda registry: registry.kind)
@@ -108,11 +109,11 @@ def test_lists_are_those_of_the_things_themselves(registry: Registry[Any]) -> No
 
 def test_a_name_of_the_index_belongs_to_its_module() -> None:
     """Also before that module is imported: a package that takes the name is refused at once."""
-    registry: Registry[Any] = Registry("study", "taskloom.analysis", indexed=True)
+    registry: Registry[Any] = Registry("study", *STUDIES.packages, indexed=True)
     Registry.every.remove(registry)
     study = STUDIES.get("ctlpp/table1")
     with pytest.raises(
-        TaskloomError, match=r"'ctlpp/table1' is defined twice: in taskloom\.studies.* and in mine; rename"
+        TaskloomError, match=r"'ctlpp/table1' is defined twice: in taskloom\.papers.* and in mine; rename"
     ):
         registry.add("ctlpp/table1", study, "mine")
     registry.add("ctlpp/table1", study, STUDIES.origin("ctlpp/table1"))

@@ -11,8 +11,8 @@ import taskloom as tl
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.core.splits import SLOTS, owners
 from taskloom.recipe import read
+from taskloom.recipe.splits import SLOTS, owners
 
 HEAD = """import random
 import taskloom as tl

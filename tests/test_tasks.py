@@ -212,8 +212,8 @@ def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:
 
 @pytest.mark.parametrize("parameter", ["seed", "splits", "describe", "name", "version", "task"])
 def test_a_knob_named_like_a_recipe_field_is_refused(parameter: str, tmp_path: Path) -> None:
-    from taskloom.core.tasks import TAKEN
     from taskloom.recipe.recipe import RESERVED
+    from taskloom.recipe.tasks import TAKEN
 
     path = tmp_path / "t.py"
     path.write_text(

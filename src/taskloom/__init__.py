@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from taskloom.core.scoring import set_of as set_of
     from taskloom.core.seeding import Key as Key
     from taskloom.core.seeding import Random as Random
-    from taskloom.core.splits import owners as owners
-    from taskloom.core.tasks import knob as knob
-    from taskloom.core.tasks import task as task
     from taskloom.data import Dataset as Dataset
     from taskloom.data import load as load
     from taskloom.data.audit import audit as audit
@@ -61,6 +58,9 @@ if TYPE_CHECKING:
     from taskloom.recipe import Recipe as Recipe
     from taskloom.recipe import fields as fields
     from taskloom.recipe.apply import apply as apply
+    from taskloom.recipe.splits import owners as owners
+    from taskloom.recipe.tasks import knob as knob
+    from taskloom.recipe.tasks import task as task
     from taskloom.verbs import analyse as analyse
     from taskloom.verbs import compare as compare
     from taskloom.verbs import export as export
@@ -112,12 +112,12 @@ _HOME = {
     "StudyFigure": "analysis.finding",
     "reproduce": "analysis.reproduction",
     "study": "analysis.study",
-    "knob": "core.tasks",
-    "task": "core.tasks",
+    "knob": "recipe.tasks",
+    "task": "recipe.tasks",
     "profile": "analysis.profile.profile",
     "ResultTable": "experiments.result_table",
     "Runs": "experiments.table",
-    "owners": "core.splits",
+    "owners": "recipe.splits",
     "analyse": "verbs",
     "compare": "verbs",
     "export": "verbs",

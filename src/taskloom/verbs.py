@@ -18,7 +18,6 @@ from taskloom.core.errors import ParameterError
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
     from taskloom.core.offers import SolveReport
-    from taskloom.core.tasks import Task
     from taskloom.experiments.compare import Selection
     from taskloom.experiments.rescore import Change
     from taskloom.experiments.result_table import ResultTable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
+    from taskloom.recipe.tasks import Task
 
 EXPERIMENT_KEYS = frozenset({"recipes", "learners"})
 """Keys that tell an experiment's file from a recipe's."""

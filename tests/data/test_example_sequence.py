@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskloom as tl
+from taskloom.core import shards
 from taskloom.core.errors import DataError
-from taskloom.data import Examples, example_sequence, shards
+from taskloom.data import Examples, example_sequence
 
 TEXT = st.text(max_size=5)
 STEPS = st.builds(tl.Step, TEXT, TEXT, st.none() | st.tuples(st.integers(0, 3)) | st.just(()))

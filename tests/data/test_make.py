@@ -18,8 +18,9 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli import run
+from taskloom.core import shards
 from taskloom.core.errors import DataError, TaskloomError
-from taskloom.data import shards, workers
+from taskloom.data import workers
 from taskloom.data.processes import can_fork
 from taskloom.data.workers import MakeProgress
 from tests.slow import slow_except

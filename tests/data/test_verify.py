@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import taskloom as tl
+from taskloom.core import shards
 from taskloom.core.errors import DataError, InputError
-from taskloom.data import dataset, shards
+from taskloom.data import dataset
 from taskloom.data.verify import _check_answers, _chosen, _made_again
 from taskloom.recipe import read
 

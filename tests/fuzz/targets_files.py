@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import taskloom as tl
+from taskloom.core.predictions import predictions_for
 from taskloom.data import load
 from taskloom.data.competence import score_dataset
-from taskloom.data.predictions import predictions_for
 from taskloom.data.verify import verify
 from taskloom.experiments.verify import verify_runs
 from taskloom.suites.zest.evaluation import score

@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
+from taskloom.core import shards
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
-from taskloom.data import shards
 from taskloom.experiments import api
 from taskloom.experiments.spec import experiment as spec
 from taskloom.recipe import read

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
 from taskloom.core.registry import SUITES
-from taskloom.data import shards
 from taskloom.recipe import Fields
 from taskloom.recipe.fields import walk
 from taskloom.recipe.overrides import override

@@ -8,18 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from taskloom.core.errors import DataError, TaskloomError, echo, nearest
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.spec.cell_data import read_data
-from taskloom.experiments.spec.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.learners.config import read as read_learner
-from taskloom.learners.config import settings as settings_of
-from taskloom.learners.interface import LEARNERS
-from taskloom.learners.presets import presets_of
 from taskloom.recipe import Recipe
-from taskloom.recipe import read as read_recipe
-from taskloom.recipe.finder import names as recipe_names
-from taskloom.recipe.recipe import RESERVED
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
@@ -84,39 +77,6 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
     except TaskloomError:
         pass
     return _with_steps_of_epochs(settings)
-
-
-def check_names(recipe: str, learner: str, fields: Conditions, where: str) -> None:
-    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one would pass for one without it.
-
-    Recipes and learners that are not known here may have any.
-
-    Args:
-        recipe: Its name.
-        learner: Its name.
-        fields: The settings that were written down.
-        where: The file, for error messages.
-    """
-    known: dict[str, set[str]] = {}
-    if LEARNERS.find(learner) is not None:
-        known["learner"] = {name for name, _, _ in settings_of(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
-        preset = fields.get("learner.preset")
-        if preset is not None and preset not in presets_of(learner):
-            raise DataError(
-                f"{where}: {learner} has no preset {echo(preset)}; {nearest(str(preset), presets_of(learner))}"
-            )
-    if recipe in recipe_names():
-        used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)}.union(RESERVED)
-        fields_of_suite = type(read_recipe(recipe).fields).model_fields
-        known["recipe"] = {one.alias or name for name, one in fields_of_suite.items()} | used
-    for field in fields:
-        head, _, name = field.partition(".")
-        own = name.partition(".")[0]
-        if head in known and own not in known[head]:
-            of = recipe if head == "recipe" else learner
-            raise DataError(
-                f"{where}: {of} has no setting '{own}' (give a {head} of your own another name); {nearest(own, known[head])}"
-            )
 
 
 def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ def make(
       $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
     """
     from taskloom.cli.dataset_output import make_result
+    from taskloom.core.shards import MANIFEST
     from taskloom.data import make as making
-    from taskloom.data.shards import MANIFEST
     from taskloom.recipe import read
     from taskloom.recipe.overrides import parse_changes
 

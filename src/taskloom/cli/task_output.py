@@ -15,10 +15,10 @@ from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.example import Answer, Example
 
 if TYPE_CHECKING:
-    from taskloom.core.tasks import Task
     from taskloom.data import Dataset, Examples
     from taskloom.recipe import Recipe
     from taskloom.recipe.overrides import Changes
+    from taskloom.recipe.tasks import Task
 
 BAR = " | "
 """Between several values of one thing."""
@@ -169,7 +169,7 @@ def _of_recipe(
     seed: int | None,
     changes: Changes,
 ) -> Shown:
-    from taskloom.data import shards
+    from taskloom.core import shards
     from taskloom.recipe import Recipe, read
 
     checked = recipe if isinstance(recipe, Recipe) else read(recipe, changes)

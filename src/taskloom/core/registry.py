@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from taskloom.core.resources import Resource
     from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
-    from taskloom.core.tasks import Task
+    from taskloom.recipe.tasks import Task
 
 S = TypeVar("S", bound="Suite")
 W = TypeVar("W", bound=Callable[..., Any])

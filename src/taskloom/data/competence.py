@@ -19,10 +19,10 @@ from taskloom.core.descriptions import UNSEEN
 from taskloom.core.errors import InputError, ParameterError, nearest
 from taskloom.core.example import Example
 from taskloom.core.offers import Evaluation
+from taskloom.core.predictions import predictions_for, size_and_splits
 from taskloom.core.registry import SUITES, find_scorer
 from taskloom.core.scoring import Scorer, competence_at
 from taskloom.data import Dataset, Examples, load
-from taskloom.data.predictions import predictions_for, size_and_splits
 
 THRESHOLDS: tuple[float, ...] = (75, 90)
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from taskloom.core import shards
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, echo, nearest
 from taskloom.core.files import digest, json_digest
 from taskloom.core.plan import Role, role_of
-from taskloom.data import shards
+from taskloom.core.shards import MANIFEST as MANIFEST
 from taskloom.data.example_sequence import Examples as Examples
 from taskloom.data.foreign import read_foreign
-from taskloom.data.shards import MANIFEST as MANIFEST
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

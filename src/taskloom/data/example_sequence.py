@@ -12,9 +12,9 @@ from typing import Any, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.core import shards
 from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.example import Example
-from taskloom.data import shards
 
 BLOCK = 1_024
 """Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""

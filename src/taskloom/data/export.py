@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from taskloom.core import shards
 from taskloom.core.arguments import path_of
 from taskloom.core.descriptions import undescribed_table
 from taskloom.core.errors import TaskloomError, nearest
 from taskloom.core.files import atomic
 from taskloom.core.offers import Exporter
 from taskloom.core.registry import SUITES
-from taskloom.data import shards
 from taskloom.data.dataset import Dataset, load
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.files import atomic, json_digest
-from taskloom.data import shards
 from taskloom.data.json_lines import json_lines
 
 SHARD_ROWS = 4_000

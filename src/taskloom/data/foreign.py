@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskloom.core import shards
 from taskloom.core.errors import DataError
-from taskloom.data import shards
-from taskloom.data.shards import MANIFEST
+from taskloom.core.shards import MANIFEST
 
 
 def read_foreign(folder: Path) -> dict[str, pa.Table]:

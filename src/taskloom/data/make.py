@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from taskloom.core import shards
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
 from taskloom.core.files import locked, sweep
 from taskloom.core.plan import Plan
-from taskloom.data import Dataset, dataset, shards
+from taskloom.data import Dataset, dataset
 from taskloom.data.folder import origin_of, write_beside
 from taskloom.data.manifest import manifest_of_shards, manifest_of_tables
 from taskloom.data.processes import refuse_while_importing_main
@@ -28,7 +29,7 @@ from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
-    from taskloom.core.tasks import Task
+    from taskloom.recipe.tasks import Task
 
 MOST_ROWS = 10**11
 """Beyond this even the list of files no longer fits a computer."""

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 import taskloom
+from taskloom.core import shards
 from taskloom.core.plan import Plan
-from taskloom.data import dataset, shards
+from taskloom.data import dataset
 from taskloom.data.workers import Piece
 from taskloom.recipe import Recipe
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from taskloom.core import shards
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.arrow import numbers
 from taskloom.core.descriptions import UNSEEN, task_column
@@ -20,7 +21,7 @@ from taskloom.core.example import Example
 from taskloom.core.files import digest
 from taskloom.core.plan import Plan
 from taskloom.core.seeding import Key
-from taskloom.data import Dataset, dataset, shards
+from taskloom.data import Dataset, dataset
 from taskloom.data.foreign import refuse_unfinished
 from taskloom.recipe import Recipe
 from taskloom.recipe.recipe import ChangedCodeError, MissingFileError, UnknownCodeError

@@ -20,10 +20,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
-from taskloom.data import shards
 from taskloom.data.folder import origin_of, shard_file
 from taskloom.data.processes import can_fork, context_for, end_with_parent, forking
 from taskloom.recipe import Recipe

@@ -21,7 +21,7 @@ from taskloom.experiments.table import Runs
 from taskloom.recipe.recipe import task_name
 
 if TYPE_CHECKING:
-    from taskloom.core.tasks import Task
+    from taskloom.recipe.tasks import Task
 
 
 @dataclass(frozen=True)

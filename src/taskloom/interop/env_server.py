@@ -13,9 +13,9 @@ from collections import OrderedDict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from taskloom.apps.serving.listener import LOOPBACK, address, hostname, is_loopback, listen
 from taskloom.core.errors import InputError, TaskloomError, echo
 from taskloom.core.example import Example
+from taskloom.core.listener import LOOPBACK, address, hostname, is_loopback, listen
 from taskloom.interop.graded import GradedSplit
 
 MOST_BYTES = 2**20

@@ -18,8 +18,8 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.plan import Plan, Split
 from taskloom.core.scoring import Scorer
+from taskloom.core.shards import to_examples
 from taskloom.data.dataset import MANIFEST, Dataset, load
-from taskloom.data.shards import to_examples
 from taskloom.data.workers import table_of
 from taskloom.recipe import read
 from taskloom.recipe.fields import CurriculumFields

@@ -12,7 +12,7 @@ from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
-    from taskloom.core.tasks import Task
+    from taskloom.recipe.tasks import Task
 
 
 def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], Answer]:

@@ -41,7 +41,7 @@ def keep_part(plan: Plan, fields: InputParts) -> Plan:
     if fields.parts == "both":
         return plan
 
-    from taskloom.data import shards  # not above: commands that only check recipes need no Arrow
+    from taskloom.core import shards  # not above: commands that only check recipes need no Arrow
 
     def rows(split: Split, start: int, stop: int) -> pa.Table:
         return _ablated(shards.to_table(split.rows(start, stop), start, plan.traits), fields)

@@ -30,7 +30,7 @@ from taskloom.recipe.validation_errors import validated
 
 if TYPE_CHECKING:
     from taskloom.core.plan import Plan
-    from taskloom.core.tasks import Task
+    from taskloom.recipe.tasks import Task
 
 RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "curriculum")
 """Keys of a recipe file that are not fields of its suite."""

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from taskloom.apps.serving.listener import address, hostname, is_loopback, listen
 from taskloom.core.errors import ParameterError
+from taskloom.core.listener import address, hostname, is_loopback, listen
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from taskloom.core import shards
 from taskloom.core.example import Example, Step
-from taskloom.data import dataset, shards
+from taskloom.data import dataset
 
 SCRIPT = "<script>alert(1)</script>"
 QUOTES = "\"' onmouseover=alert(1) x='"

@@ -289,6 +289,16 @@ def test_few_partial_scores_above_zero_are_covered(scored: float) -> None:
     assert covered / times >= 0.94
 
 
+def test_low_partial_scores_of_two_seeds_are_covered() -> None:
+    """Scores of 0 or 0.25 with a mean of 0.02: the interval must not be pulled towards one half beyond the truth."""
+    rng, times, truth = generator("low partial"), 400, 0.02
+    covered = 0
+    for _ in range(times):
+        found = two_way((rng.random((2, 40)) < truth / 0.25) * 0.25)
+        covered += found.low <= truth <= found.high
+    assert covered / times >= 0.94
+
+
 def test_many_partial_scores_are_hardly_wider_than_t() -> None:
     scores = generator("many partial").beta(2, 2, 1000)
     plain = scipy.stats.t.interval(0.95, 999, scores.mean(), scipy.stats.sem(scores))

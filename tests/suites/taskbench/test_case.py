@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
-from taskloom.data import shards
 from taskloom.data.audit.pairs import find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions

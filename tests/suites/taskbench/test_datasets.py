@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import taskloom
+from taskloom.core import shards
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
 from taskloom.data import make as making
-from taskloom.data import shards
 from taskloom.recipe import read
 from taskloom.suites.taskbench.language import ExpressionError
 from taskloom.suites.taskbench.plan import functions, solved_of, survey

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskloom.core import shards
 from taskloom.core.example import Answer, Example, Step
 from taskloom.data import make as making
-from taskloom.data import shards
 from taskloom.data.audit import audit
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer

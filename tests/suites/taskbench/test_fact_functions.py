@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from taskloom.core import shards
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
 from taskloom.data import make as making
-from taskloom.data import shards
 from taskloom.recipe import read
 from taskloom.recipe.apply import answerer
 

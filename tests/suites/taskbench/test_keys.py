@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
+from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
-from taskloom.data import shards
 from taskloom.data.audit.pairs import PairLeak, find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench import atom

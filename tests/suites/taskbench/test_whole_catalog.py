@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from taskloom.core import shards
 from taskloom.core.seeding import Key
-from taskloom.data import shards
 from taskloom.recipe import read
 
 

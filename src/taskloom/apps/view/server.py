@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taskloom.apps.serving import listener
-from taskloom.apps.serving.listener import address, is_loopback
 from taskloom.apps.view.folders import viewed_folders
+from taskloom.core import listener
 from taskloom.core.errors import MissingExtra
+from taskloom.core.listener import address, is_loopback
 from taskloom.core.registry import SUITES
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from taskloom.core import shards
 from taskloom.core.errors import DataError
 from taskloom.core.example import Example
-from taskloom.data import shards
 from taskloom.data.foreign import adapt
 
 BATCH = 2_048

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
+from taskloom.core import shards
 from taskloom.core.descriptions import undescribed
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.core.example import Example, Step
 from taskloom.core.pictures import to_dict
 from taskloom.core.registry import SUITES
-from taskloom.data import shards
 from taskloom.recipe import Recipe
 from taskloom.recipe.fields import is_marked, texts
 from taskloom.recipe.recipe import check

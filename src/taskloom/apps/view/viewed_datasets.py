@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.split_rows import SplitRows, opened
+from taskloom.core import shards
 from taskloom.core.errors import DataError, nearest
 from taskloom.core.files import atomic, cache_folder, digest
 from taskloom.core.plan import role_of
-from taskloom.data import shards
 from taskloom.data.dataset import MANIFEST, read_manifest
 from taskloom.data.foreign import adapt, is_split_csv, read_csv
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.core.plan import Role
-from taskloom.core.splits import HELD_OUT
+from taskloom.recipe.splits import HELD_OUT
 
 SHOWN = 5
 APART = ("seen", HELD_OUT)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from taskloom.core.splits import HELD_OUT, is_held_out_split
+from taskloom.recipe.splits import HELD_OUT, is_held_out_split
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ def audit_scorers(
 
 def _of_recipe(name: str, plan: Plan, n: int) -> list[AnswerSet]:
     """Return the examples of a recipe's first split by the kind of their answers."""
-    from taskloom.data.shards import to_examples, to_table
+    from taskloom.core.shards import to_examples, to_table
 
     split = plan.splits[0]
     rows = list(to_examples(to_table(split.rows(0, min(n, split.n)), 0, plan.traits)))

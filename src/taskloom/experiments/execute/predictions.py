@@ -16,12 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from taskloom.core import shards
 from taskloom.core.arrow import column
 from taskloom.core.descriptions import task_column
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
-from taskloom.data import Dataset, Examples, dataset, shards
+from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell

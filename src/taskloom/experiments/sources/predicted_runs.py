@@ -25,8 +25,8 @@ from taskloom.core.arrow import column
 from taskloom.core.errors import DataError, nearest
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
-from taskloom.data.predictions import predictions_for
-from taskloom.data.shards import to_examples, to_table
+from taskloom.core.predictions import predictions_for
+from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
 from taskloom.experiments.sources.loaded_runs import LoadedRuns
 from taskloom.experiments.sources.score_tables import LAST_SEED

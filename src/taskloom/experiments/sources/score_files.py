@@ -27,7 +27,7 @@ import yaml
 from pydantic import Field
 
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import DataError, echo
+from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.files import atomic, json_digest, read_utf8
 from taskloom.experiments.files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
 from taskloom.experiments.record import Run
@@ -108,8 +108,6 @@ class ScoreFile(LoadedRuns):
 
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
         """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
-        from taskloom.analysis.conditions import check_names  # imports all learners, which a run store does not need
-
         preset = "learner.preset"
         different = {(g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups}
         for group in different.values():
@@ -182,6 +180,47 @@ class ScoreFile(LoadedRuns):
     def environment(self, run: str) -> dict[str, Any]:
         """Return machine, versions and whatever else was written down of a run."""
         return dict(self._groups[run].environment)
+
+
+def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str) -> None:
+    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one would pass for one without it.
+
+    Recipes and learners that are not known here may have any.
+
+    Args:
+        recipe: Its name.
+        learner: Its name.
+        fields: The settings that were written down.
+        where: The file, for error messages.
+    """
+    # Finding a learner may import all of them, which reading a run store does not need.
+    from taskloom.learners.config import settings as settings_of
+    from taskloom.learners.interface import LEARNERS
+    from taskloom.learners.presets import presets_of
+    from taskloom.recipe import read as read_recipe
+    from taskloom.recipe.finder import names as recipe_names
+    from taskloom.recipe.recipe import RESERVED
+
+    known: dict[str, set[str]] = {}
+    if LEARNERS.find(learner) is not None:
+        known["learner"] = {name for name, _, _ in settings_of(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
+        preset = fields.get("learner.preset")
+        if preset is not None and preset not in presets_of(learner):
+            raise DataError(
+                f"{where}: {learner} has no preset {echo(preset)}; {nearest(str(preset), presets_of(learner))}"
+            )
+    if recipe in recipe_names():
+        used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)}.union(RESERVED)
+        fields_of_suite = type(read_recipe(recipe).fields).model_fields
+        known["recipe"] = {one.alias or name for name, one in fields_of_suite.items()} | used
+    for field in fields:
+        head, _, name = field.partition(".")
+        own = name.partition(".")[0]
+        if head in known and own not in known[head]:
+            of = recipe if head == "recipe" else learner
+            raise DataError(
+                f"{where}: {of} has no setting '{own}' (give a {head} of your own another name); {nearest(own, known[head])}"
+            )
 
 
 def _read(path: Path) -> ScoreFileFields:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pydantic import Field
 
+from taskloom.core import shards
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, nearest
 from taskloom.core.files import json_digest
@@ -21,7 +22,7 @@ from taskloom.core.plan import Level, Plan, Split, Tasks, role_of
 from taskloom.core.registry import FunctionSuite
 from taskloom.core.scoring import AnyOf
 from taskloom.core.seeding import Key
-from taskloom.data import dataset, shards
+from taskloom.data import dataset
 from taskloom.data.foreign import adapt, read_jsonl
 from taskloom.recipe import Fields, Recipe
 

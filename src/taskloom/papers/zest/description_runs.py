@@ -19,7 +19,7 @@ from taskloom.analysis.seed_scores import count_of, seed_point
 from taskloom.analysis.study import StudyError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
-from taskloom.data.shards import to_examples, to_table
+from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.record import Run
 from taskloom.experiments.table import Runs
 from taskloom.recipe.yaml_files import parse

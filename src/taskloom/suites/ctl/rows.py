@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core.arrow import numbers, repeated, strings
-from taskloom.data.shards import STEP, schema
+from taskloom.core.shards import STEP, schema
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.world import SymbolWorld
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.core.arrow import even, held, numbers, repeated, strings
-from taskloom.data.shards import STEP
+from taskloom.core.shards import STEP
 from taskloom.suites.taskbench.sampling import Hashes, Sequences, salted
 from taskloom.suites.taskbench.split_shares import EARLY, SplitShares, place
 from taskloom.suites.taskbench.tables import Table, stack

@@ -78,7 +78,7 @@ class ZestSuite(Suite):
 
     def predictions(self, file: Path, examples: int) -> list[str]:
         """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
-        from taskloom.data.predictions import predictions_for
+        from taskloom.core.predictions import predictions_for
         from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 
         rows = predictions_for(file, examples, objects=True, lines=read_script_predictions)

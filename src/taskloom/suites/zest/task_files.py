@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
-from taskloom.data.predictions import Prediction, PredictionSource, open_source, parse_prediction
+from taskloom.core.predictions import Prediction, PredictionSource, open_source, parse_prediction
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
 

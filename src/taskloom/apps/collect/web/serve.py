@@ -11,9 +11,9 @@ from taskloom.apps.collect.annotation import settle_answered
 from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.project_file import read_project
-from taskloom.apps.serving.listener import address, is_loopback, listen
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import locked
+from taskloom.core.listener import address, is_loopback, listen
 
 SHORTEST_TOKEN = 16
 """Characters of a token that a person chooses: with fewer, guessing could succeed."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.core.arrow import even, numbers, strings
-from taskloom.data.shards import STEP
+from taskloom.core.shards import STEP
 from taskloom.suites.taskbench.evaluation.derivation_columns import Outline, outline
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN
 from taskloom.suites.taskbench.language import map_filter, show

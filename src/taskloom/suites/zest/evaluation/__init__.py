@@ -15,7 +15,7 @@ from random import Random
 
 from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
-from taskloom.data.predictions import Prediction, predictions_for
+from taskloom.core.predictions import Prediction, predictions_for
 from taskloom.suites.zest.evaluation import corrected, official, totals
 from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags

@@ -21,7 +21,7 @@ from taskloom.core.plan import Plan, Split, role_of
 from taskloom.core.registry import TASKS, source_of
 from taskloom.core.scoring import Exact, Scorer
 from taskloom.core.seeding import Key, Random
-from taskloom.core.splits import HELD_OUT, HeldOut, TaskRows, is_held_out_split, owners
+from taskloom.recipe.splits import HELD_OUT, HeldOut, TaskRows, is_held_out_split, owners
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
