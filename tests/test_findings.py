@@ -32,7 +32,7 @@ def written() -> dict[Path, str]:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"[\s*_`~>|]+", " ", text)
+    return re.sub(r"[\s*_`~>|]+", " ", text).casefold()
 
 
 def test_a_planted_retraction_is_seen_on_every_page(script: dict[str, Any], entries: list[Any]) -> None:
