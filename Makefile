@@ -65,7 +65,7 @@ test-all: $(VENV)/.ready ## the whole test suite: slow tests too, and property t
 
 # The core runs with the lowest versions that pyproject.toml declares and without any extra. Needs uv, which can choose them.
 CORE_TESTS := tests/recipe tests/suites/ctl tests/suites/babi tests/data/test_make.py tests/data/test_verify.py \
-	tests/test_seeding.py tests/test_scoring.py tests/test_example.py tests/test_arrow.py
+	tests/core/test_seeding.py tests/core/test_scoring.py tests/core/test_example.py tests/core/test_arrow.py
 .PHONY: test-lowest test-newest
 test-lowest: ## core tests with the lowest versions that pyproject.toml declares (in .venv-lowest)
 	uv venv --quiet --clear --python 3.11 .venv-lowest
@@ -121,7 +121,7 @@ bench-beside: $(VENV)/.ready ## all CPU figures beside those of an earlier commi
 
 docs: $(VENV)/.ready ## run the examples of the documentation, and build its site in site/
 	$(PIP) -c constraints.txt -e '.[docs]'
-	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_papers.py
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/papers/test_pages.py
 	$(BIN)/mkdocs build --strict --quiet --site-dir site
 
 dist: $(VENV)/.ready ## a wheel and a source archive in dist/

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.core.seeding import Key
 from taskloom.papers.dyna_babi.gift_table import gift_counts
 from taskloom.papers.dyna_babi.story_samples import examples_of, sample, support_has

@@ -17,7 +17,7 @@ REFERENCE_CPU = {"ctl/A": 63.0, "ctl/R": 62.0, "ctl/S": 78.0}
 GENERATE = """
 import json, resource, sys, time
 import taskloom
-from taskloom.dataset.make import make
+from taskloom.data.make import make
 from taskloom.recipe import read
 make("ctl/A", set=["splits={train: {n: 1000}}"])  # libraries load their parts at first use
 began = time.process_time()
@@ -33,7 +33,7 @@ print(json.dumps({"cpu": seconds, "rows": rows, "mb": resource.getrusage(resourc
 WRITE = """
 import json, resource, sys, tempfile, time
 import taskloom
-from taskloom.dataset.make import make
+from taskloom.data.make import make
 make("ctl/A", set=["splits={train: {n: 1000}}"])
 began = time.process_time()
 with tempfile.TemporaryDirectory() as folder:

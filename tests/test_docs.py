@@ -120,8 +120,8 @@ def test_the_reference_lists_every_command_and_every_public_name() -> None:
     assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(taskloom.__all__) - {"__version__"}
 
 
-def test_the_tree_of_the_readme_is_the_tree() -> None:
-    (tree,) = re.findall(r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+def test_the_tree_of_the_guide_is_the_tree() -> None:
+    (tree,) = re.findall(r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
     parents = [ROOT]
     named = set()
     for line in tree.splitlines():
@@ -131,13 +131,13 @@ def test_the_tree_of_the_readme_is_the_tree() -> None:
         parents = parents[: indent // 2 + 1]
         for name in names[1].split():
             path = parents[-1] / name
-            assert path.exists(), f"{path} is in the README's tree only"
+            assert path.exists(), f"{path} is in the guide's tree only"
             named.add(path)
         if path.is_dir():
             parents.append(path)
     package = ROOT / "src" / "taskloom"
     missing = {p for p in package.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()} - named
-    assert missing == {package / "__init__.py"} - named, "the README's tree lacks these"
+    assert missing == {package / "__init__.py"} - named, "the guide's tree lacks these"
 
 
 def test_notice_names_a_file_that_exists() -> None:

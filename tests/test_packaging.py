@@ -37,7 +37,7 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -
     files = [p for p in (ROOT / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
     own = {p.relative_to(ROOT / "src").as_posix() for p in files if not p.parent.name.endswith(".egg-info")}
     assert names == own
-    assert {"taskloom/reports/page.html.j2", "taskloom/reports/explorer.js"} <= names
+    assert {"taskloom/analysis/report/page.html.j2", "taskloom/analysis/report/explorer.js"} <= names
     for suite in (s for s in SUITES if s.module.startswith("taskloom.")):
         for recipe in suite.recipe_files().values():
             assert f"taskloom/{recipe.relative_to(package).as_posix()}" in names

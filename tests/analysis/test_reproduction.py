@@ -15,7 +15,7 @@ import taskloom as tl
 from taskloom.analysis import STUDIES, reproduction
 from taskloom.analysis.finding import CONDITIONS, Finding, differing_conditions
 from taskloom.analysis.findings_folder import markdown
-from taskloom.analysis.published import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
+from taskloom.analysis.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
 from taskloom.analysis.reproduction import analyse, catalogue, write_study
 from taskloom.analysis.study import Study
 from taskloom.analysis.verdict import OTHER, Judgement, judge_number

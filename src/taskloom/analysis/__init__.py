@@ -16,8 +16,8 @@ from taskloom.analysis.study import STUDIES, Study, StudyError, find_study, stud
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding as Finding
     from taskloom.analysis.finding import StudyFigure as StudyFigure
-    from taskloom.analysis.published import PublishedNumber as PublishedNumber
-    from taskloom.analysis.published import published as published
+    from taskloom.analysis.published_numbers import PublishedNumber as PublishedNumber
+    from taskloom.analysis.published_numbers import published as published
     from taskloom.analysis.verdict import Judgement as Judgement
     from taskloom.analysis.verdict import judge_mean as judge_mean
     from taskloom.analysis.verdict import judge_number as judge_number
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _HOME = {
     "Finding": "finding",
     "Judgement": "verdict",
-    "PublishedNumber": "published",
+    "PublishedNumber": "published_numbers",
     "StudyFigure": "finding",
     "judge_mean": "verdict",
     "judge_number": "verdict",
     "judge_share": "verdict",
-    "published": "published",
+    "published": "published_numbers",
 }
 
 __all__ = ["STUDIES", "Study", "StudyError", "find_study", "study", *_HOME]

@@ -16,7 +16,7 @@ from taskloom.recipe import Recipe
 from taskloom.recipe.yaml_files import parse
 
 if TYPE_CHECKING:
-    from taskloom.analysis.published import PublishedNumber
+    from taskloom.analysis.published_numbers import PublishedNumber
     from taskloom.experiments.table import Runs
 
 Conditions = Mapping[str, Any]

@@ -8,7 +8,7 @@ counts as agreement: 0.05 for accuracies, 0.10 if the published standard deviati
 3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
 4. Otherwise **inconclusive**: these trainings fit both "the same" and "different".
 
-The intervals, with their coverage in simulations of skewed seeds (`tests/analysis/test_judgements.py`):
+The intervals, with their coverage in simulations of skewed seeds (`tests/analysis/test_verdict.py`):
 
 * Means with a published standard deviation (`judge_mean`): the wider of Welch's interval and the one with a pooled variance.
   Welch's alone covers 0.82 with three skewed seeds, because three that happen to be alike look certain; the published spread
@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from taskloom.analysis.published import PublishedNumber
+from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.experiments.statistics import clopper_pearson, newcombe, over_seeds, wilson
 from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.experiments.statistics.intervals import LEVEL

@@ -108,7 +108,7 @@ def reproduce(
       $ taskloom reproduce ctlpp/table1 --scale full --model bilstm --dry-run
     """
     from taskloom.analysis import reproduction
-    from taskloom.analysis.published import paper_names
+    from taskloom.analysis.published_numbers import paper_names
     from taskloom.cli import study_output
     from taskloom.core.errors import ParameterError
     from taskloom.experiments import api

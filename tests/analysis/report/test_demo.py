@@ -14,7 +14,7 @@ from taskloom.recipe import read
 from tests.analysis.report.test_run_report import sections
 from tests.experiments.sweeps import fill
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 DEMO = ROOT / "examples" / "demo.yaml"
 
 

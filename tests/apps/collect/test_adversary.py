@@ -13,18 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.apps.collect.projects import (
-    BASES,
-    SETTINGS,
-    add_people,
-    adjudicate_all,
-    annotate_all,
-    open_project,
-    write_base_tasks,
-    write_project,
-    write_variants,
-)
-from tests.apps.collect.test_web import Browser
 
 from taskloom.apps.collect.annotation import (
     EnteredAnswer,
@@ -41,6 +29,18 @@ from taskloom.apps.collect.export import export
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.apps.collect.task_workflow import Wording, offer_base, offer_triple, review, submit_base
 from taskloom.apps.collect.undo_rules import undo
+from tests.apps.collect.projects import (
+    BASES,
+    SETTINGS,
+    add_people,
+    adjudicate_all,
+    annotate_all,
+    open_project,
+    write_base_tasks,
+    write_project,
+    write_variants,
+)
+from tests.apps.collect.test_web import Browser
 
 Round = tuple[Collection, dict[str, Person]]
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.apps.collect.projects import BASES, SETTINGS, write_project
-from tests.apps.collect.servers import RunningServer
 
 import taskloom as tl
 from taskloom.apps.collect.clean_text import clean
@@ -22,6 +20,8 @@ from taskloom.apps.collect.records import GivenAnswer, Item
 from taskloom.suites.zest import evaluation
 from taskloom.suites.zest.evaluation.spans import normalise
 from taskloom.suites.zest.task_files import read_tasks
+from tests.apps.collect.projects import BASES, SETTINGS, write_project
+from tests.apps.collect.servers import RunningServer
 
 playwright = pytest.importorskip("playwright.sync_api", reason="make test-browser installs Playwright")
 

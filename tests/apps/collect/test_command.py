@@ -7,10 +7,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.apps.collect.projects import add_people, open_project, write_project
 
 from taskloom.cli.app import run as cli
 from taskloom.core.files import locked
+from tests.apps.collect.projects import add_people, open_project, write_project
 
 
 def test_a_new_project_file_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.apps.collect.projects import add_people, open_project, write_base_tasks, write_variants
-from tests.apps.collect.servers import RunningServer, Visitor
 
 from taskloom.apps.collect.annotation import gather_passages
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.records import GivenAnswer, Item, Person
 from taskloom.apps.collect.web.site import ROUTES, Site, build_app
+from tests.apps.collect.projects import add_people, open_project, write_base_tasks, write_variants
+from tests.apps.collect.servers import RunningServer, Visitor
 
 
 def ready(folder: Path, **changes: object) -> tuple[Collection, dict[str, Person]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.apps.collect.projects import add_people, open_project, write_base_tasks
-from tests.apps.collect.servers import RunningServer, Visitor
 
 from taskloom.apps.collect.annotation import gather_passages
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.apps.collect.web.site import Site, build_app
+from tests.apps.collect.projects import add_people, open_project, write_base_tasks
+from tests.apps.collect.servers import RunningServer, Visitor
 
 PEOPLE = 50
 SECONDS = 60.0

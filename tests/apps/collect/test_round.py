@@ -8,14 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.apps.collect.projects import (
-    add_people,
-    annotate_all,
-    open_project,
-    play_round,
-    write_base_tasks,
-    write_project,
-)
 
 import taskloom as tl
 from taskloom.apps.collect import annotation
@@ -42,6 +34,14 @@ from taskloom.experiments.execute.engines.here import HereEngine
 from taskloom.suites.zest import evaluation
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import read_tasks
+from tests.apps.collect.projects import (
+    add_people,
+    annotate_all,
+    open_project,
+    play_round,
+    write_base_tasks,
+    write_project,
+)
 
 Round = tuple[Collection, dict[str, Person]]
 

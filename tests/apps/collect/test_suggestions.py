@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.apps.collect.projects import add_people, open_project, write_base_tasks
-from tests.apps.collect.test_web import Browser
 
 from taskloom.apps.collect import suggesting_models
 from taskloom.apps.collect.annotation import EnteredAnswer, gather_passages, save_answer
@@ -27,6 +25,8 @@ from taskloom.apps.collect.task_workflow import Wording, submit_base, submit_var
 from taskloom.learners import LEARNERS
 from taskloom.learners.models.client import EndpointError
 from taskloom.suites.zest.layout import layout
+from tests.apps.collect.projects import add_people, open_project, write_base_tasks
+from tests.apps.collect.test_web import Browser
 
 MODEL = {"url": "http://127.0.0.1:9/v1", "model": "tiny-model"}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 
 import taskloom as tl
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from tests.apps.view.hostile import HIDDEN, QUOTES, SCRIPT, TEXTS
-from tests.experiments import made_up_runs
 
 from taskloom.experiments import files as run_files
 from taskloom.experiments.store import Store
+from tests.apps.view.hostile import HIDDEN, QUOTES, SCRIPT, TEXTS
+from tests.experiments import made_up_runs
 
 TRAITS = [{"length": str(2 + i % 4), "kind": TEXTS[i % 3], SCRIPT: str(i % 2)} for i in range(12)]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 import taskloom as tl
 from taskloom.apps.view.application import application
@@ -15,6 +14,7 @@ from taskloom.apps.view.audit_jobs import audit_key
 from taskloom.apps.view.certificate_tables import certificate_page
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.viewed_datasets import open_dataset
+from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 
 def test_a_dataset_is_audited_on_request(tmp_path: Path) -> None:

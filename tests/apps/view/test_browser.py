@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
-from tests.apps.view.hostile_runs import fill
 
 import taskloom as tl
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import listen
 from taskloom.experiments.execute.claims import Claims
+from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
+from tests.apps.view.hostile_runs import fill
 
 playwright = pytest.importorskip("playwright.sync_api", reason="make test-browser installs Playwright")
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import EXAMPLES, QUOTES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 import taskloom as tl
 from taskloom.apps.view import viewed_datasets
@@ -23,6 +22,7 @@ from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.suite_process import SuiteProcess, SuiteProcessError
 from taskloom.core.errors import DataError, TaskloomError
+from tests.apps.view.hostile import EXAMPLES, QUOTES, SCRIPT, TRAITS, assert_harmless, write_dataset
 
 
 def texts(page: str, css: str) -> list[str]:

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import EXAMPLES, SCRIPT, TEXTS, TRAITS, assert_harmless, write_dataset
-from tests.apps.view.hostile_runs import fill
 
 from taskloom.apps.view import suite_process
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from tests.apps.view.hostile import EXAMPLES, SCRIPT, TEXTS, TRAITS, assert_harmless, write_dataset
+from tests.apps.view.hostile_runs import fill
 
 BESIDE = "the-text-outside-of-the-folders"
 

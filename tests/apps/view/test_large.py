@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.experiments import made_up_runs
 
 import taskloom as tl
 from taskloom.apps.view import viewed_stores
@@ -21,6 +20,7 @@ from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import warm_up
 from taskloom.experiments.store import Store
+from tests.experiments import made_up_runs
 
 pytestmark = pytest.mark.slow
 

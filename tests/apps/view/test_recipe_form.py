@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import SCRIPT, TEXTS, assert_harmless
 
 from taskloom.apps.view.application import application
 from taskloom.apps.view.recipe_form import command, entered_by, form_of
@@ -19,6 +18,7 @@ from taskloom.core.registry import SUITES
 from taskloom.recipe import read
 from taskloom.recipe.finder import find
 from taskloom.recipe.recipe import check
+from tests.apps.view.hostile import SCRIPT, TEXTS, assert_harmless
 
 RECIPES = [name for suite in SUITES for name in suite.recipe_files()]
 

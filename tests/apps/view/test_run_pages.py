@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.apps.view.hostile import SCRIPT, assert_harmless
-from tests.apps.view.hostile_runs import TRAITS, fill
-from tests.experiments.made_up_runs import write
 
 from taskloom.apps.view import viewed_stores
 from taskloom.apps.view.application import application
@@ -26,6 +23,9 @@ from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.failures import failure
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import runs as read_runs
+from tests.apps.view.hostile import SCRIPT, assert_harmless
+from tests.apps.view.hostile_runs import TRAITS, fill
+from tests.experiments.made_up_runs import write
 
 
 @dataclass(frozen=True, slots=True)

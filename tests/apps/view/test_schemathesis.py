@@ -11,11 +11,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
-from tests.apps.view.hostile_runs import fill
 
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
+from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
+from tests.apps.view.hostile_runs import fill
 
 schemathesis = pytest.importorskip("schemathesis", reason="pip install schemathesis")
 

@@ -14,7 +14,7 @@ from taskloom.core.example import Example
 from taskloom.core.scoring import Scorer, any_of, scorer, set_of
 from taskloom.data.audit.scorer_audit import ScorerAudit, audit_scorers
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "build_scorers.py"), run_name="build_scorers")
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.analysis.made_up_scores import group, made_up, spread
 
 from taskloom.analysis import STUDIES, figures
 from taskloom.analysis.heat_maps import heat_map
@@ -17,6 +16,7 @@ from taskloom.core.errors import ParameterError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.accuracy_table import short_names, table1
 from taskloom.papers.ctlpp.trainings import trainings
+from tests.analysis.made_up_scores import group, made_up, spread
 
 STORED = Path(__file__).parents[3] / "docs" / "results" / "ctlpp" / "scores.json"
 

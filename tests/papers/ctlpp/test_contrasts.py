@@ -7,13 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.analysis.made_up_scores import group, made_up, spread
 
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.statistics import welch
 from taskloom.papers.ctlpp.rank_correlations import order_chance
 from taskloom.papers.ctlpp.training_contrasts import ALMOST_NONE, difference_interval
+from tests.analysis.made_up_scores import group, made_up, spread
 
 SINGLES = {"recipe.include_singles": True, "recipe.include_pairs": False}
 

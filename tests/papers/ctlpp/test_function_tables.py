@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.made_up_scores import group, made_up
 
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.reproduction import analyse
@@ -16,6 +15,7 @@ from taskloom.analysis.study import StudyError
 from taskloom.papers.ctlpp.function_tables import group_distance, variance_share
 from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval
 from taskloom.suites.ctl.world import SymbolWorld
+from tests.analysis.made_up_scores import group, made_up
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "ctlpp"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.made_up_scores import group, made_up
 
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
@@ -38,6 +37,7 @@ from taskloom.papers.ctlpp.trained_models import TrainedModel
 from taskloom.recipe import read
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
+from tests.analysis.made_up_scores import group, made_up
 
 
 class PlantedCodes:

@@ -8,17 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.papers.dyna_babi.made_up_stories import (
-    SMOLLM2,
-    Item,
-    Reply,
-    concat_test,
-    mixed,
-    question,
-    right_if,
-    story_file,
-    trained,
-)
 
 from taskloom.analysis.figures import svg
 from taskloom.analysis.finding import Finding
@@ -39,6 +28,17 @@ from taskloom.papers.dyna_babi.iid_ood_table import drop, table3
 from taskloom.papers.dyna_babi.inoculation import dose_rows, figure7
 from taskloom.papers.dyna_babi.phrasing_table import figure4, phrasing_gap, sensitive_pairs, table10
 from taskloom.papers.dyna_babi.story_runs import MIX, StoryTrainings, contrast, kinds_gap, story_trainings
+from tests.papers.dyna_babi.made_up_stories import (
+    SMOLLM2,
+    Item,
+    Reply,
+    concat_test,
+    mixed,
+    question,
+    right_if,
+    story_file,
+    trained,
+)
 
 OPEN = "inconclusive"
 """Outcome of a claim that could be neither confirmed nor refuted: one without any number."""

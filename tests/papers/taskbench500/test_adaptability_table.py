@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.analysis.made_up_scores import group, made_up, spread
-from tests.papers.taskbench500.made_up_tasks import adapted, constant
 
 import taskloom as tl
 from taskloom.analysis.reproduction import analyse
@@ -15,6 +13,8 @@ from taskloom.analysis.study import StudyError
 from taskloom.experiments.sources.score_files import open_runs
 from taskloom.papers.taskbench500.adaptations import adaptations
 from taskloom.suites.taskbench.catalog import select
+from tests.analysis.made_up_scores import group, made_up, spread
+from tests.papers.taskbench500.made_up_tasks import adapted, constant
 
 ATOMS = [task.expression for task in select(["lexical", "factual", "random"], ["atomic"])]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.analysis.made_up_scores import made_up
-from tests.papers.taskbench500.made_up_tasks import adapted, constant
 
 from taskloom.analysis.reproduction import analyse
 from taskloom.papers.taskbench500.task_regression import Regression, regress
 from taskloom.suites.taskbench.catalog import select
+from tests.analysis.made_up_scores import made_up
+from tests.papers.taskbench500.made_up_tasks import adapted, constant
 
 UNIONS = [(task.expression, task.operands) for task in select(["lexical", "factual", "random"], ["union"])]
 ATOMS = sorted({atom for _, parts in UNIONS for atom in parts})

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.made_up_scores import made_up
-from tests.papers.taskbench500.made_up_tasks import adapted, chains, constant, with_r2
 
 from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, difference_claim
@@ -18,6 +16,8 @@ from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.task_regression import regress
+from tests.analysis.made_up_scores import made_up
+from tests.papers.taskbench500.made_up_tasks import adapted, chains, constant, with_r2
 
 RNG = np.random.default_rng(3)
 

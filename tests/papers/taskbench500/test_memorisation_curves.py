@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.analysis.made_up_scores import made_up
-from tests.papers.taskbench500.made_up_tasks import adapted
 
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
+from tests.analysis.made_up_scores import made_up
+from tests.papers.taskbench500.made_up_tasks import adapted
 
 FAMILIES = {
     "lexical": ("antonyms[eng]", "synonyms[eng]", "hyponyms[eng]"),

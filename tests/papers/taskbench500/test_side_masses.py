@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.analysis.made_up_scores import made_up
-from tests.papers.taskbench500.made_up_tasks import adapted
 
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.side_masses import kept_masses
+from tests.analysis.made_up_scores import made_up
+from tests.papers.taskbench500.made_up_tasks import adapted
 
 EASE = {"antonyms[eng]": 0.6, "synonyms[eng]": 0.4, "hyponyms[eng]": 0.2, "entailments[eng]": 0.1}
 PAIRS = [(a, b) for i, a in enumerate(EASE) for b in list(EASE)[i + 1 :]]

@@ -208,7 +208,7 @@ class Experiment(Fields):
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
-EXAMPLES = Path(__file__).parent / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 """Experiments that come with Taskloom."""
 
 

@@ -265,10 +265,11 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
     tables, seeds, items = scores.shape
     flat = scores.reshape(tables, seeds * items)
     shares = ((flat.min(axis=1) >= 0) & (flat.max(axis=1) <= 1)).tolist()
+    partial = ((flat != 0) & (flat != 1)).any(axis=1).tolist()
     moments = crossed_tables(scores)
     quantiles = dist.t_quantiles(tail, [df for _, _, df in moments])
     estimates = []
-    for (mean, variance, df), quantile, share in zip(moments, quantiles, shares, strict=True):
+    for (mean, variance, df), quantile, share, is_partial in zip(moments, quantiles, shares, partial, strict=True):
         if not share:
             half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
@@ -276,7 +277,7 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
             # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
             spread = mean * (1 - mean)
             effective = spread / variance if variance > 0 and spread > 0 else float(items)
-            if effective > items:
+            if is_partial and effective > items:
                 # Partial scores that vary little, such as 199 zeros and one 0.05: no more than the items are counted.
                 low, high = _partial_interval(mean, variance, quantile, items, dist.normal_quantile(tail))
             else:

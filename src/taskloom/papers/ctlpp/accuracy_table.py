@@ -10,7 +10,7 @@ from typing import Any, Literal
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import count_range, mean_and_sd, seed_point
 from taskloom.analysis.settings import CountSetting, ShareSetting
 from taskloom.analysis.study import study

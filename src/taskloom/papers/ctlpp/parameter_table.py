@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import judge_number
 from taskloom.experiments.result_table import ResultTable

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.papers.dyna_babi.story_samples import fields_of
 from taskloom.suites.babi.story.events import CONSTRUCTS, EVENTS, QUESTIONS

@@ -14,7 +14,7 @@ from typing import Any
 from taskloom.analysis import figures
 from taskloom.analysis.divergence_accuracy import FEWEST, pearson
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import count_of, seed_point
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.settings import NumberSetting
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number

@@ -11,7 +11,7 @@ import numpy as np
 from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import seeds_and_items_caption
 from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import judge_number
 from taskloom.core.example import Example

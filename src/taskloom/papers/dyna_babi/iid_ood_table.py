@@ -12,7 +12,7 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import count_of, mean_and_sd
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement

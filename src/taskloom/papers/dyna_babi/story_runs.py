@@ -20,7 +20,7 @@ from taskloom.analysis.conditions import (
     model_name,
     random_twin,
 )
-from taskloom.analysis.published import PublishedNumber
+from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.seed_scores import repeated_runs
 from taskloom.analysis.study import StudyError
 from taskloom.analysis.verdict import Judgement, judge_mean

@@ -13,7 +13,7 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import interval_columns
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_mean
@@ -245,10 +245,10 @@ ALIKE = 0.05
 """Procedures whose means differ by no more are comparable: the paper calls 0.469 and 0.426 so."""
 
 CLAIM_RULE = (
-    "A claim that one is better holds where the whole 95 % interval of the difference, over the same tasks, is above 0; that the "
-    f"two are comparable, where it is within ± {ALIKE:g}. Composed tasks share atomic parts: the interval is that over parts, by "
-    "the jackknife, where this is the wider. It does not hold where the interval is on the other side, and cannot be "
-    "told otherwise."
+    "A claim that one is better holds if the whole 95 % interval of the difference, over the same tasks, is above 0; that the two "
+    f"are comparable, if it is within ± {ALIKE:g}. Composed tasks share atomic parts: the interval is that over parts, by the "
+    "jackknife, if this is the wider. The p-value must also be at most 0.05 after Holm's correction for all claims of this table. "
+    "Otherwise the outcome is inconclusive."
 )
 
 CLAIMS = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.experiments.result_table import ResultTable

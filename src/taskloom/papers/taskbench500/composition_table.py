@@ -24,7 +24,7 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import mean_and_se
 from taskloom.analysis.settings import CountSetting
 from taskloom.analysis.study import StudyError, study

@@ -19,7 +19,7 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import published
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import interval_columns, mean_and_se
 from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_mean

@@ -12,7 +12,7 @@ from typing import Any
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean

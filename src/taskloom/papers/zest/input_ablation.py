@@ -9,7 +9,7 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published import PublishedNumber, published
+from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.settings import check_split
 from taskloom.analysis.study import study

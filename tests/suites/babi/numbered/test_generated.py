@@ -260,7 +260,7 @@ def _grid_ways(cells: dict[tuple[int, int], str], goal: tuple[int, int], length:
 
 GOLDEN = """
 import hashlib
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS
 out = hashlib.blake2b(digest_size=16)
 for number, task in sorted(TASKS.items()):

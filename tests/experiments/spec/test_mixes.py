@@ -17,8 +17,8 @@ from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check, read
 from taskloom.experiments.table import Runs
 from taskloom.experiments.verify import verify_runs
+from tests.experiments.spec.test_own_data import COLUMNS, save
 from tests.experiments.sweeps import SMALL, fill, recipe
-from tests.experiments.test_own_data import COLUMNS, save
 
 BABI = {"recipe": "babi/1", "set": {"splits": {"train": {"n": 30}, "test": {"n": 12}}}}
 ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}

@@ -86,7 +86,7 @@ def test_units_fill_the_interval() -> None:
 
 
 GOLDEN = """
-from taskloom.seeding import Key
+from taskloom.core.seeding import Key
 import numpy as np
 k = Key("golden", 7, b"x")
 r = k.random("train", 12)

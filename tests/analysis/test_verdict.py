@@ -10,7 +10,7 @@ import scipy.stats
 
 from taskloom.analysis.conditions import differences
 from taskloom.analysis.finding import short_judgement_table
-from taskloom.analysis.published import PublishedNumber
+from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
 from tests.analysis.made_up_scores import spread
 

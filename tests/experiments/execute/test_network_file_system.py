@@ -18,17 +18,18 @@ import yaml
 from tests.experiments.sweeps import baselines, contents, environment, fill, write
 from tests.slow import slow_except
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 DRIVER = """
 import json, os, random, sys, time
 from pathlib import Path
 
-from taskloom.experiments.engines.here import HereEngine
-from taskloom import files
-from taskloom.experiments import driver, spec
-from taskloom.experiments.cells import expand
-from taskloom.experiments.claims import Claims
+from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.core import files
+from taskloom.experiments.execute import driver
+from taskloom.experiments.spec import experiment as spec
+from taskloom.experiments.spec.cells import expand
+from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.store import Store
 
 number, claimed = int(sys.argv[1]), sys.argv[2] == "claimed"

@@ -81,7 +81,7 @@ def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: p
             info = tarfile.TarInfo(name)
             info.size = 3
             tar.addfile(info, io.BytesIO(b"1 a"))
-    monkeypatch.setattr("tests.test_resources.BODY", raw.getvalue())
+    monkeypatch.setattr("tests.core.test_resources.BODY", raw.getvalue())
     monkeypatch.setattr(official_archive, "URL", server + "/babi.tar.gz")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)

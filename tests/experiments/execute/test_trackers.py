@@ -64,7 +64,7 @@ def test_what_a_tracker_is_told() -> None:
 def elsewhere(code: str, folder: Path, **environment: str) -> str:
     """Run code in a process of its own: these libraries leave threads and settings behind."""
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    head = "from pathlib import Path\nfrom taskloom.experiments import trackers\nnan = float('nan')\n"
+    head = "from pathlib import Path\nfrom taskloom.experiments.execute import trackers\nnan = float('nan')\n"
     head += f"SCORES = {SCORES!r}\nCURVE = {CURVE!r}\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=folder, env=given, timeout=300

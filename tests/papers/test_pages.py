@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "docs" / "papers"
 REPRODUCED = ["ctlpp", "dyna-babi", "taskbench500", "zest"]
 """The papers that Taskloom implements whole; each has a page with a table of at least ten concepts."""
