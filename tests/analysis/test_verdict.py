@@ -12,6 +12,7 @@ from taskloom.analysis.conditions import differences
 from taskloom.analysis.finding import short_judgement_table
 from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
+from taskloom.experiments.statistics import wilson
 from tests.analysis.made_up_scores import spread
 
 
@@ -187,6 +188,22 @@ def test_intervals_of_shares_cover(share: float, n: int) -> None:
             disagree += weight * (judged.verdict == DISAGREES)
     assert covered >= 0.94
     assert disagree <= 0.06
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_published_share_of_tasks_is_covered(seeds: int) -> None:
+    """Competence: one published training, whose share of 599 tasks varies with the training and with the tasks."""
+    rng, share, sd, tasks = np.random.default_rng([599, seeds]), 0.11, 0.02, 599
+    covered = disagree = 0
+    for _ in range(EXPERIMENTS):
+        understood = rng.binomial(tasks, trainings(rng, share, sd, 1)[0])
+        published = number(round(understood / tasks, 2), None, 1)
+        ends = wilson(published.value * tasks, tasks)
+        judged = judge_mean(trainings(rng, share, sd, seeds), published, their_ends=ends)
+        covered += judged.difference_low - 0.005 <= 0 <= judged.difference_high + 0.005
+        disagree += judged.verdict == DISAGREES
+    assert covered / EXPERIMENTS >= 0.94
+    assert disagree / EXPERIMENTS <= 0.06
 
 
 def test_a_single_published_training_adds_no_degrees_of_freedom() -> None:

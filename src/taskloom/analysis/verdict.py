@@ -111,6 +111,7 @@ def judge_mean(
     comparable: bool = True,
     level: float = LEVEL,
     unit: str = "seeds",
+    their_ends: tuple[float, float] | None = None,
 ) -> Judgement:
     """Judge the mean score of our trainings against a published mean.
 
@@ -122,6 +123,8 @@ def judge_mean(
         comparable: False where an essential condition differs.
         level: Of the intervals.
         unit: What the trainings differ in: `seeds`, or `tasks`.
+        their_ends: Interval of the published number over the things that it is a share of. It adds to the spread of trainings, which
+            is ours, and counts in place of a published standard deviation.
     """
     n = len(scores)
     mean = sum(scores) / n if n else math.nan
@@ -129,10 +132,14 @@ def judge_mean(
         ends = (math.nan, math.nan)
         return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit)
     ours = over_seeds(scores, level)
-    if number.sd is None:
+    if number.sd is None or their_ends is not None:
         gap_low, gap_high = _as_one_more_training(scores, number, level)
     else:
         gap_low, gap_high = _between_means(scores, number, number.sd, level)
+    if their_ends is not None:
+        gap = mean - number.value
+        gap_low = gap - math.hypot(gap - gap_low, their_ends[1] - number.value)
+        gap_high = gap + math.hypot(gap_high - gap, number.value - their_ends[0])
     interval = (max(gap_low, -1.0), min(gap_high, 1.0))  # both are shares
     return _judgement(number, claim, mean, (ours.low, ours.high), n, interval, conditions, comparable, unit)
 

@@ -12,10 +12,12 @@ import pytest
 from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, difference_claim
 from taskloom.analysis.finding import Finding
+from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
+from taskloom.analysis.verdict import judge_estimate
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.task_regression import regress
+from taskloom.papers.taskbench500.task_regression import r2_interval, regress
 from tests.analysis.made_up_scores import made_up
 from tests.papers.taskbench500.made_up_tasks import adapted, chains, constant, with_r2
 
@@ -262,3 +264,33 @@ def test_a_claim_rests_on_parts_where_tasks_share_them() -> None:
     outcomes = [difference_claim("", "", "", more, less, paired=True, parts=own).outcome() for own in (None, parts)]
     assert outcomes == ["holds", "inconclusive"]
     assert difference_claim("", "", "", less, less, paired=True, within=0.05).outcome() == "inconclusive"
+
+
+def test_differences_of_r2_to_published_ones_are_covered() -> None:
+    """Two draws of the same kind of tasks, 57 unions of 28 parts with effects of their own; theirs has Fisher's interval."""
+    rng, times = np.random.default_rng(3), 120
+    covered = disagree = 0
+    for _ in range(times):
+        x, y, parts = _unions(rng)
+        line = regress(x, y, parts=parts)
+        theirs_x, theirs_y, _ = _unions(rng)
+        theirs = round(float(np.corrcoef(theirs_x, theirs_y)[0, 1] ** 2), 2)
+        number = PublishedNumber("made-up", "Table 3", {}, theirs, None, 57)
+        judged = judge_estimate(line.r2, (line.r2_low, line.r2_high), 57, number, r2_interval(theirs, 57))
+        covered += judged.difference_low <= 0 <= judged.difference_high
+        disagree += judged.verdict == "disagrees"
+    assert covered / times >= 0.94
+    assert disagree / times <= 0.06
+
+
+def _unions(rng: np.random.Generator) -> tuple[list[float], list[float], list[tuple[str, str]]]:
+    """Scores of unions against the mean of their two parts; parts are easier or harder to combine by an effect of their own."""
+    scores, effects = rng.beta(0.6, 1.2, 28), rng.normal(0, 0.05, 28)
+    x, y, parts = [], [], []
+    for _ in range(57):
+        a, b = rng.choice(28, 2, replace=False)
+        x.append(float(scores[[a, b]].mean()))
+        noise = rng.normal(0, 0.1) + effects[[a, b]].mean()
+        y.append(float(np.clip(0.8 * x[-1] + noise, 0, 1)))
+        parts.append((str(a), str(b)))
+    return x, y, parts

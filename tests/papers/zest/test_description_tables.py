@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +148,7 @@ def test_planted_errors_are_counted_by_their_category(dev: list[Example], tmp_pa
 def test_the_papers_shares_of_errors_are_known_as_well_as_a_hundred_errors_allow(
     dev: list[Example], tmp_path: Path
 ) -> None:
-    """And no worse where our seeds are few: the paper's authors looked at 100 errors, whatever we did."""
+    """The paper's authors looked at 100 errors of one training: both add to the interval."""
     empty = {place(e) for e in [e for e in dev if e.target == "n/a"][:10]}
 
     def silent(example: Example) -> str:
@@ -162,7 +161,7 @@ def test_the_papers_shares_of_errors_are_known_as_well_as_a_hundred_errors_allow
     recall = next(j for j in finding.judgements if j.claim.endswith(": recall"))
     assert recall.published == 0.30
     theirs = wilson(30, 100)[1] - 0.30
-    assert recall.difference_low == pytest.approx(recall.difference - math.hypot(recall.ours - recall.low, theirs))
+    assert recall.difference - recall.difference_low > theirs
 
 
 def test_half_of_the_input_is_told_from_all_of_it(dev: list[Example], tmp_path: Path) -> None:

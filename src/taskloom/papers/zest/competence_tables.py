@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import nan
 from statistics import fmean
 from typing import Any
 
@@ -15,10 +14,10 @@ from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import study
-from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
+from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_seeds, over_task_differences, welch, wilson
+from taskloom.experiments.statistics import over_task_differences, welch, wilson
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.constant_answers import ALWAYS_YES, above_constant, constant_runs
 from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
@@ -98,13 +97,9 @@ def judged(
             "conditions": (*differences(number, group.conditions), *tasks),
             "comparable": comparable(number, group.conditions) and not tasks,
         }
-        if share_of:
-            own = over_seeds(values) if len(values) > 1 else None
-            ends = (own.low, own.high) if own is not None else (nan, nan)
-            theirs = wilson(number.value * share_of, share_of)
-            yield judge_estimate(fmean(values), ends, len(values), number, theirs, **terms)
-        else:
-            yield judge_mean(values, number, **terms)
+        # A share of tasks varies with the tasks as well as with the training.
+        over_tasks = wilson(number.value * share_of, share_of) if share_of else None
+        yield judge_mean(values, number, their_ends=over_tasks, **terms)
 
 
 def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
