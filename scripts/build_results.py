@@ -346,7 +346,8 @@ def main(arguments: list[str]) -> None:
         given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]
         target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
         add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
-        named = [Path(target).parent.name]
+        folder = Path(target).parent.name
+        named = [page.stem for page in pages() if folder_of(page) == folder]
     known = list(pages())
     stems = sorted({page.stem for page in known})
     if unknown := [name for name in named if name not in stems]:
