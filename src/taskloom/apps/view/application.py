@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from taskloom.apps.serving.access import AccessGuard, TooLargeError, too_large
+from taskloom.apps.access import AccessGuard, TooLargeError, too_large
 from taskloom.apps.view import comparison_pages, dataset_pages, recipe_pages, run_pages
 from taskloom.apps.view.folders import VanishedError, ViewedFolders
 from taskloom.apps.view.page_templates import STATIC, render
