@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.apps.collect.clean_text import clean, clean_line
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.core.files import digest
 

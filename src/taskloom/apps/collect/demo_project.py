@@ -9,8 +9,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from taskloom.apps.collect.annotation import EnteredAnswer, Leases, gather_passages, next_item, save_answer
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
 from taskloom.apps.collect.project_file import FILE
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.apps.collect.annotation import entity_counts
-from taskloom.apps.collect.annotator_agreement import alpha, span_difference
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.human_performance import AnnotatedItem, annotated_items, human_performance
-from taskloom.apps.collect.passage_search import entity_limit
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.quality import AnnotatedItem, alpha, annotated_items, human_performance, span_difference
 from taskloom.apps.collect.records import CollectedTask, Item
+from taskloom.apps.collect.search import entity_limit
 from taskloom.core.files import atomic_folder
 from taskloom.data.audit import Audit, audit
 from taskloom.data.make import make

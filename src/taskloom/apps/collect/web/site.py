@@ -23,8 +23,8 @@ from starlette.types import ASGIApp
 
 from taskloom.apps.access import AccessGuard, TooLargeError, too_large
 from taskloom.apps.collect.annotation import Leases
-from taskloom.apps.collect.collect_errors import CollectError, DiskError
 from taskloom.apps.collect.collection import Collection, require
+from taskloom.apps.collect.errors import CollectError, DiskError
 from taskloom.apps.collect.links import Signer, SignInError
 from taskloom.apps.collect.phrases import page_phrases, phrase
 from taskloom.apps.collect.records import Person, Role
