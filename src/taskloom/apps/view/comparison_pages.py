@@ -16,8 +16,8 @@ from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
 from taskloom.apps.view.run_pages import chosen_split, prediction_rows
-from taskloom.apps.view.shared_state import chosen_filters, page_start, store_folder, viewed_store
-from taskloom.apps.view.viewed_stores import StoredRun, ViewedStore
+from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
+from taskloom.apps.view.stores import StoredRun, ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.result_table import probability
 from taskloom.experiments.table import Runs
