@@ -118,12 +118,17 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
             instances.setdefault(row.task.id, []).append((Instance("", gold), row.answers[person]))
     # A paraphrase or a flip is scored together with its base task, which the person must have done, too.
     bases = {id for id, t in tasks.items() if t.variant == "normal"}
+    if not bases:
+        return [], []
     kept = [t for t in tasks.values() if t.variant == "normal" or set(t.bases) <= bases]
     kept.sort(key=lambda t: (t.variant != "normal", t.id))
-    gold_tasks = [
-        ZestTask(t.id, t.question, t.variant, t.bases, t.domain, tuple(i for i, _ in instances[t.id])) for t in kept
-    ]
-    return gold_tasks if bases else [], [prediction for t in kept for _, prediction in instances[t.id]]
+    gold_tasks: list[ZestTask] = []
+    predictions: list[str] = []
+    for t in kept:
+        golds = tuple(instance for instance, _ in instances[t.id])
+        gold_tasks.append(ZestTask(t.id, t.question, t.variant, t.bases, t.domain, golds))
+        predictions += [prediction for _, prediction in instances[t.id]]
+    return gold_tasks, predictions
 
 
 def alpha(units: Iterable[Sequence[V]], difference: Callable[[V, V], float] | None = None) -> float | None:

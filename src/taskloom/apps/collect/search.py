@@ -58,9 +58,12 @@ def content_words(text: str) -> list[str]:
 
 def _stem(word: str) -> str:
     """Remove a plural ending: campgrounds match campground; anything cleverer would need a stemmer for each language."""
-    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return f"{word[:-3]}y" if word.endswith("ies") and len(word) > 4 else word[:-1]
-    return word
+    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    if not is_plural:
+        return word
+    if word.endswith("ies") and len(word) > 4:  # berries, but not ties
+        return f"{word[:-3]}y"
+    return word[:-1]
 
 
 class WordIndex:
