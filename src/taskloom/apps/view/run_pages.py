@@ -271,12 +271,15 @@ def curve_plot(
         high: The upper end.
     """
     points = [point for curve in curves.values() for point in curve]
-    if len({step for step, _ in points}) < 2:
+    if len({step for step, _ in points}) < 2:  # a line needs two steps
         return None
-    first, last = min(p[0] for p in points), max(p[0] for p in points)
-    bottom = min([p[1] for p in points] if low is None else [low, *(p[1] for p in points)])
-    top = max([p[1] for p in points] if high is None else [high, *(p[1] for p in points)])
-    span = (top - bottom) or 1.0
+    steps = [step for step, _ in points]
+    values = [value for _, value in points]
+    first, last = min(steps), max(steps)
+    # Values beyond the wanted ends widen the axis, so that no line leaves the plot.
+    bottom = min(values) if low is None else min(low, *values)
+    top = max(values) if high is None else max(high, *values)
+    span = (top - bottom) or 1.0  # all values equal
 
     def place(step: float, value: float) -> str:
         x = LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
