@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
-from taskloom.apps.view.suite_requests import answer
+from taskloom.apps.view.suite_process import answer
 from taskloom.core.errors import TaskloomError
 from tests.apps.view.hostile import EXAMPLES, SCRIPT, TRAITS, write_dataset
 from tests.fuzz.engine import Refuted, Verdict, target
@@ -47,7 +47,7 @@ TOKENS = [
     "-1", "0x1", "1e9", "999999999999999", "9999999999999999999", SCRIPT, "{{7*7}}", "DATA", "EDITED", "RUNS", "FIRST",
     "/rows", "/example",
     "show=", "by=", "run=", "f.", "sent=1", "seed=",
-    "suite_requests.py", "/etc/passwd", "secret.txt",
+    "suite_process.py", "/etc/passwd", "secret.txt",
 ]  # fmt: skip
 
 

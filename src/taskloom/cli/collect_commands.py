@@ -187,8 +187,8 @@ def _once(
 ) -> None:
     """Open a project, do what is asked, and print what came of it."""
     from taskloom.apps.collect.annotation import settle_answered
-    from taskloom.apps.collect.collect_errors import CollectError
     from taskloom.apps.collect.collection import Collection
+    from taskloom.apps.collect.errors import CollectError
     from taskloom.apps.collect.export import export as write_release
 
     report: dict[str, object] = {}

@@ -22,13 +22,13 @@ from taskloom.apps.collect.annotation import (
     save_answer,
     settle_answered,
 )
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.event_store import EventStore
 from taskloom.apps.collect.export import export
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.apps.collect.task_workflow import Wording, offer_base, offer_triple, review, submit_base
-from taskloom.apps.collect.undo_rules import undo
+from taskloom.apps.collect.undo import undo
 from tests.apps.collect.projects import (
     BASES,
     SETTINGS,

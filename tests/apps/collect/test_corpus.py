@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from taskloom.apps.collect.clean_text import clean
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.corpus import read_documents
+from taskloom.apps.collect.errors import CollectError
 
 TEXT = "A text about something that is long enough."
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, DiskError, UnknownError
+from taskloom.apps.collect.errors import CollectError, ConflictError, DiskError, UnknownError
 from taskloom.apps.collect.event_store import EventStore
 from taskloom.apps.collect.records import GivenAnswer, Item, Person
 

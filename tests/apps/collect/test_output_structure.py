@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import compile_answer, compile_structure, from_form
 
 PASSAGE = "Otters nest along the stream in May.\nSwans nest on the island."

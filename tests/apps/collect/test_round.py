@@ -12,21 +12,21 @@ import pytest
 import taskloom as tl
 from taskloom.apps.collect import annotation
 from taskloom.apps.collect.annotation import EnteredAnswer, Leases, adjudicate, gather_passages, next_item, save_answer
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.export import agreement_report, export, finished_tasks, recipe_name, task_leaks, yes_remarks
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
-from taskloom.apps.collect.split_blocks import split_of
 from taskloom.apps.collect.task_workflow import (
     Wording,
     offer_base,
     offer_triple,
     resubmit,
     review,
+    split_of,
     submit_base,
     submit_variant,
 )
-from taskloom.apps.collect.undo_rules import undo
+from taskloom.apps.collect.undo import undo
 from taskloom.cli.app import run as cli
 from taskloom.data.verify import verify
 from taskloom.experiments.execute import engines

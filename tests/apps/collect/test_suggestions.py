@@ -14,8 +14,8 @@ import pytest
 
 from taskloom.apps.collect import suggesting_models
 from taskloom.apps.collect.annotation import EnteredAnswer, gather_passages, save_answer
-from taskloom.apps.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ForbiddenError
 from taskloom.apps.collect.export import agreement_report
 from taskloom.apps.collect.project_file import ModelEntry
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person, Suggestion

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from taskloom.apps.access import LARGEST_BODY
 from taskloom.apps.collect.annotation import gather_passages
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.links import DAY, LINK_DAYS, SESSION_DAYS, Signer
 from taskloom.apps.collect.records import ROLES, CollectedTask, GivenAnswer, Item, Person, to_json
 from taskloom.apps.collect.web.site import ROUTES, PageRoute, Site, build_app
-from taskloom.apps.serving.access import LARGEST_BODY
 from tests.apps.collect.projects import add_people, annotate_all, open_project, write_base_tasks, write_variants
 
 BASE = "http://127.0.0.1:8765"

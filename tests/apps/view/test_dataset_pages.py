@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import taskloom as tl
-from taskloom.apps.view import viewed_datasets
+from taskloom.apps.view import datasets
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.suite_process import SuiteProcess, SuiteProcessError
@@ -30,9 +30,9 @@ def texts(page: str, css: str) -> list[str]:
     return [unescape(re.sub("<[^>]*>", "", t)) for t in re.findall(f'class="{css}"[^>]*>(.*?)</', page)]
 
 
-def open_folder(folder: Path) -> viewed_datasets.ViewedDataset:
+def open_folder(folder: Path) -> datasets.ViewedDataset:
     [one] = ViewedFolders([folder]).every()
-    return viewed_datasets.open_dataset(one)
+    return datasets.open_dataset(one)
 
 
 def test_home_lists_suites_datasets_and_their_splits(client: TestClient) -> None:
@@ -62,7 +62,7 @@ def test_a_page_has_the_rows_of_the_dataset(
 @given(st.integers(0, 5_000), st.integers(1, 60))
 def test_reading_rows_equals_slicing_them(folder: Path, start: int, count: int) -> None:
     [one] = [f for f in ViewedFolders([folder]).every() if f.path.name == "ctl"]
-    rows = viewed_datasets.open_dataset(one).split("train").read(start, count)
+    rows = datasets.open_dataset(one).split("train").read(start, count)
     table = tl.load(folder / "ctl").table("train").slice(start, count)
     assert [r.index for r in rows] == table["index"].to_pylist()
     assert [r.example.input for r in rows] == table["input"].to_pylist()

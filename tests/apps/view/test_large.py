@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import taskloom as tl
-from taskloom.apps.view import viewed_stores
+from taskloom.apps.view import stores
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import warm_up
@@ -89,7 +89,7 @@ def test_a_thousand_runs_open_within_a_second(viewer: TestClient, monkeypatch: p
     store = f"/runs/{viewer.names['runs']}"  # type: ignore[attr-defined]
     assert seconds(viewer, store) < 1
     assert seconds(viewer, store) < FIRST
-    monkeypatch.setattr(viewed_stores, "FRESH", 0.0)
+    monkeypatch.setattr(stores, "FRESH", 0.0)
     assert seconds(viewer, f"{store}/live") < FIRST
     assert seconds(viewer, f"{store}/compare") < 2
     assert seconds(viewer, f"{store}/heat") < 2

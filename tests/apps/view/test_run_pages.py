@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.apps.view import viewed_stores
+from taskloom.apps.view import stores
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.prediction_rows import PredictionRows
@@ -55,7 +55,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def filled(
     tmp_path: Path, original: tuple[Path, dict[str, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Filled]:
-    monkeypatch.setattr(viewed_stores, "FRESH", 0.0)
+    monkeypatch.setattr(stores, "FRESH", 0.0)
     folder = tmp_path / "runs"
     shutil.copytree(original[0], folder)
     name = next(f.name for f in ViewedFolders([tmp_path]).every() if f.kind == "store")

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.collection import SYSTEM, Collection, require
+from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenError
+from taskloom.apps.collect.event_store import Transaction
 from taskloom.apps.collect.final_answers import resolve
 from taskloom.apps.collect.output_structure import compile_answer, from_form
-from taskloom.apps.collect.passage_search import PassageChoice, entity_limit
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import NA, AnswerFormat, CollectedTask, Document, GivenAnswer, Item, Person
-from taskloom.apps.collect.transactions import Transaction
+from taskloom.apps.collect.search import PassageChoice, entity_limit
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.evaluation.official import judge
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.apps.collect.corpus import fingerprint, read_documents
+from taskloom.apps.collect.errors import CollectError, ForbiddenError
 from taskloom.apps.collect.event_store import EventStore
-from taskloom.apps.collect.passage_search import PassageIndex
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DATABASE, ProjectFile, read_project
 from taskloom.apps.collect.records import ROLES, CollectedTask, Document, Item, Person, Role, Setup
+from taskloom.apps.collect.search import PassageIndex
 from taskloom.apps.collect.suggesting_models import check_model
 from taskloom.core.errors import nearest
 from taskloom.core.files import atomic, digest, json_digest

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.apps.collect.clean_text import clean, clean_line
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.core.files import digest
 
@@ -45,10 +45,9 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
     """
     if not path.exists():
         raise CollectError(phrase("no_documents_path", path=path))
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     documents: list[SourceDocument] = []
     notes: list[str] = []
-    for file in files:
+    for file in _files(path):
         if file.suffix.lower() not in SUFFIXES or file.name.startswith("."):
             continue
         try:
@@ -65,16 +64,25 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
             raise CollectError(phrase("no_documents_because", path=path, first=notes[0]))
         raise CollectError(phrase("no_documents", path=path, endings=", ".join(SUFFIXES)))
     hidden = len(notes) - MOST_NOTES
-    return documents, [
-        *notes[:MOST_NOTES],
-        *([phrase("documents_more", count=hidden)] if hidden > 0 else []),
-    ]
+    if hidden > 0:
+        notes = [*notes[:MOST_NOTES], phrase("documents_more", count=hidden)]
+    return documents, notes
 
 
 def fingerprint(path: Path) -> str:
     """Return a digest of the names, sizes and times of the files of a corpus: another one means that it must be read again."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path] if path.exists() else []
-    return digest("\n".join(f"{p}\t{p.stat().st_size}\t{p.stat().st_mtime_ns}" for p in files))
+    lines = []
+    for file in _files(path):
+        status = file.stat()
+        lines.append(f"{file}\t{status.st_size}\t{status.st_mtime_ns}")
+    return digest("\n".join(lines))
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of a folder and its subfolders, sorted; a file itself; none if there is nothing at the path."""
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if p.is_file())
+    return [path] if path.exists() else []
 
 
 def _read(file: Path) -> Iterator[tuple[str, str]]:

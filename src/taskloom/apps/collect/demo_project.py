@@ -9,8 +9,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from taskloom.apps.collect.annotation import EnteredAnswer, Leases, gather_passages, next_item, save_answer
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
 from taskloom.apps.collect.project_file import FILE
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person
@@ -219,14 +219,13 @@ def _annotate(c: Collection, people: Sequence[Person]) -> None:
 def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswer:
     """Answer as a person would who reads well, and is sometimes careless."""
     if item.known is not None:
-        passage, answer = str(item.known["passage"]), str(item.known["answer"])
-        start = passage.find(answer)
-        return EnteredAnswer(answer == "n/a", answer, ((start, start + len(answer)),) if start >= 0 else ())
+        return _known_answer(str(item.known["passage"]), str(item.known["answer"]))
     rng = key.random(item.id, person.name)
     text = c.passage(item)
     task = c.store.need(CollectedTask, item.task).value
     yes, no = ANSWERS[task.question]
-    hit, refusal = re.search(yes, text), re.search(no, text) if no else None
+    hit = re.search(yes, text)
+    refusal = re.search(no, text) if no else None
     # On the best passage of every yes/no question all three differ, so that there is something to settle.
     contested = task.format == "yes/no" and item.id.endswith("0000")
     careless = rng.random() < CARELESS or (contested and person.name.startswith("Ada"))
@@ -234,14 +233,32 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
         return EnteredAnswer(na=True)
     if task.format == "yes/no":
         wrong = rng.random() < CARELESS or (contested and person.name.startswith("Abe"))
-        return EnteredAnswer(choice="no" if (refusal is not None) != wrong else "yes")
+        says_no = refusal is not None
+        if wrong:
+            says_no = not says_no
+        return EnteredAnswer(choice="no" if says_no else "yes")
     assert hit is not None
     if task.format == "structure":
-        season = re.search("January|June|winter|summer", text)
-        nests = "yes" if re.search("nest|breed", text) else "no"
-        row = {"animal": hit[0], "month or season": season[0] if season else "", "nests": nests}
-        return EnteredAnswer(objects=(row,))
+        return EnteredAnswer(objects=(_animal_row(hit[0], text),))
     start = hit.start()
     if rng.random() < 0.3 and start:  # one word more than needed
         start = text.rfind(" ", 0, start - 1) + 1
     return EnteredAnswer(spans=((start, hit.end()),))
+
+
+def _known_answer(passage: str, answer: str) -> EnteredAnswer:
+    """The right answer to a qualifying item, whose answer is part of the project."""
+    start = passage.find(answer)
+    spans = ((start, start + len(answer)),) if start >= 0 else ()
+    return EnteredAnswer(answer == "n/a", answer, spans)
+
+
+def _animal_row(animal: str, text: str) -> dict[str, str]:
+    """The one object of the demo's structure task, read from a passage."""
+    season = re.search("January|June|winter|summer", text)
+    nests = re.search("nest|breed", text)
+    return {
+        "animal": animal,
+        "month or season": season[0] if season else "",
+        "nests": "yes" if nests else "no",
+    }

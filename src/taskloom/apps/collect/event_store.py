@@ -12,15 +12,16 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, DiskError, UnknownError
+from taskloom.apps.collect.errors import CollectError, ConflictError, DiskError, UnknownError
 from taskloom.apps.collect.phrases import phrase
-from taskloom.apps.collect.records import RECORD_TYPES, Filed, Item, from_json
-from taskloom.apps.collect.transactions import LogEvent, RowChange, Stored, Transaction
+from taskloom.apps.collect.records import RECORD_TYPES, Filed, Item, from_json, to_json
+from taskloom.core.files import digest
 
 FORMAT = 1
 """The layout of the database; a later one must be able to read it."""
@@ -51,6 +52,107 @@ CREATE TABLE texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
 
 T = TypeVar("T", bound=Filed)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[T]):
+    """A record with its version: what a form shows, and must bring back to be saved."""
+
+    value: T
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One record before and after an event; None where it did not exist."""
+
+    kind: str
+    id: str
+    old_version: int
+    old: dict[str, Any] | None
+    version: int
+    new: dict[str, Any] | None
+
+    def to_json(self) -> list[Any]:
+        """Return it as the log keeps it."""
+        return [self.kind, self.id, self.old_version, self.old, self.version, self.new]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One event of the log."""
+
+    number: int
+    at: str
+    who: str
+    what: str
+    note: str
+    changes: tuple[RowChange, ...]
+    undoes: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for the exported log."""
+        changes = [
+            {"kind": c.kind, "id": c.id, "version": c.version, "before": c.old, "after": c.new} for c in self.changes
+        ]
+        head = {"number": self.number, "at": self.at, "who": self.who, "what": self.what, "note": self.note}
+        return {**head, "undoes": self.undoes, "changes": changes}
+
+
+class Transaction:
+    """One event in the making: reads see the state before it and what it changed so far."""
+
+    def __init__(self, store: EventStore, connection: sqlite3.Connection) -> None:
+        self._store, self._connection = store, connection
+        self.changes: dict[tuple[str, str], RowChange] = {}
+        self.texts: dict[str, str] = {}
+
+    def get(self, cls: type[T], id: str) -> Stored[T] | None:
+        """Return a record, or None."""
+        change = self.changes.get((cls.kind, id))
+        if change is None:
+            return self._store.get(cls, id)
+        if change.new is None:
+            return None
+        return Stored(from_json(cls.kind, change.new), change.version)  # type: ignore[arg-type]
+
+    def put(self, record: Filed, version: int | None = None) -> None:
+        """Write a record.
+
+        Args:
+            record: Its new value.
+            version: The version that the writer saw (0: none); `ConflictError` where it is another by now. None: whatever it is.
+        """
+        before = self._before(record.kind, record.id)
+        if version is not None and version != before[0]:
+            raise ConflictError(phrase("saved_meanwhile"))
+        self._note(record.kind, record.id, before, to_json(record))
+
+    def remove(self, cls: type[Filed], id: str) -> None:
+        """Remove a record."""
+        self._note(cls.kind, id, self._before(cls.kind, id), None)
+
+    def put_text(self, text: str) -> str:
+        """Keep a text and return its digest."""
+        key = digest(text)
+        self.texts[key] = text
+        return key
+
+    def _before(self, kind: str, id: str) -> tuple[int, dict[str, Any] | None]:
+        change = self.changes.get((kind, id))
+        if change is not None:
+            return change.version, change.new
+        row = self._connection.execute(
+            "SELECT version, body FROM records WHERE kind = ? AND id = ?", (kind, id)
+        ).fetchone()
+        return (row[0], json.loads(row[1])) if row else (0, None)
+
+    def _note(self, kind: str, id: str, before: tuple[int, dict[str, Any] | None], new: dict[str, Any] | None) -> None:
+        if before[1] == new:
+            return
+        first = self.changes.get((kind, id))
+        old_version, old = (first.old_version, first.old) if first else before
+        self.changes[kind, id] = RowChange(kind, id, old_version, old, 0 if new is None else old_version + 1, new)
 
 
 class _Connection(sqlite3.Connection):

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.apps.collect.annotation import entity_counts
-from taskloom.apps.collect.annotator_agreement import alpha, span_difference
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
-from taskloom.apps.collect.human_performance import AnnotatedItem, annotated_items, human_performance
-from taskloom.apps.collect.passage_search import entity_limit
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.quality import AnnotatedItem, alpha, annotated_items, human_performance, span_difference
 from taskloom.apps.collect.records import CollectedTask, Item
+from taskloom.apps.collect.search import entity_limit
 from taskloom.core.files import atomic_folder
 from taskloom.data.audit import Audit, audit
 from taskloom.data.make import make
@@ -228,7 +227,9 @@ def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
     """Report splits whose yes/no tasks are nearly always answered by yes, which a model could learn instead of the tasks."""
     remarks = []
     for name, tasks in splits.items():
-        answers = [i.answer for f in tasks if f.task.format == "yes/no" for i in f.items if i.answer in ("yes", "no")]
+        yes_no = [f for f in tasks if f.task.format == "yes/no"]
+        items = [item for f in yes_no for item in f.items]
+        answers = [item.answer for item in items if item.answer in ("yes", "no")]  # without n/a
         share = answers.count("yes") / len(answers) if answers else 0.0
         if len(answers) >= FEWEST_ANSWERS and share > MOST_YES:
             remarks.append(phrase("remark_yes", split=name, share=f"{share:.0%}"))

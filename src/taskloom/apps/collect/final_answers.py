@@ -54,11 +54,14 @@ def _shortest_subset(values: Sequence[str]) -> str | None:
     An answer of articles and punctuation alone has no words in the evaluation's sense; only the same text supports it.
     """
     bags = [(v, span_words(v)) for v in values if v != NA]
-    supported = [
-        (len(words), len(value), value)
-        for value, words in bags
-        if 2 * sum(words <= other if words else value == text for text, other in bags) > len(values)
-    ]
+    supported = []
+    for value, words in bags:
+        if words:
+            support = sum(words <= other for _, other in bags)
+        else:
+            support = sum(value == text for text, _ in bags)
+        if 2 * support > len(values):
+            supported.append((len(words), len(value), value))
     return min(supported)[2] if supported else None
 
 
@@ -70,15 +73,15 @@ def _structure(values: Sequence[str]) -> str | None:
     parsed = [rows for v in values if v != NA and (rows := parse_structure(v))]
     by_objects: dict[frozenset[str], list[list[dict[str, str]]]] = {}
     for rows in parsed:
-        names = frozenset(normalise(next(iter(row.values()))) for row in rows)
+        names = frozenset(_object_name(row) for row in rows)
         by_objects.setdefault(names, []).append(rows)
     group = max(by_objects.values(), key=len, default=[])
     if 2 * len(group) <= len(values):
         return None
+    all_rows = [row for rows in group for row in rows]
     result = []
     for first in group[0]:
-        name = normalise(next(iter(first.values())))
-        same = [row for rows in group for row in rows if normalise(next(iter(row.values()))) == name]
+        same = [row for row in all_rows if _object_name(row) == _object_name(first)]
         settled = {key: _settled([row[key] for row in same]) for key in first}
         if any(value is None for value in settled.values()):
             return None
@@ -86,7 +89,15 @@ def _structure(values: Sequence[str]) -> str | None:
     return json.dumps(result, ensure_ascii=False)
 
 
+def _object_name(row: dict[str, str]) -> str:
+    """The normalised main object of a row, which is its first value."""
+    return normalise(next(iter(row.values())))
+
+
 def _settled(values: Sequence[str]) -> str | None:
     if set(values) <= {"yes", "no", NA}:
         return _majority(values)
-    return NA if 2 * sum(v == NA for v in values) > len(values) else _shortest_subset(values)
+    na = sum(v == NA for v in values)
+    if 2 * na > len(values):
+        return NA
+    return _shortest_subset(values)

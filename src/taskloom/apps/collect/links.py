@@ -9,8 +9,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Literal
 
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import Person
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import NA
 

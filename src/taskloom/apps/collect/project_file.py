@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.recipe.validation_errors import explain
 from taskloom.recipe.yaml_files import load

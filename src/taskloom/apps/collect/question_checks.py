@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from taskloom.apps.collect.bm25 import WordIndex, content_words
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DomainEntry
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask
+from taskloom.apps.collect.search import WordIndex, content_words
 from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, Kind, first_word, main_clause
 
 FEWEST_WORDS, MOST_WORDS = 4, 40

@@ -7,8 +7,8 @@ an answer while they decide a dispute. Annotators never see suggestions: their a
 from __future__ import annotations
 
 from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.collect_errors import CollectError, ForbiddenError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ForbiddenError
 from taskloom.apps.collect.output_structure import from_form
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import CollectedTask, Item, Person, Suggestion

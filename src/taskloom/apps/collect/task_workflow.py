@@ -1,18 +1,25 @@
-"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved ones."""
+"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved ones.
+
+Approved base tasks are divided among the splits by permuted blocks. A block has the smallest whole
+numbers of places in the ratio of the splits (for 40, 10, 50: 4, 1 and 5), in random order. A base
+task takes the first free place of its domain when it is approved, so that the shares are right at
+any time, and neither its writer nor its reviewer knows the split beforehand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from math import gcd
 
 from taskloom.apps.collect.clean_text import clean_line
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError
 from taskloom.apps.collect.collection import Collection, require
+from taskloom.apps.collect.errors import CollectError, ConflictError
 from taskloom.apps.collect.output_structure import OutputStructure
 from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.project_file import SplitPercent
 from taskloom.apps.collect.question_checks import ALIKE, FormFinding, check_question, likeness
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person, Suggestion
-from taskloom.apps.collect.split_blocks import free_slot, split_of
 from taskloom.core.files import digest
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.task_files import KINDS, Kind
@@ -258,3 +265,21 @@ def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTas
     rng = Key("collect", "triple", c.file.seed).random(writer.id, turn)
     tasks = rng.choices(large, weights=[len(tasks) for tasks in large])[0]
     return tuple(rng.sample(tasks, TRIPLE))
+
+
+def split_of(slot: int, domain: str, percent: SplitPercent, seed: int) -> str:
+    """Return the split of a place in the blocks of a domain."""
+    counts = {"train": percent.train, "dev": percent.dev, "test": percent.test}
+    unit = gcd(*counts.values())
+    block = [name for name, count in counts.items() for _ in range(count // unit)]
+    number, place = divmod(slot, len(block))
+    Key("collect", "splits", seed).random(domain, number).shuffle(block)
+    return block[place]
+
+
+def free_slot(taken: Set[int]) -> int:
+    """Return the first place that no base task has."""
+    slot = 0
+    while slot in taken:
+        slot += 1
+    return slot

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from taskloom.apps.serving.access import AccessGuard, TooLargeError, too_large
+from taskloom.apps.access import AccessGuard, TooLargeError, too_large
 from taskloom.apps.view import comparison_pages, dataset_pages, recipe_pages, run_pages
 from taskloom.apps.view.folders import VanishedError, ViewedFolders
 from taskloom.apps.view.page_templates import STATIC, render
-from taskloom.apps.view.shared_state import ViewerState
+from taskloom.apps.view.state import ViewerState
 from taskloom.core.errors import TaskloomError
 
 ASSETS = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}

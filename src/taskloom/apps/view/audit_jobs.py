@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import taskloom
-from taskloom.apps.view.viewed_datasets import ViewedDataset
+from taskloom.apps.view.datasets import ViewedDataset
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import atomic, cache_folder, json_digest
 from taskloom.data.dataset import MANIFEST

@@ -86,13 +86,19 @@ def _overlaps(audit: Mapping[str, Any]) -> CertificateTable | None:
             one["exact"],
             one["near"],
             percent(one["share"]),
-            "LEAK" if one["leak"] else "by design" if one["by_design"] else "note",
+            _overlap_verdict(one),
             "; ".join(one["examples"][:1])[:EXAMPLE],
         )
         for one in audit["overlaps"]
     ]
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return _table("Overlaps between splits", heads, rows, [one["leak"] for one in audit["overlaps"]])
+
+
+def _overlap_verdict(overlap: Mapping[str, Any]) -> str:
+    if overlap["leak"]:
+        return "LEAK"
+    return "by design" if overlap["by_design"] else "note"
 
 
 def _pairs(audit: Mapping[str, Any]) -> CertificateTable | None:

@@ -16,8 +16,8 @@ from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns, ScoredAnswer
 from taskloom.apps.view.run_pages import chosen_split, prediction_rows
-from taskloom.apps.view.shared_state import chosen_filters, page_start, store_folder, viewed_store
-from taskloom.apps.view.viewed_stores import StoredRun, ViewedStore
+from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
+from taskloom.apps.view.stores import StoredRun, ViewedStore
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.result_table import probability
 from taskloom.experiments.table import Runs
@@ -102,19 +102,23 @@ def compare(request: Request) -> Response:
 
 def _sides(request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]) -> tuple[StoredRun, StoredRun]:
     """Return the two runs; by default the first, and the first that differs in its learner, or else in anything."""
-    names = [request.query_params.get(side, "") for side in "ab"]
-    a = viewed.run(names[0]) if names[0] else whole[0]
-    if names[1]:
-        b = viewed.run(names[1])
-    else:
-        alike = [r for r in whole if r.scores["recipe"] == a.scores.get("recipe") and r.name != a.name]
-        other = [r for r in alike if r.scores["learner"] != a.scores.get("learner")]
-        same_seed = [r for r in other if r.scores["seed"] == a.scores.get("seed")]
-        b = (same_seed or other or alike or [r for r in whole if r.name != a.name])[0]
+    name_a, name_b = (request.query_params.get(side, "") for side in "ab")
+    a = viewed.run(name_a) if name_a else whole[0]
+    b = viewed.run(name_b) if name_b else _counterpart(a, whole)
     for run in (a, b):
         if run.problem:
             raise InputError(run.problem)
     return a, b
+
+
+def _counterpart(a: StoredRun, whole: Sequence[StoredRun]) -> StoredRun:
+    """The run that a reader most likely wants beside another: same recipe and seed, other learner."""
+    others = [r for r in whole if r.name != a.name]
+    same_recipe = [r for r in others if r.scores["recipe"] == a.scores.get("recipe")]
+    other_learner = [r for r in same_recipe if r.scores["learner"] != a.scores.get("learner")]
+    same_seed = [r for r in other_learner if r.scores["seed"] == a.scores.get("seed")]
+    candidates = same_seed or other_learner or same_recipe or others
+    return candidates[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +203,12 @@ def heat(request: Request) -> Response:
     split = chosen_split(request, chosen[:1])
     predictions = prediction_rows(viewed, chosen[0].name)
     traits = list(predictions.traits())
-    best = predictions.telling_traits(split) if not {"x", "y"} <= set(request.query_params) else []
-    x = _among(request, "x", traits, best) if traits else ""
-    y = _among(request, "y", traits, [t for t in best if t != x] or [t for t in traits if t != x]) if traits else ""
-    maps, problem = (
-        ([], "the examples have no trait with several values")
-        if not traits
-        else _maps(viewed, chosen[:MOST_RUNS], split, x, y)
-    )
+    if traits:
+        x, y = _axes(request, predictions, split, traits)
+        maps, problem = _maps(viewed, chosen[:MOST_RUNS], split, x, y)
+    else:
+        x = y = ""
+        maps, problem = [], "the examples have no trait with several values"
     return render(
         request,
         "heat.html",
@@ -225,6 +227,17 @@ def heat(request: Request) -> Response:
         used=min(len(chosen), MOST_RUNS),
         total=len(chosen),
     )
+
+
+def _axes(request: Request, predictions: PredictionRows, split: str, traits: Sequence[str]) -> tuple[str, str]:
+    """The traits of both axes; by default the two between whose values the score differs most."""
+    asked = {"x", "y"} <= set(request.query_params)
+    best = [] if asked else predictions.telling_traits(split)  # reads thousands of rows: only if a default is needed
+    x = _among(request, "x", traits, best)
+    other_best = [trait for trait in best if trait != x]
+    others = [trait for trait in traits if trait != x]
+    y = _among(request, "y", traits, other_best or others)
+    return x, y
 
 
 def _is_of(run: StoredRun, recipe: str, learner: str) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from taskloom.apps.view.certificate_tables import certificate_page
-from taskloom.apps.view.example_parts import example_parts
+from taskloom.apps.view.datasets import ViewedDataset, filter_choices, open_dataset
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
-from taskloom.apps.view.shared_state import chosen_filters, dataset_folder, page_start, state_of, whole_number
 from taskloom.apps.view.split_rows import NumberedExample, SearchResult, SplitRows
-from taskloom.apps.view.suite_requests import example_to_dict
-from taskloom.apps.view.viewed_datasets import ViewedDataset, filter_choices, open_dataset
+from taskloom.apps.view.state import chosen_filters, dataset_folder, page_start, state_of, whole_number
+from taskloom.apps.view.suite_process import example_to_dict
 from taskloom.core.errors import TaskloomError
+from taskloom.core.example import Example
+from taskloom.core.pictures import derivation_tree, to_dict
 
 PAGE = 25
 """Examples of one page."""
@@ -146,3 +148,31 @@ def _picture(request: Request, data: ViewedDataset, row: NumberedExample) -> Map
         return None
     picture: Mapping[str, Any] | None = answer["picture"]
     return picture
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleParts:
+    """What a template needs to show an example.
+
+    Attributes:
+        example: The example.
+        picture: What its suite draws, as `pictures.to_dict` gives it; None where it draws nothing.
+        context: The input before the question; the whole input where nothing is set apart.
+        question: The question, where the input ends with it or begins with it.
+    """
+
+    example: Example
+    picture: Mapping[str, Any] | None
+    context: str
+    question: str
+
+
+def example_parts(example: Example, picture: Mapping[str, Any] | None) -> ExampleParts:
+    """Return what a template needs; a derivation that branches is drawn as a tree where the suite draws nothing."""
+    context, question = example.input, ""
+    if example.question and example.input.endswith(example.question) and example.input != example.question:
+        context, question = example.input.removesuffix(example.question).rstrip(), example.question
+    if picture is None and any(step.of for step in example.derivation):
+        tree = derivation_tree(example.derivation, example.input)
+        picture = None if tree is None else to_dict(tree)
+    return ExampleParts(example, picture, context, question)

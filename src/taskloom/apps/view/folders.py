@@ -142,9 +142,10 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 def _has_splits(folders: Sequence[Path]) -> bool:
     """Return whether folders hold Parquet files alone, as the splits of somebody else's dataset do."""
-    return any(
-        name.endswith(".parquet") for folder in folders for name in _names(folder) if not (folder / MANIFEST).exists()
-    ) and not any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
+    ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
+    if ours:
+        return False
+    return any(name.endswith(".parquet") for folder in folders for name in _names(folder))
 
 
 def _names(folder: Path) -> list[str]:

@@ -210,23 +210,31 @@ def is_group(info: FieldInfo) -> bool:
 
 
 def _control(info: FieldInfo) -> tuple[Control, tuple[str, ...]]:
+    """The control that a field is entered with, and its options; YAML unless something simpler fits."""
     kinds = [kind for kind in _alternatives(info.annotation) if kind is not NoneType]
-    if len(kinds) == 1:
-        kind = kinds[0]
-        if get_origin(kind) is Literal:
-            return "choice", tuple(_text(v) for v in get_args(kind))
-        if kind is bool:
-            return "flag", ("true", "false")
-        if kind in (int, float):
-            return "number", ()
-        inner = get_args(kind)
-        if get_origin(kind) in (list, tuple) and inner and get_origin(inner[0]) is Literal:
-            return "choices", tuple(_text(v) for v in get_args(inner[0]))
-    if kinds and all(kind is bool or get_origin(kind) is Literal for kind in kinds):
-        return "choice", tuple(
-            text for kind in kinds for text in (("true", "false") if kind is bool else map(_text, get_args(kind)))
-        )
+    if kinds == [bool]:
+        return "flag", _options(bool)
+    if kinds in ([int], [float]):
+        return "number", ()
+    if kinds and all(map(_is_listed, kinds)):
+        return "choice", tuple(option for kind in kinds for option in _options(kind))
+    if len(kinds) == 1 and get_origin(kinds[0]) in (list, tuple):
+        inner = get_args(kinds[0])
+        if inner and get_origin(inner[0]) is Literal:
+            return "choices", _options(inner[0])
     return "yaml", ()
+
+
+def _is_listed(kind: Any) -> bool:
+    """True if all values of a kind can be listed."""
+    return kind is bool or get_origin(kind) is Literal
+
+
+def _options(kind: Any) -> tuple[str, ...]:
+    """The values of a truth value or a `Literal`, as texts."""
+    if kind is bool:
+        return "true", "false"
+    return tuple(_text(value) for value in get_args(kind))
 
 
 def _alternatives(annotation: Any) -> list[Any]:

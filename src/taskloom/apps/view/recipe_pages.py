@@ -10,13 +10,13 @@ from pydantic_core import to_jsonable_python
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskloom.apps.view.example_parts import example_parts
+from taskloom.apps.view.dataset_pages import example_parts
+from taskloom.apps.view.datasets import open_dataset
 from taskloom.apps.view.folders import VanishedError, ViewedFolder
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.recipe_form import RecipeForm, command, entered_by, form_of
-from taskloom.apps.view.shared_state import state_of, whole_number
-from taskloom.apps.view.suite_requests import example_of
-from taskloom.apps.view.viewed_datasets import open_dataset
+from taskloom.apps.view.state import state_of, whole_number
+from taskloom.apps.view.suite_process import example_of
 from taskloom.core.errors import TaskloomError
 from taskloom.core.registry import SUITES, Suite
 from taskloom.recipe.finder import counting_order, find

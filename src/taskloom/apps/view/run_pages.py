@@ -1,21 +1,25 @@
-"""Pages of run stores: all runs, what is running, one run, its predictions with wrong ones first."""
+"""Pages of run stores: all runs, what is running, one run, its predictions with wrong ones first.
+
+Learning curves are drawn by the template as SVG, from the numbers of `curve_plot`: a page may hold
+no script and no style of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskloom.apps.view.curve_plot import CurvePlot, curve_plot
+from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns
-from taskloom.apps.view.shared_state import chosen_filters, page_start, store_folder, viewed_store
-from taskloom.apps.view.viewed_datasets import inside
-from taskloom.apps.view.viewed_stores import StoredRun, ViewedStore, log_end
+from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
+from taskloom.apps.view.stores import StoredRun, ViewedStore, log_end
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.experiments.files import CURVES, LOG, PREDICTIONS, read_parquet
 
@@ -30,6 +34,16 @@ GROUPS = 300
 
 SHOWS = {"all": "all, wrong first", "wrong": "wrong", "right": "right"}
 """Which predictions are listed."""
+
+WIDTH, HEIGHT = 640, 260
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 32
+"""Size of a plot of learning curves and its margins, in the units of the viewBox."""
+
+POINTS = 400
+"""Points of a line; more than the plot has pixels for are thinned out."""
+
+LINES = 8
+"""Lines of a plot: as many as the style sheet has colours for."""
 
 
 def store(request: Request) -> Response:
@@ -214,3 +228,71 @@ def _by_trait(viewed: ViewedStore, chosen: StoredRun, split: str, by: str) -> li
         {"value": row[by], "mean": row["mean"], "low": row["low"], "high": row["high"], "n": row["n"]}
         for row in results
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveLine:
+    """A line: its name, its points for a polyline, and its last value."""
+
+    name: str
+    points: str
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlot:
+    """A plot of lines over training steps.
+
+    Attributes:
+        title: What is drawn.
+        lines: The lines.
+        ticks: Values on the vertical axis, with their heights.
+        steps: The steps at both ends of the horizontal axis.
+    """
+
+    title: str
+    lines: list[CurveLine]
+    ticks: list[tuple[str, float]]
+    steps: tuple[float, float]
+
+
+def curve_plot(
+    title: str,
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    low: float | None = None,
+    high: float | None = None,
+) -> CurvePlot | None:
+    """Return a plot of curves (steps and values); None where there is nothing to draw.
+
+    Args:
+        title: What is drawn.
+        curves: Points by the name of the line.
+        low: The lower end of the vertical axis; the lowest value by default.
+        high: The upper end.
+    """
+    points = [point for curve in curves.values() for point in curve]
+    if len({step for step, _ in points}) < 2:  # a line needs two steps
+        return None
+    steps = [step for step, _ in points]
+    values = [value for _, value in points]
+    first, last = min(steps), max(steps)
+    # Values beyond the wanted ends widen the axis, so that no line leaves the plot.
+    bottom = min(values) if low is None else min(low, *values)
+    top = max(values) if high is None else max(high, *values)
+    span = (top - bottom) or 1.0  # all values equal
+
+    def place(step: float, value: float) -> str:
+        x = LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+        return f"{x:.1f},{_height(value, bottom, span):.1f}"
+
+    lines = []
+    for name, curve in list(curves.items())[:LINES]:
+        ordered = sorted(curve)
+        thinned = ordered[:: max(1, len(ordered) // POINTS)]
+        lines.append(CurveLine(name, " ".join(place(*point) for point in thinned), ordered[-1][1]))
+    ticks = [bottom + span * i / 4 for i in range(5)]
+    return CurvePlot(title, lines, [(f"{tick:.3g}", _height(tick, bottom, span)) for tick in ticks], (first, last))
+
+
+def _height(value: float, bottom: float, span: float) -> float:
+    return HEIGHT - BOTTOM - (value - bottom) / span * (HEIGHT - TOP - BOTTOM)

@@ -17,7 +17,7 @@ from taskloom.core.listener import address, is_loopback
 from taskloom.core.registry import SUITES
 
 if TYPE_CHECKING:
-    from taskloom.apps.view.shared_state import ViewerState
+    from taskloom.apps.view.state import ViewerState
 
 PORT = 8640
 """Where the viewer is first looked for; the next free one is taken where another program has it."""

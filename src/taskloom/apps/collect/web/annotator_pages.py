@@ -15,8 +15,8 @@ from taskloom.apps.collect.annotation import (
     next_item,
     save_answer,
 )
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenError
 from taskloom.apps.collect.output_structure import MOST_OBJECTS, from_form
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from taskloom.apps.collect.clean_text import clean, clean_line
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import Person
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import JSONResponse, Response
 
 from taskloom.apps.collect.annotation import adjudicate, format_of
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import from_form
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Suggestion

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from taskloom.apps.collect.annotation import settle_answered
-from taskloom.apps.collect.collect_errors import CollectError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.project_file import read_project
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import locked

@@ -21,15 +21,15 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from taskloom.apps.access import AccessGuard, TooLargeError, too_large
 from taskloom.apps.collect.annotation import Leases
-from taskloom.apps.collect.collect_errors import CollectError, DiskError
 from taskloom.apps.collect.collection import Collection, require
+from taskloom.apps.collect.errors import CollectError, DiskError
 from taskloom.apps.collect.links import Signer, SignInError
 from taskloom.apps.collect.phrases import page_phrases, phrase
 from taskloom.apps.collect.records import Person, Role
 from taskloom.apps.collect.web import annotator_pages, entry_pages, owner_pages, reviewer_pages, writer_pages
 from taskloom.apps.collect.web.page_requests import PageFields, PageRequest, parse_fields
-from taskloom.apps.serving.access import AccessGuard, TooLargeError, too_large
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import digest
 

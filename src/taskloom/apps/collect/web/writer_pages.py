@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from taskloom.apps.collect.collect_errors import CollectError
+from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import OutputStructure, compile_structure
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.question_checks import FormFinding

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from taskloom.apps.serving.access import LARGEST_BODY, AccessGuard, TooLargeError, too_large
+from taskloom.apps.access import LARGEST_BODY, AccessGuard, TooLargeError, too_large
 
 SECRET = "-".join(["a", "token"])
 

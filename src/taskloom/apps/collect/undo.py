@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from taskloom.apps.collect.annotation import settle
-from taskloom.apps.collect.collect_errors import CollectError, ConflictError
 from taskloom.apps.collect.collection import Collection
+from taskloom.apps.collect.errors import CollectError, ConflictError
+from taskloom.apps.collect.event_store import LogEvent, RowChange
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item, Person, Setup, from_json, to_json
 from taskloom.apps.collect.task_workflow import carries
-from taskloom.apps.collect.transactions import LogEvent, RowChange
 
 
 def undo(c: Collection, who: str, number: int) -> None:

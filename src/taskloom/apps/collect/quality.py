@@ -1,19 +1,33 @@
-"""How well people do the tasks: a leave-one-out estimate with the official evaluation, as the paper's Table 10 has one.
+"""Quality of the answers that people gave: human performance on the tasks, and agreement of the annotators.
 
-Each annotator is scored like a model, against the answers that the others give without this one. Where the others do not settle an
-item, the adjudicator's answer is used, who has seen all of them; an item with neither is left out.
+Human performance is a leave-one-out estimate with the official evaluation, like the paper's Table
+10. Each annotator is scored like a model, against the answers that the others give without this
+one. If the others do not settle an item, the answer of the adjudicator is used, who has seen all of
+them; an item with neither is left out.
+
+Agreement is Krippendorff's alpha:
+
+    alpha = 1 - D_observed / D_expected
+
+`D_observed` is the mean difference of two values of the same unit, each unit weighted by its number
+of values; `D_expected` that of any two values of all units with at least two (Krippendorff,
+Computing Krippendorff's Alpha-Reliability, 2011).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
+from typing import TypeVar
 
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.final_answers import resolve
-from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item
+from taskloom.apps.collect.records import NA, CollectedTask, GivenAnswer, Item
+from taskloom.core.seeding import Key
 from taskloom.suites.zest import evaluation
+from taskloom.suites.zest.evaluation.spans import list_f1
 from taskloom.suites.zest.task_files import PAPER_NAMES, Instance, ZestTask
 
 PUBLISHED: dict[str, tuple[int, int, int]] = {
@@ -25,6 +39,11 @@ PUBLISHED: dict[str, tuple[int, int, int]] = {
     "overall": (74, 61, 42),
 }
 """Table 10: mean, C@75 and C@90 of one author on 55 test tasks."""
+
+MOST_DIFFERENT = 300
+"""Different values beyond which the expected difference is estimated from so many of them: its cost grows with their square."""
+
+V = TypeVar("V", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +118,62 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
             instances.setdefault(row.task.id, []).append((Instance("", gold), row.answers[person]))
     # A paraphrase or a flip is scored together with its base task, which the person must have done, too.
     bases = {id for id, t in tasks.items() if t.variant == "normal"}
+    if not bases:
+        return [], []
     kept = [t for t in tasks.values() if t.variant == "normal" or set(t.bases) <= bases]
     kept.sort(key=lambda t: (t.variant != "normal", t.id))
-    gold_tasks = [
-        ZestTask(t.id, t.question, t.variant, t.bases, t.domain, tuple(i for i, _ in instances[t.id])) for t in kept
-    ]
-    return gold_tasks if bases else [], [prediction for t in kept for _, prediction in instances[t.id]]
+    gold_tasks: list[ZestTask] = []
+    predictions: list[str] = []
+    for t in kept:
+        golds = tuple(instance for instance, _ in instances[t.id])
+        gold_tasks.append(ZestTask(t.id, t.question, t.variant, t.bases, t.domain, golds))
+        predictions += [prediction for _, prediction in instances[t.id]]
+    return gold_tasks, predictions
+
+
+def alpha(units: Iterable[Sequence[V]], difference: Callable[[V, V], float] | None = None) -> float | None:
+    """Compute Krippendorff's alpha.
+
+    Args:
+        units: The values that each unit got; units with fewer than two say nothing and are left out.
+        difference: The squared difference of two values; by default 0 for equal ones and 1 for others (nominal data).
+
+    Returns:
+        1 for full agreement, 0 for what chance gives, negative below; None where nothing can be said, because no unit has two
+        values or all values are the same.
+    """
+    differ = difference or (lambda a, b: float(a != b))
+    pairable = [list(unit) for unit in units if len(unit) >= 2]
+    totals: Counter[V] = Counter(value for unit in pairable for value in unit)
+    n = sum(totals.values())
+    if n < 2:
+        return None
+    observed = sum(_pair_sum(Counter(unit), differ) / (len(unit) - 1) for unit in pairable) / n
+    sample = _sample(totals)
+    size = sum(sample.values())
+    expected = _pair_sum(sample, differ) / (size * (size - 1))
+    return 1.0 - observed / expected if expected else None
+
+
+def _pair_sum(counts: Counter[V], differ: Callable[[V, V], float]) -> float:
+    """Sum the differences over all ordered pairs of values."""
+    values = list(counts)
+    return sum(2 * counts[a] * counts[b] * differ(a, b) for i, a in enumerate(values) for b in values[i + 1 :])
+
+
+def _sample(totals: Counter[V]) -> Counter[V]:
+    if len(totals) <= MOST_DIFFERENT:
+        return totals
+    values = Key("collect", "alpha").random(len(totals)).sample(list(totals), MOST_DIFFERENT)
+    return Counter({value: totals[value] for value in values})
+
+
+def span_difference(first: str, second: str) -> float:
+    """Return 1 minus the word overlap F1 of two answers; n/a differs from every span altogether."""
+    if first == second:
+        return 0.0
+    if NA in (first, second):
+        return 1.0
+    one, other = first.split("|"), second.split("|")
+    # The evaluation's F1 is not symmetric: it demands the numbers of its first argument.
+    return 1.0 - (list_f1(one, other) + list_f1(other, one)) / 2

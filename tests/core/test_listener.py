@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -50,3 +51,31 @@ def test_the_address_that_is_shown_can_be_opened() -> None:
         assert address("0.0.0.0", listener) == f"http://{socket.gethostname()}:{port}"  # noqa: S104 - not listened on
     assert is_loopback("[::1]")
     assert not is_loopback("0.0.0.0")  # noqa: S104
+
+
+def test_kept_connections_answer_without_waiting_for_acknowledgements() -> None:
+    """asyncio sets TCP_NODELAY on accepted sockets only if the listening socket was opened for TCP by its number."""
+    assert asyncio.run(_nodelay_of_answers(2)) == [1, 1]
+
+
+async def _nodelay_of_answers(requests: int) -> list[int]:
+    """TCP_NODELAY of the accepted socket while it answers each of some requests on one connection."""
+    seen: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.readline():
+            accepted = writer.get_extra_info("socket")
+            seen.append(int(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0))
+            writer.write(b"answer\n")
+            await writer.drain()
+        writer.close()
+
+    listener = listen("127.0.0.1", [0])
+    async with await asyncio.start_server(answer, sock=listener):
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        for _ in range(requests):
+            writer.write(b"question\n")
+            assert await reader.readline() == b"answer\n"
+        writer.close()
+        await writer.wait_closed()
+    return seen

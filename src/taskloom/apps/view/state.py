@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from taskloom.apps.view.audit_jobs import AuditJobs
 from taskloom.apps.view.folders import ViewedFolder, ViewedFolders
+from taskloom.apps.view.stores import ViewedStore
 from taskloom.apps.view.suite_process import SuiteProcess
-from taskloom.apps.view.viewed_stores import ViewedStore
 from taskloom.core.errors import InputError
 
 FILTER = "trait."

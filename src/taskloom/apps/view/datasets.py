@@ -110,9 +110,13 @@ def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
         raise VanishedError(f"the folder {folder.name} cannot be read ({error.strerror})") from error
     seen: set[str] = set()
     for path in paths:
-        single = path.suffix in (".parquet", ".jsonl") or is_split_csv(path)
-        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if single else []
-        name = path.name if path.is_dir() else path.stem
+        # A split is a folder of Parquet files or a single file, named after it.
+        if path.is_dir():
+            name, files = path.name, sorted(path.glob("*.parquet"))
+        elif path.suffix in (".parquet", ".jsonl") or is_split_csv(path):
+            name, files = path.stem, [path]
+        else:
+            continue
         if files and name not in seen:
             seen.add(name)
             yield name, [inside(folder, file) for file in files]

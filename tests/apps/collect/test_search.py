@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.apps.collect.passage_search import PassageIndex, entity_limit, grow, paragraphs, sentences
+from taskloom.apps.collect.search import PassageIndex, entity_limit, grow, paragraphs, sentences
 from taskloom.core.seeding import Key
 
 LONG = " ".join(f"Sentence {i} tells about the weather of that day and of the next one." for i in range(60))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskloom.apps.collect.annotator_agreement import alpha, span_difference
+from taskloom.apps.collect.quality import alpha, span_difference
 
 # Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C: four observers, twelve units, missing values.
 OBSERVERS = ["123321412...", "1233224125.3", ".333234225 1.".replace(" ", ""), "12332441251."]

@@ -1,1 +1,0 @@
-"""What the local servers share: where they listen, and who may ask them."""
