@@ -213,13 +213,13 @@ def rendered_findings(entries: Sequence[FoundEntry], selector: str, form: str) -
         rows = [evidence_row(entry) for entry in chosen]
         return claims_table(("claim", "place", "verdict", "what was measured"), rows)
     rows = [claim_row(entry) for entry in chosen]
-    return claims_table(("claim", "paper", "here", ""), rows) + f"\n\n{LEGEND}."
+    return claims_table(("claim", "paper", "here", ""), rows, "claims short") + f"\n\n{LEGEND}."
 
 
 def said_of(entry: FoundEntry, text: str) -> str:
     """A sentence on a finding, or on its retraction."""
     if entry.verdict == "retracted":
-        return f"**Retracted.** ~~{entry.claim}~~ {sentence(entry.because)}"
+        return f"**Retracted.** <del>{entry.claim}</del> {sentence(entry.because)}"
     return sentence(entry.filled(text))
 
 
@@ -232,14 +232,14 @@ def sentence(text: str) -> str:
 def claim_row(entry: FoundEntry) -> tuple[str, ...]:
     """A claim with the published number, ours and a mark."""
     if entry.verdict == "retracted":
-        return f"~~{entry.claim}~~", entry.paper, entry.because, MARKS["retracted"]
+        return f"<del>{entry.claim}</del>", entry.paper, sentence(entry.because), MARKS["retracted"]
     return entry.claim, entry.paper, entry.filled(entry.here or entry.measured), MARKS[entry.verdict]
 
 
 def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
     """A claim with its place in the paper, the verdict and everything that was measured."""
     if entry.verdict == "retracted":
-        return f"~~{entry.claim}~~", entry.place, "**retracted**", sentence(entry.because)
+        return f"<del>{entry.claim}</del>", entry.place, "**retracted**", sentence(entry.because)
     verdict = f"**{entry.verdict}**" + (f": {entry.but}" if entry.but else "")
     margin = f"±{entry.margin:.2f}" if isinstance(entry.margin, float) else entry.margin
     terms = {"unit": entry.unit, "n": entry.n, "margin": margin}
@@ -248,11 +248,11 @@ def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
     return entry.claim, entry.place, verdict, f"{measured}<br>*{sentence(basis)}*" if basis else measured
 
 
-def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, in the class that the site gives columns as wide as their text."""
+def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = "claims") -> str:
+    """A table in Markdown, in a class whose columns the site makes as wide as their text."""
     lines = [heads, ["---"] * len(heads), *rows]
     table = "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
-    return f'<div class="claims" markdown>\n\n{table}\n\n</div>'
+    return f'<div class="{style}" markdown>\n\n{table}\n\n</div>'
 
 
 def rewritten(page: Path, entries: Sequence[FoundEntry] | None = None) -> Made:
