@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from taskloom.core.files import cache_folder
+
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGING: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.mkdir": ((0, 2),),
@@ -55,7 +57,8 @@ class Sentinel:
     @contextmanager
     def watch(self, writable: Path, data: Path) -> Iterator[list[str]]:
         """Watch a block; yield the list that violations are appended to."""
-        self.writable = (os.path.realpath(writable), os.devnull)
+        # The cache is for compiled words and relations: what an input makes the package compile may be kept there.
+        self.writable = (os.path.realpath(writable), os.path.realpath(cache_folder()), os.devnull)
         self.data = (os.path.realpath(data),)
         self.violations = []
         self.watching = True
