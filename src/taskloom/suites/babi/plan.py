@@ -20,8 +20,8 @@ from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, des
 from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
-from taskloom.suites.babi.generator.many_questions import Setting
 from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
+from taskloom.suites.babi.generator.story_setting import Setting
 from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.phrasings import WHERE, rephrased

@@ -21,10 +21,10 @@ from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, nothing
 from taskloom.suites.babi.dyna_babi.published_files import Folder, PublishedTask
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
-from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.generator.examples import TRAITS, tokens
-from taskloom.suites.babi.generator.many_questions import Setting, action_weights, grow
+from taskloom.suites.babi.generator.many_questions import grow
 from taskloom.suites.babi.generator.split_examples import Trial
+from taskloom.suites.babi.generator.story_setting import ActionWeights, Setting, action_weights
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show
 from taskloom.suites.babi.splits import SplitRule, check_recipe, share_out, split_rules

@@ -13,7 +13,7 @@ from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.plan import Source, Withheld
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of, make_example, tokens
-from taskloom.suites.babi.generator.many_questions import ask_all
+from taskloom.suites.babi.generator.story_setting import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.solve_file import same_answer

@@ -18,13 +18,18 @@ from taskloom.core.seeding import Key, Random
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
-from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
 from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
-from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
+from taskloom.suites.babi.generator.story_setting import (
+    Setting,
+    action_weights,
+    answer_question,
+    draw_kind,
+    draw_questions,
+)
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import (
@@ -360,7 +365,7 @@ class GroupExamples:
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
                 raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
-        answered = self._answer(knowledge, planned)
+        answered = answer_question(knowledge, planned, self.group.cited)
         if not answered.verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
         return answered
@@ -368,15 +373,10 @@ class GroupExamples:
     def _find(self, knowledge: Knowledge, wish: Wish, rng: Random) -> AnsweredQuestion:
         """Draw one of the questions that happen to have the wanted support."""
         for question in draw_questions(knowledge, wish.kind, self.group, rng, {wish.answer: 1.0}):
-            answered = self._answer(knowledge, question)
+            answered = answer_question(knowledge, question, self.group.cited)
             if len(answered.official) == wish.size:
                 return answered
         raise Blocked(f"support: {wish.size}")
-
-    def _answer(self, knowledge: Knowledge, question: Question) -> AnsweredQuestion:
-        verdict = answer(knowledge, question)
-        cited = cited_support(knowledge, question) if self.group.cited else None
-        return AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()], cited)
 
     def _accept(self, answered: AnsweredQuestion, events: list[Event], wish: Wish) -> None:
         group = self.group

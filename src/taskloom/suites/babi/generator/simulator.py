@@ -12,7 +12,7 @@ from itertools import accumulate, repeat
 from typing import ClassVar
 
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.generator.action_weights import ActionWeights
+from taskloom.suites.babi.generator.story_setting import ActionWeights
 from taskloom.suites.babi.story.events import HANDLED, HANDLING, KINDS, PLACING, PLACING_TWO, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
