@@ -91,7 +91,10 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
 
 def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
     """Return the kinds of questions that some groups ask, in their order."""
-    return tuple(dict.fromkeys(kind for group in groups for kind, weight in group.questions.items() if weight))
+    kinds: dict[str, None] = {}
+    for group in groups:
+        kinds |= dict.fromkeys(kind for kind, weight in group.questions.items() if weight)
+    return tuple(kinds)
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:

@@ -32,13 +32,16 @@ class ProofPlanner:
         self.others = others
         self.cited = cited
         self.vocabulary = vocabulary
-        weighted = {c: {e for e, w in topics[c].items() if w > 0} if c in wording else set() for c in topics}
+        weighted: dict[str, set[str]] = {}
+        for construct, weights in topics.items():
+            weighted[construct] = {event for event, weight in weights.items() if weight > 0 and construct in wording}
         # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each event.
         self.can = {*events, *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF")}
         self.coref = weighted["COREF"]
-        self.things = {
-            (c, e) for c, of in weighted.items() if c != "COREF" for e in of if e in ("GRAB", "DROP", "GIVE")
-        }
+        self.things: set[tuple[str, str]] = set()
+        for construct, of in weighted.items():
+            if construct != "COREF":
+                self.things |= {(construct, event) for event in of & {"GRAB", "DROP", "GIVE"}}
         self.denies = any(c == "NEGATE" for c, _ in self.things)
         self.required = set(required)
         self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
