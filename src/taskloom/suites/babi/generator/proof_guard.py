@@ -102,7 +102,11 @@ class ProofGuard:
             self.simulator.kept = self.kept[gap]
 
     def perform(self, unit: list[Event]) -> list[Event]:
-        """Apply the planned sentences and return them as they are told; a move that would be none blocks the draw."""
+        """Apply the planned events and return their sentences.
+
+        Raises:
+            Blocked: A move would not change the place, or a gift would not be handed over in one place.
+        """
         simulator = self.simulator
         sentences = []
         for event in unit:
@@ -110,16 +114,18 @@ class ProofGuard:
                 event = PLACING["not", event.who[0], simulator.place(event.who[0]), event.pronoun]
             if not event.thing:
                 self._must_change(event)
-            elif (
-                event.kind == "give" and not event.denied and simulator.place(event.who[0]) != simulator.place(event.to)
-            ):
-                raise Blocked("a planned gift: giver and receiver are not in one place")
+            elif event.kind == "give" and not event.denied:
+                self._must_meet(event)
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
                 # The simulator takes the first place for the true one; the text must not give that away.
                 event = PLACING_TWO["either", event.who, (event.places[1], event.places[0]), event.pronoun]
             sentences.append(event)
         return sentences
+
+    def _must_meet(self, gift: Event) -> None:
+        if self.simulator.place(gift.who[0]) != self.simulator.place(gift.to):
+            raise Blocked("a planned gift: giver and receiver are not in one place")
 
     def _must_change(self, event: Event) -> None:
         where = self.simulator.where

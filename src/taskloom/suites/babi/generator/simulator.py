@@ -496,7 +496,7 @@ class Simulator:
         "drop": _drop,
         "give": _give,
     }
-    """What draws and performs an event of a kind: of one person or, with None, of anybody."""
+    """Draws and applies one event of this kind. `None` as the person means any person."""
 
     _DRAWS: ClassVar[dict[Kind, Callable[[Simulator, str | None], tuple[str, ...] | None]]] = {
         "grab": _draw_grab,
