@@ -16,8 +16,8 @@ from taskloom.papers.dyna_babi.gift_table import gift_counts
 from taskloom.papers.dyna_babi.story_samples import examples_of, sample, support_has
 from taskloom.recipe import read
 from taskloom.suites.babi.fields import PARTS, BabiFields
-from taskloom.suites.babi.generator.many_questions import action_weights
 from taskloom.suites.babi.generator.simulator import Simulator
+from taskloom.suites.babi.generator.story_setting import action_weights
 from taskloom.suites.babi.reasoner.answers import supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.reasoner.questions import askable

@@ -13,7 +13,7 @@ import pytest
 
 from taskloom.core import resources
 from taskloom.core.errors import DataError, TaskloomError
-from taskloom.suites.babi import official_archive
+from taskloom.suites import babi
 from taskloom.suites.taskbench.worlds.words.corpora import WANTED
 
 BODY = bytes(range(256)) * 400
@@ -82,7 +82,7 @@ def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: p
             info.size = 3
             tar.addfile(info, io.BytesIO(b"1 a"))
     monkeypatch.setattr("tests.core.test_resources.BODY", raw.getvalue())
-    monkeypatch.setattr(official_archive, "URL", server + "/babi.tar.gz")
+    monkeypatch.setattr(babi, "URL", server + "/babi.tar.gz")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)
     found = resources.get("babi")
@@ -93,7 +93,7 @@ def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: p
 def test_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"not an archive")
     with pytest.raises(DataError, match="is damaged"):
-        official_archive.unpack(tmp_path / "x.tar.gz", tmp_path / "out")
+        babi.unpack(tmp_path / "x.tar.gz", tmp_path / "out")
 
 
 def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

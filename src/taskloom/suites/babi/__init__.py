@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from taskloom.core.errors import DataError
 from taskloom.core.offers import Export, Option
 from taskloom.core.registry import Suite, suite
+from taskloom.core.resources import Resource, download
 from taskloom.suites.babi.fields import BabiFields
-from taskloom.suites.babi.official_archive import BABI_FILES
 
 if TYPE_CHECKING:
     from taskloom.core.example import Example
@@ -39,6 +41,40 @@ def _export(kind: str, examples: Sequence[Example], fields: BabiFields | None) -
 
 
 EXPORTERS = {kind: partial(_export, kind) for kind in FORMATS}
+
+URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
+"""Archive of the published bAbI 1.0 files."""
+
+
+def fetch(folder: Path) -> None:
+    """Download the archive and unpack its English files into a folder."""
+    archive = folder / "babi.tar.gz"
+    download(URL, archive)
+    unpack(archive, folder / "babi")
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """Take the English text files out of the official archive."""
+    import tarfile  # every command that knows the suite imports this module; this one unpacks
+
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar.getmembers():
+                path = Path(member.name)
+                # "en" is the set of 1,000 questions a task; en-10k, hn and the shuffled ones lie beside it.
+                if not member.isfile() or path.parent.name != "en" or path.suffix != ".txt":
+                    continue
+                source = tar.extractfile(member)
+                assert source is not None
+                (target / "en").mkdir(parents=True, exist_ok=True)
+                (target / "en" / path.name).write_bytes(source.read())
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"{archive} is damaged ({error}); remove it and rerun the command") from error
+
+
+BABI_FILES = Resource(
+    "babi", "the published bAbI 1.0 text files (babi: concat and inject splits)", ("babi/en",), (), fetch
+)
 
 
 @suite

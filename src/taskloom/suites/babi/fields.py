@@ -7,10 +7,11 @@ split is made of groups, given in the split itself or, for splits of a plain siz
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -33,6 +34,30 @@ from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryL
 
 CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
+STORY_CONCEPTS = (*EVENTS, *CONSTRUCTS)
+"""What a supporting sentence can have: all concepts but questions."""
+
+Given = TypeVar("Given")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[Given]):
+    """A combination of fields that is refused.
+
+    Attributes:
+        broken: True (or not empty) if the fields break the rule.
+        sentence: The error, beginning with the field to change; `{given.length}` is filled in.
+    """
+
+    broken: Callable[[Given], object]
+    sentence: str
+
+
+def check_rules(given: Given, rules: Iterable[Rule[Given]]) -> None:
+    """Refuse fields by the first rule that they break."""
+    for rule in rules:
+        if rule.broken(given):
+            raise ValueError(rule.sentence.format(given=given))
 
 
 def _number(value: Any) -> Any:
@@ -43,25 +68,41 @@ def _number(value: Any) -> Any:
     return value
 
 
+YAML_WORDS = {True: "yes", False: "no"}
+"""The words that YAML 1.1 reads as true and false."""
+
+
+def _named_weights(value: Any) -> Any:
+    """Turn a name or a list of names into names with weight 1; anything else stays as it is."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    if not all(isinstance(name, str | bool) for name in value):
+        raise ValueError(f"a list of names or names with weights, not {value!r}")
+    return dict.fromkeys(value, 1.0)
+
+
+def _check_weight(name: object, weight: object, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1e9:
+        raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
+
+
 def _weights(known: tuple[str, ...]) -> Any:
     def read(value: Any) -> Any:
-        if isinstance(value, str):
-            value = [value]
-        if isinstance(value, list):
-            if not all(isinstance(name, str | bool) for name in value):
-                raise ValueError(f"a list of names or names with weights, not {value!r}")
-            value = dict.fromkeys(value, 1.0)
-        if isinstance(value, dict):
-            # YAML 1.1 reads yes and no as true and false.
-            value = {("yes" if n is True else "no" if n is False else n): weight for n, weight in value.items()}
-            # YAML 1.1 takes 1e-1 for text.
-            value = {name: _number(weight) for name, weight in value.items()}
-            for name, weight in value.items():
-                if name not in known:
-                    raise ValueError(f"unknown '{name}'; {nearest(str(name), known)}")
-                if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= 1e9:
-                    raise ValueError(f"the weight of {name} is a number from 0 up, not {weight!r}")
-        return value
+        value = _named_weights(value)
+        if not isinstance(value, dict):
+            return value
+        weights = {}
+        for given, number in value.items():
+            # Only true and false themselves: 1 and 0 are equal to them and are no names.
+            name = YAML_WORDS[given] if isinstance(given, bool) else given
+            weights[name] = _number(number)  # YAML 1.1 takes 1e-1 for text
+        for name, weight in weights.items():
+            _check_weight(name, weight, known)
+        return weights
 
     return BeforeValidator(read)
 
@@ -288,49 +329,30 @@ class StoryGroup(Fields):
 
     @model_validator(mode="after")
     def _possible(self) -> StoryGroup:
-        if not 1 <= self.length.low <= self.length.high <= MOST:
-            raise ValueError(f"length: a story has 1 to {MOST} sentences, not {self.length}")
-        if not any(self.events.values()) and not any(self.wording.values()):
-            raise ValueError("events: at least one event or construct needs a weight above 0")
-        if not any(self.questions.values()):
-            raise ValueError("questions: at least one question type needs a weight above 0")
         for concept in self.composition:
             self._among_concepts("composition", concept)
         for concept in self.frequencies:
             self._among_concepts("frequencies", concept)
-        if self.frequencies and self.support is None:
-            raise ValueError("frequencies: say how large the support is, too")
-        if self.proofs == "simulated" and (self.support is None or self.story or self.exhaustive):
-            raise ValueError("proofs: are simulated for one question a story; say how large the support is")
-        if self.proofs == "simulated" and (self.position != "any" or self.distractors < 1):
-            raise ValueError("proofs: position and distractors are of planned proofs")
-        if self.exhaustive and (self.story or self.per_signature or self.alternatives or self.composition):
-            raise ValueError(
-                "exhaustive: goes with support, but not with story, per_signature, alternatives or composition"
-            )
-        if self.unknown and (self.support or self.exhaustive):
-            raise ValueError("unknown: a question that is not settled has no support; leave out support and exhaustive")
-        if self.unknown and not {"where-P", "where-O"} & {*self.questions}:
-            raise ValueError("unknown: is an answer of where-P and where-O questions; ask one of them")
-        if self.answers is not None and "yes-no" not in self.questions:
-            raise ValueError("answers: are those of yes-no questions; ask them")
+        check_rules(self, GROUP_RULES)
         for construct in ("coref", "conj", "negate", "indef"):
-            weights = getattr(self, construct)
-            if not any(self.topics()[construct.upper()].values()) and (
-                weights is not None or self.wording.get(construct.upper())
-            ):
-                raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
-            for name in weights or ():
-                # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went" are.
-                if name == "MOVE" and not (construct in ("coref", "conj") and self._says(construct)):
-                    continue
-                if name not in self.events and name not in self.wording:
-                    raise ValueError(
-                        f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
-                    )
-        if self.story and (self.per_signature or self.distractors < 1 or self.position != "any"):
-            raise ValueError("story: per_signature, distractors and position are for stories with one question")
+            self._check_topics(construct)
         return self
+
+    def _check_topics(self, construct: str) -> None:
+        """Refuse a construct that can be said of nothing, or of what does not happen in the stories."""
+        weights = getattr(self, construct)
+        asked_for = weights is not None or self.wording.get(construct.upper())
+        if asked_for and not any(self.topics()[construct.upper()].values()):
+            raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
+        # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went" are.
+        moves = construct in ("coref", "conj") and self._says(construct)
+        for name in weights or ():
+            if name == "MOVE" and not moves:
+                continue
+            if name not in self.events and name not in self.wording:
+                raise ValueError(
+                    f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
+                )
 
     def _says(self, construct: str) -> bool:
         """Return whether the wording has a construct that goes by one of the fields `coref` and `conj`."""
@@ -346,24 +368,83 @@ class StoryGroup(Fields):
         name = EVENT_TYPES[event.kind].name
         if name not in self.events and name not in self.wording:
             return name
-        if event.pronoun and ("COMPOUND" if event.compound else "COREF") not in self.wording:
-            return "COMPOUND" if event.compound else "COREF"
-        if (len(event.who) > 1 or event.also) and not {"CONJ", "COMPOUND"} & {*self.wording}:
+        by_pronoun = "COMPOUND" if event.compound else "COREF"
+        if event.pronoun and by_pronoun not in self.wording:
+            return by_pronoun
+        two_at_once = len(event.who) > 1 or event.also
+        if two_at_once and not {"CONJ", "COMPOUND"} & {*self.wording}:
             return "CONJ"
         if event.denied and "NEGATE" not in self.wording:
             return "NEGATE"
-        return "INDEF" if event.thing and event.places and "INDEF" not in self.wording else ""
+        in_either_place = event.thing and event.places
+        if in_either_place and "INDEF" not in self.wording:
+            return "INDEF"
+        return ""
 
     def _among_concepts(self, field: str, concept: str) -> None:
-        if concept not in (*EVENTS, *CONSTRUCTS):
-            raise ValueError(f"{field}: unknown '{concept}'; {nearest(concept, (*EVENTS, *CONSTRUCTS))}")
+        if concept not in STORY_CONCEPTS:
+            raise ValueError(f"{field}: unknown '{concept}'; {nearest(concept, STORY_CONCEPTS)}")
         if concept not in self.events and concept not in self.wording:
             raise ValueError(f"{field}: the support must have {concept}, which is in neither events nor wording")
 
     def concepts(self) -> frozenset[str]:
         """Return the paper's concept set of this group: events, constructs and questions."""
-        concepts = {*self.events, *self.wording, *(q for q, w in self.questions.items() if w)} - {AFFIRM}
-        return frozenset(concepts | ({"COREF", "CONJ"} if "COMPOUND" in concepts else set()))
+        asked = [question for question, weight in self.questions.items() if weight]
+        concepts = {*self.events, *self.wording, *asked} - {AFFIRM}
+        if "COMPOUND" in concepts:  # "they": two at once, by a pronoun
+            concepts |= {"COREF", "CONJ"}
+        return frozenset(concepts)
+
+
+GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
+    Rule(
+        lambda group: not 1 <= group.length.low <= group.length.high <= MOST,
+        f"length: a story has 1 to {MOST} sentences, not {{given.length}}",
+    ),
+    Rule(
+        lambda group: not any(group.events.values()) and not any(group.wording.values()),
+        "events: at least one event or construct needs a weight above 0",
+    ),
+    Rule(
+        lambda group: not any(group.questions.values()),
+        "questions: at least one question type needs a weight above 0",
+    ),
+    Rule(
+        lambda group: group.frequencies and group.support is None,
+        "frequencies: say how large the support is, too",
+    ),
+    Rule(
+        lambda group: group.proofs == "simulated" and (group.support is None or group.story or group.exhaustive),
+        "proofs: are simulated for one question a story; say how large the support is",
+    ),
+    Rule(
+        lambda group: group.proofs == "simulated" and (group.position != "any" or group.distractors < 1),
+        "proofs: position and distractors are of planned proofs",
+    ),
+    Rule(
+        lambda group: (
+            group.exhaustive and (group.story or group.per_signature or group.alternatives or group.composition)
+        ),
+        "exhaustive: goes with support, but not with story, per_signature, alternatives or composition",
+    ),
+    Rule(
+        lambda group: group.unknown and (group.support or group.exhaustive),
+        "unknown: a question that is not settled has no support; leave out support and exhaustive",
+    ),
+    Rule(
+        lambda group: group.unknown and not {"where-P", "where-O"} & {*group.questions},
+        "unknown: is an answer of where-P and where-O questions; ask one of them",
+    ),
+    Rule(
+        lambda group: group.answers is not None and "yes-no" not in group.questions,
+        "answers: are those of yes-no questions; ask them",
+    ),
+    Rule(
+        lambda group: group.story and (group.per_signature or group.distractors < 1 or group.position != "any"),
+        "story: per_signature, distractors and position are for stories with one question",
+    ),
+)
+"""What a group cannot have, in the order in which it is refused."""
 
 
 def _size(value: Any) -> Any:
@@ -393,6 +474,9 @@ SplitValue = Annotated[
 
 PARTS = {"T2": (2, 11), "T7": (1, 2, 3, 5, 11, 12, 13), "T12": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13)}
 """The paper's sets of bAbI 1.0 tasks (section 4)."""
+
+NUMBERED = (4, *range(14, 21))
+"""bAbI's tasks that have worlds of their own."""
 
 
 class BabiFields(InputParts):
@@ -438,30 +522,50 @@ class BabiFields(InputParts):
             self.vocabulary.vocabulary()
         except RecipeError as error:
             raise ValueError(str(error)) from None
-        if not self.splits:
-            raise ValueError("splits: name at least one, e.g. splits: {train: 1000}")
-        if self.number is not None and self.number not in (4, *range(14, 21)):
-            raise ValueError(
-                f"number: 4 or 14 to 20 have worlds of their own, not {self.number}; see the recipe babi/{self.number}"
-            )
-        if (self.inject or self.source or self.window or self.shares) and not self.concat:
-            raise ValueError("inject, window, shares and source need concat: which tasks?")
+        check_rules(self, RECIPE_RULES)
         for field in ("inject", "shares"):
             for task in getattr(self, field):
-                if task not in PARTS.get(self.concat, ()):
-                    known = ", ".join(map(str, PARTS[self.concat]))
-                    raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
-        if (self.concat or self.number is not None) and self.style != Style():
-            raise ValueError(
-                "style: concat and number have the words of their tasks; change it in a recipe with groups"
-            )
-        if self.concat and self.vocabulary != StoryWords():
-            raise ValueError("vocabulary: concat has the words of its tasks; change it in a recipe with groups")
-        plain = [name for name, value in self.splits.items() if isinstance(value, Size)]
-        if plain and not self.groups and not self.concat and self.number is None:
-            raise ValueError(f"splits.{plain[0]}: a plain size needs groups: at the top of the recipe")
-        for pair in self.holdout:
-            for concept in pair:
-                if concept not in CONCEPTS:
-                    raise ValueError(f"holdout: unknown '{concept}'; {nearest(concept, CONCEPTS)}")
+                self._check_task(field, task)
+        self._check_sizes()
+        for concept in chain.from_iterable(self.holdout):
+            if concept not in CONCEPTS:
+                raise ValueError(f"holdout: unknown '{concept}'; {nearest(concept, CONCEPTS)}")
         return self
+
+    def _check_task(self, field: str, task: int) -> None:
+        if task not in PARTS[self.concat]:
+            known = ", ".join(map(str, PARTS[self.concat]))
+            raise ValueError(f"{field}: {self.concat} has no task {task}; it has {known}")
+
+    def _check_sizes(self) -> None:
+        """Refuse a split of a plain size if nothing says what its examples are."""
+        if self.groups or self.concat or self.number is not None:
+            return
+        for name, value in self.splits.items():
+            if isinstance(value, Size):
+                raise ValueError(f"splits.{name}: a plain size needs groups: at the top of the recipe")
+
+
+RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
+    Rule(
+        lambda recipe: not recipe.splits,
+        "splits: name at least one, e.g. splits: {{train: 1000}}",
+    ),
+    Rule(
+        lambda recipe: recipe.number is not None and recipe.number not in NUMBERED,
+        "number: 4 or 14 to 20 have worlds of their own, not {given.number}; see the recipe babi/{given.number}",
+    ),
+    Rule(
+        lambda recipe: (recipe.inject or recipe.source or recipe.window or recipe.shares) and not recipe.concat,
+        "inject, window, shares and source need concat: which tasks?",
+    ),
+    Rule(
+        lambda recipe: (recipe.concat or recipe.number is not None) and recipe.style != Style(),
+        "style: concat and number have the words of their tasks; change it in a recipe with groups",
+    ),
+    Rule(
+        lambda recipe: recipe.concat and recipe.vocabulary != StoryWords(),
+        "vocabulary: concat has the words of its tasks; change it in a recipe with groups",
+    ),
+)
+"""What a recipe cannot have, in the order in which it is refused."""

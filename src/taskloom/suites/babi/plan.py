@@ -20,8 +20,8 @@ from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, des
 from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
-from taskloom.suites.babi.generator.many_questions import Setting
 from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
+from taskloom.suites.babi.generator.story_setting import Setting
 from taskloom.suites.babi.numbered import TASKS, task04_relations
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.phrasings import WHERE, rephrased
@@ -91,7 +91,10 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
 
 def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
     """Return the kinds of questions that some groups ask, in their order."""
-    return tuple(dict.fromkeys(kind for group in groups for kind, weight in group.questions.items() if weight))
+    kinds: dict[str, None] = {}
+    for group in groups:
+        kinds |= dict.fromkeys(kind for kind, weight in group.questions.items() if weight)
+    return tuple(kinds)
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:

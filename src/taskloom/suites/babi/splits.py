@@ -119,7 +119,8 @@ def training_groups(fields: BabiFields) -> list[StoryGroup]:
             questions.update((kind, 1.0) for kind in fields.inject.get(task, ()))
             groups.append(own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions}))
         return groups
-    return [g for name in fields.splits if role_of(name) == "train" for g in _in_use(fields, name)]
+    training = [name for name in fields.splits if role_of(name) == "train"]
+    return [group for name in training for group in _in_use(fields, name)]
 
 
 def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:

@@ -142,9 +142,17 @@ class CtlFields(InputParts):
             raise ValueError(
                 f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}' of {self.variant}"
             )
+        self._check_variant()
+        self._check_splits()
+        return self
+
+    def _check_variant(self) -> None:
+        """Refuse fields of other variants, unless they have their defaults."""
         for name, variants in OF_VARIANTS.items():
             if self.variant not in variants and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: only for variant {' or '.join(variants)}, not for {self.variant}")
+
+    def _check_splits(self) -> None:
         known = SPLITS[self.variant]
         for name in self.splits:
             if name not in known:
@@ -154,4 +162,3 @@ class CtlFields(InputParts):
         for name, split in self.splits.items():
             if split.n == "every" and name not in PROBES:
                 raise ValueError(f"splits.{name}: n must be a number; 'every' is for {', '.join(PROBES)}")
-        return self

@@ -196,14 +196,18 @@ class Splits:
 
         They are in a keyed order, without what is reserved for training or kept for an earlier test split.
         """
-        pools = {k: pool for k in self._lengths(name) if (pool := self._pools.test(name, k)).size}
-        left = max(PAPER_TEST, self._size(name))
+        wanted = self._size(name)
+        pools = {k: self._pools.test(name, k) for k in self._lengths(name)}
+        pools = {k: pool for k, pool in pools.items() if pool.size}
         sizes = {k: pool.size for k, pool in pools.items()}
+        space = sum(sizes.values())
         # A small space is searched all the same, for the exact number that is left of it.
-        if self._size(name) > sum(sizes.values()) and not (self._tight and sum(sizes.values()) <= SEARCHED):
-            raise refuse(name, self._size(name), sizes, 1.0, sum(sizes.values()))
+        searched = self._tight and space <= SEARCHED
+        if wanted > space and not searched:
+            raise refuse(name, wanted, sizes, 1.0, space)
         if self._tight:
             return self._just_enough(name, pools)
+        left = max(PAPER_TEST, wanted)
         kept: list[Kept] = []
         for i, (length, pool) in enumerate(pools.items()):
             quota = -(-left // (len(pools) - i))

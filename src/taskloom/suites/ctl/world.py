@@ -175,6 +175,30 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
     all symbols. The unshared symbols, in rising order, are cut in two: the first half for path a, the second for path b.
     """
     symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
+    half = _check_sharing(fields)
+    allowed = np.zeros((2, overlap, symbols), dtype=bool)
+    key = Key("ctl/allowed", fields.table_seed, symbols, k)
+    order = list(range(symbols))
+    for i in range(overlap):
+        a_pass = -(-symbols // k)  # functions until every symbol was shared once
+        if i and i % a_pass == 0:
+            order = [int(s) for s in key.permutation(symbols, i)(np.arange(symbols))]
+        shared = {order[(i * k + j) % symbols] for j in range(k)}
+        rest = [s for s in range(symbols) if s not in shared]
+        allowed[:, i, sorted(shared)] = True
+        if len(rest) == 1 and not fields.imbalance:
+            # One symbol cannot be halved. A coin decides, or path a would always have more.
+            side = key.random("side", i).randrange(2)
+            allowed[side, i, rest] = True
+        else:
+            allowed[0, i, rest[:half]] = True
+            allowed[1, i, rest[half:]] = True
+    return allowed
+
+
+def _check_sharing(fields: CtlFields) -> int:
+    """Number of unshared symbols that path a has; refuse numbers that do not fit each other."""
+    symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
     if k > symbols:
         raise RecipeError(f"shared_symbols: {k} of {symbols} symbols cannot be shared")
     if overlap and overlap * k < symbols:
@@ -186,22 +210,7 @@ def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
     half = -(-unshared // 2) + fields.imbalance
     if half > unshared:
         raise RecipeError(f"imbalance: {fields.imbalance} is more than the {unshared // 2} unshared symbols of path b")
-    allowed = np.zeros((2, overlap, symbols), dtype=bool)
-    key = Key("ctl/allowed", fields.table_seed, symbols, k)
-    order = list(range(symbols))
-    for i in range(overlap):
-        if i and i % -(-symbols // k) == 0:
-            order = [int(s) for s in key.permutation(symbols, i)(np.arange(symbols))]
-        shared = {order[(i * k + j) % symbols] for j in range(k)}
-        rest = [s for s in range(symbols) if s not in shared]
-        allowed[:, i, sorted(shared)] = True
-        side = key.random("side", i).randrange(2) if len(rest) == 1 and not fields.imbalance else None
-        if side is not None:
-            allowed[side, i, rest] = True
-        else:
-            allowed[0, i, rest[:half]] = True
-            allowed[1, i, rest[half:]] = True
-    return allowed
+    return half
 
 
 def _read_allowed(

@@ -12,7 +12,7 @@ from taskloom.recipe import recipe
 from taskloom.suites.babi import export
 from taskloom.suites.babi.dyna_babi import concat
 from taskloom.suites.babi.generator.examples import signature, tokens
-from taskloom.suites.babi.generator.many_questions import ask_all
+from taskloom.suites.babi.generator.story_setting import ask_all
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.story.grammar import parse_passage
 from taskloom.suites.babi.story.sentences import ask

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
@@ -21,10 +22,10 @@ from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, nothing
 from taskloom.suites.babi.dyna_babi.published_files import Folder, PublishedTask
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
-from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.generator.examples import TRAITS, tokens
-from taskloom.suites.babi.generator.many_questions import Setting, action_weights, grow
+from taskloom.suites.babi.generator.many_questions import grow
 from taskloom.suites.babi.generator.split_examples import Trial
+from taskloom.suites.babi.generator.story_setting import ActionWeights, Setting, action_weights
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show
 from taskloom.suites.babi.splits import SplitRule, check_recipe, share_out, split_rules
@@ -32,7 +33,7 @@ from taskloom.suites.babi.story.events import QuestionKind
 from taskloom.suites.babi.story.vocabulary import PUBLISHED, Vocabulary
 
 BATCH = 1_000
-"""Examples of one task that are drawn from one row of stories; whoever wants one of them draws at most so many."""
+"""Batch size. Reading a single example generates at most one batch."""
 
 PATIENCE = 1_000
 """Stories without any question that fits the window, before the window counts as too narrow."""
@@ -120,23 +121,15 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
     blocks: dict[str, list[Block]]
     if fields.source:
         folder = Folder(str(fields.find_file(fields.source)))
-        blocks = {
-            name: _published(fields, folder, name, warnings, withheld if role_of(name) == "train" else nothing)
-            for name in sizes
-        }
+        blocks = {name: _published(fields, folder, name, warnings, _withheld_in(name, withheld)) for name in sizes}
         sources = folder.sources
     else:
-        blocks = {name: [] for name in sizes}
-        # In millionths, so that shares like 4.509 are exact.
-        weights = [round(1_000_000 * fields.shares.get(task, 1)) for task in tasks]
-        for place, task in enumerate(tasks):
-            own_sizes = {name: share_out(n, weights)[place] for name, n in sizes.items()}
-            for name, block in _generated(task, fields, own_sizes, key.child("task", task), withheld).items():
-                blocks[name].append(block)
+        blocks = _generated_blocks(fields, sizes, key, withheld)
+    # A task all of whose questions are withheld has no examples left.
     blocks = {name: [block for block in of_split if block.kinds] for name, of_split in blocks.items()}
-    kinds = tuple(sorted({kind for of_split in blocks.values() for block in of_split for kind in block.kinds}))
-    generated = (block for of_split in blocks.values() for block in of_split if isinstance(block, GeneratedTask))
-    trial = Trial(block.try_out for block in generated if block.n)
+    used = list(chain.from_iterable(blocks.values()))
+    kinds = sorted(frozenset[str]().union(*[block.kinds for block in used]))
+    trial = Trial(block.try_out for block in used if isinstance(block, GeneratedTask) and block.n)
     return Plan(
         splits=tuple(
             Split(name, sum(b.n for b in of_split), partial(trial.rows, partial(_rows, of_split)), role_of(name))
@@ -150,8 +143,31 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
         show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
-        tasks=Tasks("question", describe_question, kinds, without=lambda withheld: plan_concat(fields, key, withheld)),
+        tasks=Tasks(
+            "question", describe_question, tuple(kinds), without=lambda withheld: plan_concat(fields, key, withheld)
+        ),
     )
+
+
+def _withheld_in(split: str, withheld: Withheld) -> Withheld:
+    """Question types that a split lacks: nothing is withheld from tests."""
+    return withheld if role_of(split) == "train" else nothing
+
+
+def _generated_blocks(
+    fields: BabiFields, sizes: dict[str, int], key: Key, withheld: Withheld
+) -> dict[str, list[Block]]:
+    """The generated tasks of each split, which share out its size."""
+    tasks = PARTS[fields.concat]
+    # In millionths, so that shares like 4.509 are exact.
+    weights = [round(1_000_000 * fields.shares.get(task, 1)) for task in tasks]
+    shares = {name: share_out(n, weights) for name, n in sizes.items()}
+    blocks: dict[str, list[Block]] = {name: [] for name in sizes}
+    for place, task in enumerate(tasks):
+        own_sizes = {name: shares[name][place] for name in sizes}
+        for name, block in _generated(task, fields, own_sizes, key.child("task", task), withheld).items():
+            blocks[name].append(block)
+    return blocks
 
 
 def _rows(blocks: list[Block], start: int, stop: int) -> Iterator[Example]:
@@ -181,7 +197,7 @@ def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, w
             weights,
             also,
             fields.window,
-            withheld if role_of(name) == "train" else nothing,
+            _withheld_in(name, withheld),
         )
         for name, n in sizes.items()
     }

@@ -13,7 +13,7 @@ from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.plan import Source, Withheld
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of, make_example, tokens
-from taskloom.suites.babi.generator.many_questions import ask_all
+from taskloom.suites.babi.generator.story_setting import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.solve_file import same_answer
@@ -137,10 +137,17 @@ class PublishedTask:
             text = ask(own, PUBLISHED)
             others = [q for q in ask_all(knowledge, self._also) if ask(q, PUBLISHED) != text]
             for question in (own, *others):
-                long = self._window is not None and length + tokens(_text(question)) > self._window
+                # An injected question is asked because its answer is entailed; a published answer may be wrong.
                 right = question is not own or same_answer(own, answer(knowledge, own), placed.answer)
-                why = "long" if long else "" if right else "wrong"
-                yield knowledge, question, "withheld" if self._withheld(question.kind) else why
+                yield knowledge, question, self._why_left_out(question, length, right)
+
+    def _why_left_out(self, question: Question, length: int, right: bool) -> str:
+        """The reason to leave a question out, or "" to keep it; `length` is the number of tokens before it."""
+        if self._withheld(question.kind):
+            return "withheld"
+        if self._window is not None and length + tokens(_text(question)) > self._window:
+            return "long"
+        return "" if right else "wrong"
 
     def _example(self, knowledge: Knowledge, question: Question) -> Example:
         verdict = answer(knowledge, question)

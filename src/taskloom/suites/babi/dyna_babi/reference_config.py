@@ -137,35 +137,14 @@ def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     story = task.get("story_params") or {}
-    actions = _weights(
-        story.get("actions") or list(DEFAULT_ACTIONS),
-        story.get("actions_distribution") or (None if story.get("actions") else list(DEFAULT_ACTIONS.values())),
-        ACTIONS,
-        f"{where}.actions",
-    )
-    coref = _weights(
-        story.get("coref") or ["move", "grab", "drop"], story.get("coref_distribution"), ACTIONS, f"{where}.coref"
-    )
+    base = _happening(story, where)
     given = story.get("questions") or list(QUESTIONS)
-    questions = _weights(given, story.get("questions_distribution"), QUESTIONS, f"{where}.questions")
-    wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
-    if "NEGATE" in wording:
-        negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
-        share = wording["NEGATE"] / (negative + affirmative)
-        wording |= {"NEGATE": negative * share, "AFFIRM": affirmative * share}
-    base: dict[str, Any] = {
-        "events": {e: w for e, w in actions.items() if e in EVENTS},
-        "wording": wording,
-        **({"coref": coref} if "COREF" in wording else {}),
-        "questions": questions,
-    }
-    for name in base.get("coref", ()):
-        # The reference's pronouns may say what is else never said; so they may here, at weight 0.
-        base["events" if name in EVENTS else "wording"].setdefault(name, 0.0)
-    if story.get("exhaustive") and not task.get("filter_config"):
+    base["questions"] = _weights(given, story.get("questions_distribution"), QUESTIONS, f"{where}.questions")
+    exhaustive = bool(story.get("exhaustive")) and not task.get("filter_config")
+    if exhaustive:
         base["exhaustive"] = True
     many, gap = int(story.get("n_questions", 5)), int(story.get("actions_before_question", 2))
-    if many > 1 and "exhaustive" not in base:
+    if many > 1 and not exhaustive:
         base["story"] = {"questions": many, "gap": gap, "ask": float(story.get("question_probability", 0.5))}
     else:
         base["length"] = gap
@@ -175,29 +154,41 @@ def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     return [_filtered(base, f, name, samples, len(filters), f"{where}.filter_config") for f in filters]
 
 
+def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The events and the wording of a sub-task."""
+    given, shares = story.get("actions"), story.get("actions_distribution")
+    if not given:
+        given, shares = list(DEFAULT_ACTIONS), shares or list(DEFAULT_ACTIONS.values())
+    actions = _weights(given, shares or None, ACTIONS, f"{where}.actions")
+    spoken = story.get("coref") or ["move", "grab", "drop"]
+    coref = _weights(spoken, story.get("coref_distribution"), ACTIONS, f"{where}.coref")
+    events = {name: weight for name, weight in actions.items() if name in EVENTS}
+    wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
+    if "NEGATE" in wording:
+        # One action of the reference says both, by default equally often: where somebody is not, and where they are.
+        negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
+        share = wording["NEGATE"] / (negative + affirmative)
+        wording |= {"NEGATE": negative * share, "AFFIRM": affirmative * share}
+    happening: dict[str, Any] = {"events": events, "wording": wording}
+    if "COREF" in wording:
+        happening["coref"] = coref
+        for name in coref:
+            # The reference's pronouns may say what is else never said; so they may here, at weight 0.
+            (events if name in EVENTS else wording).setdefault(name, 0.0)
+    return happening
+
+
 def _filtered(
     base: Mapping[str, Any], given: Mapping[str, Any], name: str, samples: int, many: int, where: str
 ) -> dict[str, Any]:
-    _known(given, _FILTER, where)
-    if given.get("always_pass_q_types"):
-        raise RecipeError(
-            f"{where}.always_pass_q_types: questions that are not asked for cannot be kept; leave it empty"
-        )
-    if given.get("filter_each_q") is False and "story" in base:
-        raise RecipeError(
-            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it to true"
-        )
+    _check_filter(base, given, where)
     group: dict[str, Any] = {**base, "name": name, "n": min(samples, int(given.get("max_pass", -(-samples // many))))}
     kept = [q for q in given.get("valid_q_types") or ["all"] if q != "all"]
     if kept:
         wanted = _weights(kept, None, QUESTIONS, f"{where}.valid_q_types")
         group["questions"] = {q: base["questions"].get(q, 1.0) for q in wanted}
     if given.get("num_supp_fact_range"):
-        low, high = given["num_supp_fact_range"]
-        group["support"] = low if low == high else f"{low}..{high}"
-        if low < high:
-            group["falloff"] = FALLOFF
-        group["name"] = f"{name}-{low}" if low == high else f"{name}-{low}-{high}"
+        group |= _support(name, *given["num_supp_fact_range"])
     if {*group["questions"]} & {"list", "counting"}:
         group["cited"] = True
     if given.get("required_supp_fact_types"):
@@ -213,6 +204,28 @@ def _filtered(
     if "length" in group and given.get("max_len"):
         group["length"] = min(group["length"], int(given["max_len"]))
     return group
+
+
+def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str) -> None:
+    """Refuse a filter that a recipe has no field for."""
+    _known(given, _FILTER, where)
+    if given.get("always_pass_q_types"):
+        raise RecipeError(
+            f"{where}.always_pass_q_types: questions that are not asked for cannot be kept; leave it empty"
+        )
+    if given.get("filter_each_q") is False and "story" in base:
+        raise RecipeError(
+            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it to true"
+        )
+
+
+def _support(name: str, low: int, high: int) -> dict[str, Any]:
+    """The fields for a range of support sizes; the group's name has them, too."""
+    if low == high:
+        return {"support": low, "name": f"{name}-{low}"}
+    support = {"support": f"{low}..{high}", "name": f"{name}-{low}-{high}"}
+    # A range the wrong way round is refused when the recipe is checked.
+    return {**support, "falloff": FALLOFF} if low < high else support
 
 
 def import_file(path: str | Path) -> dict[str, Any]:

@@ -10,27 +10,29 @@ changes no story.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import or_
-from typing import cast
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Random
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.action_weights import ActionWeights
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example
 from taskloom.suites.babi.generator.simulator import Simulator
-from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
-from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
-from taskloom.suites.babi.reasoner.questions import askable, unsettled
+from taskloom.suites.babi.generator.story_setting import (
+    ActionWeights,
+    Setting,
+    answer_all,
+    answer_question,
+    draw_kind,
+    draw_questions,
+)
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import Event, Question, QuestionKind
-from taskloom.suites.babi.story.sentences import SentenceWriter, ask
-from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+from taskloom.suites.babi.story.sentences import ask
 from taskloom.suites.draws import pick_number, sample
 
 TRIES = 2_000
@@ -48,25 +50,6 @@ PATIENCE = 60
 
 Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
 """A point that a story can go back to: its sentences, and who is where, holds what, and what lies where."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the groups of a recipe share."""
-
-    vocabulary: Vocabulary
-    lexicon: StoryLexicon
-    reading: Reading
-    task: str
-    writer: SentenceWriter = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "writer", SentenceWriter(self.vocabulary, self.lexicon))
-
-
-def action_weights(group: StoryGroup) -> ActionWeights:
-    """Return what may happen in the stories of a group."""
-    return ActionWeights({**group.events, **group.wording}, group.topics())
 
 
 def grow(
@@ -209,7 +192,7 @@ class _StoryBuilder:
         self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
-            answered = self._answer(question)
+            answered = answer_question(self.knowledge, question, group.cited)
             if group.support is None or len(answered.official) in group.support:
                 return answered
         return None
@@ -224,11 +207,6 @@ class _StoryBuilder:
             yield from draw_questions(self.knowledge, kind, self.group, self.rng, {wanted: 1.0})
             del weights[wanted]
             weights = {name: weight for name, weight in weights.items() if weight}
-
-    def _answer(self, question: Question) -> AnsweredQuestion:
-        verdict = answer(self.knowledge, question)
-        cited = cited_support(self.knowledge, question) if self.group.cited else None
-        return AnsweredQuestion(question, verdict, supports(self.knowledge, question, verdict) or [()], cited)
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
         """Ask, after the last question, every other one of some types that can be answered, in the order of types and names."""
@@ -261,38 +239,3 @@ class _StoryBuilder:
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
     """Draw the names beyond the number that a story has."""
     return set() if number is None else {*sample(rng, names, max(0, len(names) - pick_number(rng, number)))}
-
-
-def draw_questions(
-    knowledge: Knowledge, kind: QuestionKind, group: StoryGroup, rng: Random, answers: Mapping[str, float] | None
-) -> Iterator[Question]:
-    """Return the questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
-    if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
-        return unsettled(knowledge, kind, rng)
-    return askable(knowledge, kind, rng, answers)
-
-
-def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False) -> list[AnsweredQuestion]:
-    """Answer every question of some types that can be answered, sorted by type and name, with their supports."""
-    return [
-        AnsweredQuestion(
-            q, answer(knowledge, q), supports(knowledge, q), cited_support(knowledge, q) if cited else None
-        )
-        for q in ask_all(knowledge, kinds)
-    ]
-
-
-def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
-    """List every question of some types that can be answered, sorted by type and name."""
-    order = Random(0)  # askable shuffles; the sorting below makes that of no effect
-    questions = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
-    questions.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
-    return questions
-
-
-def draw_kind(group: StoryGroup, rng: Random) -> QuestionKind:
-    """Draw a question type, by weight."""
-    kinds = cast(dict[QuestionKind, float], group.questions)
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return rng.choices(list(kinds), weights=list(kinds.values()))[0]

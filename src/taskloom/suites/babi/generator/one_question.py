@@ -18,13 +18,18 @@ from taskloom.core.seeding import Key, Random
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
-from taskloom.suites.babi.generator.many_questions import Setting, action_weights, draw_kind, draw_questions
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
 from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
-from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
+from taskloom.suites.babi.generator.story_setting import (
+    Setting,
+    action_weights,
+    answer_question,
+    draw_kind,
+    draw_questions,
+)
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.splits import BEGINNING, SplitRule
 from taskloom.suites.babi.story.events import (
@@ -172,10 +177,12 @@ class GroupExamples:
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
         """Return whether one of some plans has only what the group lists; count what the others need."""
         rng = Random(size)
-        answers = [a for a in ("yes", "no", "maybe") if kind != "yes-no" or self.planner.shapes("yes-no", size, a)]
+        answers = ["yes"]  # of other questions it is not looked at
+        if kind == "yes-no":
+            answers = [a for a in ("yes", "no", "maybe") if self.planner.shapes("yes-no", size, a)]
         for i in range(PLANS):
             try:
-                plan = self.planner.plan(kind, size, rng, answers[i % len(answers)] if kind == "yes-no" else "yes")  # type: ignore[arg-type]
+                plan = self.planner.plan(kind, size, rng, answers[i % len(answers)])  # type: ignore[arg-type]
             except NoProofPlan:
                 continue
             unlisted = self._unlisted(plan)
@@ -185,7 +192,13 @@ class GroupExamples:
         return not needed
 
     def _unlisted(self, plan: ProofPlan) -> str:
-        return next((name for unit in plan.units for e in unit if (name := self.unlisted[e])), "")
+        """An event or construct of the plan that the group does not list, or "" if it lists all of them."""
+        for unit in plan.units:
+            for event in unit:
+                name = self.unlisted[event]
+                if name:
+                    return name
+        return ""
 
     def _happening(self) -> str:
         group = self.group
@@ -265,11 +278,11 @@ class GroupExamples:
     def _wanted_answer(self, kind: str, size: int, rng: Random) -> str:
         if kind != "yes-no":
             return "yes"
-        weights = self.group.answers or {
-            "yes": 1.0,
-            "no": 1.0,
-            **({"maybe": 1.0} if "INDEF" in self.group.wording else {}),
-        }
+        weights = self.group.answers
+        if not weights:
+            weights = {"yes": 1.0, "no": 1.0}
+            if "INDEF" in self.group.wording:  # proofs of "maybe" are planned with INDEF only
+                weights["maybe"] = 1.0
         able = {a: w for a, w in weights.items() if not size or self.planner.shapes("yes-no", size, a)}
         if not able:
             raise RecipeError(
@@ -338,17 +351,20 @@ class GroupExamples:
             NoProofPlan: Not by this draw.
         """
         group, setting = self.group, self.setting
-        planned = wish.size and group.proofs == "planned"
-        plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts) if planned else None
-        if plan and self.partial and (unlisted := self._unlisted(plan)):
-            raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
+        plan: ProofPlan | None = None
+        if wish.size and group.proofs == "planned":
+            plan = self.planner.plan(wish.kind, wish.size, rng, wish.answer, wish.concepts)
+        if plan and self.partial:
+            unlisted = self._unlisted(plan)
+            if unlisted:
+                raise Blocked(f"events: the proof needs {unlisted}, which is not listed")
         events, beginning = self.simulate(plan, wish.length, rng, rule)
         knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
-        answered = (
-            self._find(knowledge, wish, rng)
-            if group.proofs == "simulated"
-            else self._pose(knowledge, plan.question if plan else None, wish.kind, wish.answer, rng)
-        )
+        if group.proofs == "simulated":
+            answered = self._find(knowledge, wish, rng)
+        else:
+            planned = plan.question if plan else None
+            answered = self._pose(knowledge, planned, wish.kind, wish.answer, rng)
         self._accept(answered, events, wish)
         return events, beginning, answered
 
@@ -360,7 +376,7 @@ class GroupExamples:
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
                 raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
-        answered = self._answer(knowledge, planned)
+        answered = answer_question(knowledge, planned, self.group.cited)
         if not answered.verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
         return answered
@@ -368,15 +384,10 @@ class GroupExamples:
     def _find(self, knowledge: Knowledge, wish: Wish, rng: Random) -> AnsweredQuestion:
         """Draw one of the questions that happen to have the wanted support."""
         for question in draw_questions(knowledge, wish.kind, self.group, rng, {wish.answer: 1.0}):
-            answered = self._answer(knowledge, question)
+            answered = answer_question(knowledge, question, self.group.cited)
             if len(answered.official) == wish.size:
                 return answered
         raise Blocked(f"support: {wish.size}")
-
-    def _answer(self, knowledge: Knowledge, question: Question) -> AnsweredQuestion:
-        verdict = answer(knowledge, question)
-        cited = cited_support(knowledge, question) if self.group.cited else None
-        return AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()], cited)
 
     def _accept(self, answered: AnsweredQuestion, events: list[Event], wish: Wish) -> None:
         group = self.group

@@ -29,14 +29,13 @@ class ProofGuard:
             self.still: list[set[str]] = [set() for _ in range(gaps)]
             self.kept: list[set[str]] = [set() for _ in range(gaps)]
             self._stays(plan)
+            self._things(plan)
             simulator.idle |= plan.idle
 
     def _stays(self, plan: ProofPlan) -> None:
-        """Find the gaps within which each planned person must not move, and each planned object must not be touched."""
-        end, keep = len(plan.units), plan.keep
-        start: dict[str, int] = {}
-        used: dict[str, int] = {}
-        until: dict[str, int] = {}
+        """Find the gaps within which each planned person must not move."""
+        start: dict[str, int] = {}  # gap in which a person's present stay begins
+        used: dict[str, int] = {}  # last unit that depends on it
         dropped: set[str] = set()
         departs = self._departure(plan) if plan.carrier else -1
         for i, unit in enumerate(plan.units):
@@ -51,22 +50,29 @@ class ProofGuard:
                         if kind == "not" and places:
                             self._hold(person, 0, i)  # so that they can have been where it denies
                     continue
-                until[thing] = end if thing in keep else i
-                if also:
-                    until[also] = end if also in keep else i
                 if denied:
                     continue
+                # What nobody has dropped may be taken anywhere, so that the stay of who takes it is of no use.
                 if kind != "grab" or thing in dropped or also in dropped:
                     used[who[0]] = i
                     if to:
                         used[to] = i
                 if kind == "drop":
                     dropped |= {thing, also} if also else {thing}
-        used.update(dict.fromkeys(plan.final, end))
+        used.update(dict.fromkeys(plan.final, len(plan.units)))
         for person, gap in used.items():
             self._close(person, start, gap)
+
+    def _things(self, plan: ProofPlan) -> None:
+        """Find the gaps within which each planned object must not be touched: up to the last sentence about it."""
+        until: dict[str, int] = {}
+        for i, unit in enumerate(plan.units):
+            for event in unit:
+                for thing in event.things:
+                    until[thing] = i
         for thing, last in until.items():
-            for kept in self.kept[: last + 1]:
+            gaps = self.kept if thing in plan.keep else self.kept[: last + 1]
+            for kept in gaps:
                 kept.add(thing)
 
     @staticmethod
@@ -96,7 +102,11 @@ class ProofGuard:
             self.simulator.kept = self.kept[gap]
 
     def perform(self, unit: list[Event]) -> list[Event]:
-        """Apply the planned sentences and return them as they are told; a move that would be none blocks the draw."""
+        """Apply the planned events and return their sentences.
+
+        Raises:
+            Blocked: A move would not change the place, or a gift would not be handed over in one place.
+        """
         simulator = self.simulator
         sentences = []
         for event in unit:
@@ -104,16 +114,18 @@ class ProofGuard:
                 event = PLACING["not", event.who[0], simulator.place(event.who[0]), event.pronoun]
             if not event.thing:
                 self._must_change(event)
-            elif (
-                event.kind == "give" and not event.denied and simulator.place(event.who[0]) != simulator.place(event.to)
-            ):
-                raise Blocked("a planned gift: giver and receiver are not in one place")
+            elif event.kind == "give" and not event.denied:
+                self._must_meet(event)
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
                 # The simulator takes the first place for the true one; the text must not give that away.
                 event = PLACING_TWO["either", event.who, (event.places[1], event.places[0]), event.pronoun]
             sentences.append(event)
         return sentences
+
+    def _must_meet(self, gift: Event) -> None:
+        if self.simulator.place(gift.who[0]) != self.simulator.place(gift.to):
+            raise Blocked("a planned gift: giver and receiver are not in one place")
 
     def _must_change(self, event: Event) -> None:
         where = self.simulator.where

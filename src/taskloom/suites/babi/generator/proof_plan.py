@@ -10,7 +10,9 @@ every story; plans only make it likely to agree.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, product
 from typing import Any
 
 from taskloom.core.seeding import Random
@@ -34,6 +36,9 @@ or more cited sentences have COREF in them (benchmarks/babi_paper.py); always, a
 
 Unit = list[Event]
 """Sentences that stand directly one after the other."""
+
+HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
+"""A way to change hands: the event, whether the person in question does it, and who can do it with what, to whom."""
 
 
 @dataclass(slots=True)
@@ -285,11 +290,14 @@ class ProofBuilder:
             ways = [kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things]
             if not holder or about not in ("", holder):
                 ways = [kind for kind in ways if kind == "grab"]  # nobody leaves what they do not hold
-            other = about if about not in ("", holder) else self.persons[0] if self.persons else ""
+            other = about
+            if about in ("", holder):
+                other = self.persons[0] if self.persons else ""
             if not ways or not other:
                 raise NoProofPlan
             way = pick(self.rng, ways)
-            who, to = (other, "") if way == "grab" else (holder, other if way == "give" else "")
+            who = other if way == "grab" else holder
+            to = other if way == "give" else ""
             self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
 
     def _two_things(self) -> None:
@@ -338,10 +346,13 @@ class ProofBuilder:
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
         """Plan objects that pass through somebody's hands, some of them with a pronoun; `size` sentences count."""
         person = self.persons.pop()
-        pronouns = self.coref & {"GRAB", "DROP"}
-        most = len(self.objects)
+        # With a pronoun an object takes two sentences, its own and the antecedent.
+        per_thing = 2 if self.coref & {"GRAB", "DROP"} else 1
         denials = range(4 if any(c == "NEGATE" for c, _ in self.things) else 1)
-        counts = [(t, d) for t in range(1, most + 1) for d in denials if t <= size - d <= (2 * t if pronouns else t)]
+        counts = []  # how many objects and how many denials give the size
+        for things_wanted, denials_wanted in product(range(1, len(self.objects) + 1), denials):
+            if things_wanted <= size - denials_wanted <= per_thing * things_wanted:
+                counts.append((things_wanted, denials_wanted))
         if not counts:
             raise NoProofPlan
         count, denied = pick(self.rng, counts)
@@ -351,7 +362,8 @@ class ProofBuilder:
             self._handled(person, thing, plain=i >= antecedents, gifts=not antecedents)
         for _ in range(denied):
             last = pick(self.rng, self.units)[-1]
-            change = [e for unit in self.units for e in unit if e.thing == last.thing and not e.denied][-1]
+            events = chain.from_iterable(self.units)
+            change = [e for e in events if e.thing == last.thing and not e.denied][-1]
             holder = {"grab": change.who[0], "give": change.to}.get(change.kind, "")
             self._denials(1, change.thing, holder, about=person)
         # Units on different objects are independent of each other: any order that keeps each object's own.
@@ -366,19 +378,7 @@ class ProofBuilder:
         touched: set[str] = set()
         last: Event | None = None
         for _ in range(size):
-            mine = [o for o in objects if holder.get(o) == person]
-            # Who does it, with what, and to whom: first one of the four ways is drawn, then how.
-            ways: list[tuple[Kind, bool, list[tuple[str, str, str]]]] = []
-            if mine and "DROP" in self.can:
-                ways.append(("drop", True, [(person, o, "") for o in mine]))
-            if others and "GIVE" in self.can:
-                gets = [(p, o, person) for o in objects for p in others if holder.get(o) == p or o not in touched]
-                if gets:
-                    ways.append(("give", False, gets))
-                if mine:
-                    ways.append(("give", True, [(person, o, p) for o in mine for p in others]))
-            if len(holder) < len(objects):
-                ways.append(("grab", True, [(person, o, "") for o in objects if o not in holder]))
+            ways = self._hand_changes(person, others, objects, holder, touched)
             if not ways:
                 raise NoProofPlan
             act, own, names = pick(self.rng, ways)
@@ -392,6 +392,30 @@ class ProofBuilder:
             else:
                 holder[thing] = to or person
         return ProofPlan(self.units, Question(kind, person), self.here, idle={person})
+
+    def _hand_changes(
+        self, person: str, others: list[str], objects: list[str], holder: Mapping[str, str], touched: set[str]
+    ) -> list[HandChange]:
+        """List how an object can come into somebody's hands now, or leave them.
+
+        The ways come first and the names second, so that a drop is as frequent as a gift, however many there are to give to.
+        """
+        mine = [thing for thing in objects if holder.get(thing) == person]
+        ways: list[HandChange] = []
+        if mine and "DROP" in self.can:
+            ways.append(("drop", True, [(person, thing, "") for thing in mine]))
+        if others and "GIVE" in self.can:
+            gets = []
+            for thing, other in product(objects, others):
+                if holder.get(thing) == other or thing not in touched:
+                    gets.append((other, thing, person))
+            if gets:
+                ways.append(("give", False, gets))
+            if mine:
+                ways.append(("give", True, [(person, thing, other) for thing, other in product(mine, others)]))
+        if len(holder) < len(objects):
+            ways.append(("grab", True, [(person, thing, "") for thing in objects if thing not in holder]))
+        return ways
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
         """Add an event to the units; with a pronoun, as often as simulation does, where the person was the last subject."""
@@ -424,11 +448,11 @@ class ProofBuilder:
             start = Event("move", (person,), (pick(self.rng, self.places),))
             self.units.append([start, grab._replace(pronoun=True)])
             return
-        ways = (
-            ["grab"]
-            + (["drop"] if "DROP" in self.can else [])
-            + (["get", "give"] if "GIVE" in self.can and gifts else [])
-        )
+        ways = ["grab"]
+        if "DROP" in self.can:
+            ways.append("drop")
+        if "GIVE" in self.can and gifts:
+            ways += ["get", "give"]
         way = pick(self.rng, ways)
         other = self.persons[-1] if self.persons else ""
         if way == "get" and other:
@@ -437,8 +461,10 @@ class ProofBuilder:
             self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
             if self.others and "DROP" in self.can:  # another sentence that shows that the person no longer holds it
                 self.units.append([Event("drop", (other,), thing=thing)])
+        elif way == "drop":
+            self.units += [[grab], [drop]]
         else:
-            self.units += [[grab], [drop]] if way == "drop" else [[grab]]
+            self.units.append([grab])
 
     def _shuffle(self) -> None:
         order = [unit[-1].thing for unit in self.units]

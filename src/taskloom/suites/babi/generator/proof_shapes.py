@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from types import MappingProxyType
 
 from taskloom.core.seeding import Random
@@ -32,13 +33,16 @@ class ProofPlanner:
         self.others = others
         self.cited = cited
         self.vocabulary = vocabulary
-        weighted = {c: {e for e, w in topics[c].items() if w > 0} if c in wording else set() for c in topics}
+        weighted: dict[str, set[str]] = {}
+        for construct, weights in topics.items():
+            weighted[construct] = {event for event, weight in weights.items() if weight > 0 and construct in wording}
         # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each event.
         self.can = {*events, *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF")}
         self.coref = weighted["COREF"]
-        self.things = {
-            (c, e) for c, of in weighted.items() if c != "COREF" for e in of if e in ("GRAB", "DROP", "GIVE")
-        }
+        self.things: set[tuple[str, str]] = set()
+        for construct, of in weighted.items():
+            if construct != "COREF":
+                self.things |= {(construct, event) for event in of & {"GRAB", "DROP", "GIVE"}}
         self.denies = any(c == "NEGATE" for c, _ in self.things)
         self.required = set(required)
         self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
@@ -81,14 +85,18 @@ class ProofPlanner:
         certain = wanted != "maybe" or kind != "yes-no"
         if not certain and "INDEF" not in self.can:
             return []
+        doubles = (False, True) if may_double else (False,)
+        most_gives = size if "GIVE" in self.can else 0
+        most_handovers = size // 2 if {"GRAB", "DROP"} <= self.can else 0
+        most_denials = DENIALS if kind == "where-O" and self.denies else 0
         shapes: list[Shape] = []
-        for extra in extras:
-            for double in (False, True) if may_double else (False,):
-                for gives in range(size + 1 if "GIVE" in self.can else 1):
-                    for handovers in range(size // 2 + 1 if {"GRAB", "DROP"} <= self.can else 1):
-                        rest = size - gives - 2 * handovers - 1 - double - extra
-                        denials = range(min(rest, DENIALS) + 1 if kind == "where-O" and self.denies else 1)
-                        shapes += [Shape(gives, handovers, rest - d, double, extra, d) for d in denials if rest >= d]
+        for extra, double, gives, handovers in product(
+            extras, doubles, range(most_gives + 1), range(most_handovers + 1)
+        ):
+            # What is left are denials and antecedents. Below 0 the range is empty: the parts are too many for the size.
+            rest = size - gives - 2 * handovers - 1 - double - extra
+            for denials in range(min(rest, most_denials) + 1):
+                shapes.append(Shape(gives, handovers, rest - denials, double, extra, denials))
         return [s for s in shapes if self._sensible(kind, s)]
 
     def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate, repeat
+from itertools import accumulate, combinations, product, repeat
 from typing import ClassVar
 
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.generator.action_weights import ActionWeights
+from taskloom.suites.babi.generator.story_setting import ActionWeights
 from taskloom.suites.babi.story.events import HANDLED, HANDLING, KINDS, PLACING, PLACING_TWO, Event, Kind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
@@ -161,7 +161,7 @@ class Simulator:
         else:
             things = [o for o in self.vocabulary.objects if o not in self.kept]
             persons = others if who is None else [p for p in others if p == who]
-            able = [(p, o) for p in persons for o in things if self.holder.get(o) != p]
+            able = [pair for pair in product(persons, things) if self.holder.get(pair[1]) != pair[0]]
         if not able:
             return None
         person, thing = pick(self.rng, able)
@@ -224,21 +224,21 @@ class Simulator:
         able = self._reach(who) if kind == "grab" else self._in_hands(who)
         if kind == "give":
             able = [(p, o) for p, o in able if p not in self.guarded]
-        pairs = [(p, a, b) for i, (p, a) in enumerate(able) for q, b in able[i + 1 :] if p == q]
+        pairs = [(p, a, b) for (p, a), (q, b) in combinations(able, 2) if p == q]
         if kind == "grab":
-            # What nobody touched yet may be anywhere; what lies somewhere must lie where the other does.
-            pairs = [
-                (p, a, b)
-                for p, a, b in pairs
-                if not (a in self.lies and b in self.lies) or self.lies[a] == self.lies[b]
-            ]
+            pairs = [(p, a, b) for p, a, b in pairs if self._in_one_place(a, b)]
         if not pairs:
             return None
         person, one, other = pick(self.rng, pairs)
-        to = self._receiver(person) if kind == "give" else ""
-        if kind == "give" and not to:
-            return None
-        return Event(kind, (person,), thing=one, also=other, to=to)
+        if kind != "give":
+            return Event(kind, (person,), thing=one, also=other)
+        to = self._receiver(person)
+        return Event(kind, (person,), thing=one, also=other, to=to) if to else None
+
+    def _in_one_place(self, one: str, other: str) -> bool:
+        """True if two objects may lie in one place. What nobody has touched yet may be anywhere."""
+        untouched = one not in self.lies or other not in self.lies
+        return untouched or self.lies[one] == self.lies[other]
 
     def _pair(self, kind: Kind, who: tuple[str, ...] | None, pronoun: bool = False) -> Event | None:
         """Draw two persons at once: they go, are, may be, or are no longer somewhere."""
@@ -255,13 +255,7 @@ class Simulator:
         if not places:
             return None
         if kind == "not":
-            # "No longer there" is true of both only if they have been in one place.
-            left = {place for place in taken if place is not None} or {pick(rng, everywhere)}
-            if len(left) > 1:
-                return None
-            for person in who:
-                where[person] = pick(rng, [x for x in everywhere if x not in left])
-            return PLACING_TWO[kind, who, tuple(left), pronoun]
+            return self._pair_leaves(who, pronoun)
         if kind == "either":
             if len(places) < 2:
                 return None
@@ -270,6 +264,18 @@ class Simulator:
             return PLACING_TWO[kind, who, either, pronoun]
         place = where[one] = where[other] = pick(rng, places)
         return PLACING_TWO[kind, who, (place,), pronoun]
+
+    def _pair_leaves(self, who: tuple[str, ...], pronoun: bool) -> Event | None:
+        """Let two persons be no longer somewhere, which is true of both only if they have been in one place."""
+        everywhere = self.vocabulary.places
+        left = {self.where[person] for person in who if person in self.where}
+        if not left:
+            left = {pick(self.rng, everywhere)}
+        if len(left) > 1:
+            return None
+        for person in who:
+            self.where[person] = pick(self.rng, [place for place in everywhere if place not in left])
+        return PLACING_TWO["not", who, tuple(left), pronoun]
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
         """Draw two at once, and then the same two again by a pronoun."""
@@ -395,9 +401,8 @@ class Simulator:
             at = int(self.rng.random() * (len(persons) * len(things)))
             return persons[at // len(things)], things[at % len(things)]
         untouched = len(things) - len(lying)
-        counts: dict[str | None, int] = {
-            None: len(things)
-        }  # what is within reach in a place; elsewhere what nobody touched
+        # How many things are within reach in a place; in all other places it is those that nobody touched.
+        counts: dict[str | None, int] = {None: len(things)}
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
         # Where each could take what lies there: nowhere if a proof stands on their stay, None for anywhere.
@@ -491,7 +496,7 @@ class Simulator:
         "drop": _drop,
         "give": _give,
     }
-    """What draws and performs an event of a kind: of one person or, with None, of anybody."""
+    """Draws and applies one event of this kind. `None` as the person means any person."""
 
     _DRAWS: ClassVar[dict[Kind, Callable[[Simulator, str | None], tuple[str, ...] | None]]] = {
         "grab": _draw_grab,

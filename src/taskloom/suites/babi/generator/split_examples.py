@@ -6,18 +6,26 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
+from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
 from taskloom.core.plan import role_of
 from taskloom.core.seeding import TABLE_LIMIT, Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
-from taskloom.suites.babi.generator import many_questions
-from taskloom.suites.babi.generator.exhaustive import ExhaustiveExamples
-from taskloom.suites.babi.generator.many_questions import Setting, action_weights, grow
+from taskloom.suites.babi.generator import many_questions, one_question
+from taskloom.suites.babi.generator.examples import make_example
+from taskloom.suites.babi.generator.many_questions import grow
 from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
-from taskloom.suites.babi.splits import SplitRule, check_example, groups_of
+from taskloom.suites.babi.generator.proof_guard import Blocked
+from taskloom.suites.babi.generator.story_setting import Setting, action_weights, answer_all
+from taskloom.suites.babi.reasoner.knowledge import Knowledge
+from taskloom.suites.babi.splits import BEGINNING, SplitRule, check_example, groups_of
+from taskloom.suites.babi.story.events import QuestionKind
+from taskloom.suites.babi.story.sentences import ask
+from taskloom.suites.draws import pick_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +138,9 @@ class _GroupOfExamples:
 
 
 def _kind(group: StoryGroup) -> str:
-    return "grown" if group.story is not None else "exhaustive" if group.exhaustive else "single"
+    if group.story is not None:
+        return "grown"
+    return "exhaustive" if group.exhaustive else "single"
 
 
 def _single(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
@@ -139,7 +149,7 @@ def _single(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
 
 
 def _exhaustive(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
-    examples = ExhaustiveExamples(part.group, setting, part.key, rule)
+    examples = _ExhaustiveExamples(part.group, setting, part.key, rule)
     return _GroupOfExamples(examples.example, examples.try_out)
 
 
@@ -176,6 +186,71 @@ class _GrownExamples:
         if self._last[0] != story:
             self._last = (story, self._grow(story))
         return self._last[1][question]
+
+
+class _ExhaustiveExamples:
+    """The examples of an exhaustive group, one story after the other; how many each has is known only when it is drawn."""
+
+    def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
+        self._group, self._setting, self._key, self._rule = group, setting, key, rule
+        self._examples = GroupExamples(group, setting)
+        self._ends: list[int] = []
+        self._last: tuple[int, list[Example]] = (-1, [])
+
+    def example(self, index: int) -> Example:
+        """Return example number `index`; the stories before it are drawn to be counted."""
+        while not self._ends or self._ends[-1] <= index:
+            story = len(self._ends)
+            self._last = (story, self._draw(story))
+            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._last[1]))
+        story = bisect_right(self._ends, index)
+        if self._last[0] != story:
+            self._last = (story, self._draw(story))
+        return self._last[1][index - (self._ends[story - 1] if story else 0)]
+
+    def try_out(self) -> None:
+        """Refuse the group if nothing can be asked of its stories."""
+        self._draw(0, one_question.TRIES)
+
+    def _draw(self, story: int, tries: int = one_question.ENDURANCE) -> list[Example]:
+        """Draw story number `story` with every question of the group's types that can be answered (and has the wanted support).
+
+        Raises:
+            RecipeError: There is none.
+        """
+        group, setting = self._group, self._setting
+        rng = self._key.random("exhaustive", story)
+        kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
+        for _ in range(tries):
+            length = pick_number(rng, group.length)
+            try:
+                events, structure = self._examples.simulate(None, length, rng, self._rule)
+            except Blocked:
+                continue
+            knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
+            answered = [
+                a
+                for a in answer_all(knowledge, kinds, group.cited)
+                if group.support is None or len(a.official) in group.support
+            ]
+            if not answered:
+                continue
+            key = structure.read(events[BEGINNING:])
+            passage = " ".join(setting.writer.write(events, rng))
+            return [
+                make_example(
+                    events,
+                    passage,
+                    ask(a.question, setting.lexicon),
+                    a,
+                    group=group.name,
+                    task=setting.task,
+                    concepts=structure.concepts(),
+                    key=key,
+                )
+                for a in answered
+            ]
+        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories")
 
 
 class Trial:

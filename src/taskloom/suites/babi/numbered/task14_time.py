@@ -147,7 +147,8 @@ def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
     count = 0
     while count < knobs.questions:
         free = [who for who in knobs.people if len(course[who]) < len(TIMES) - start]
-        for who in [rng.choice(free)] if free else []:
+        if free:
+            who = rng.choice(free)
             last = course[who][-1] if course[who] else None
             course[who].append(rng.choice([p for p in knobs.places if p != last]))
             block.append(Visit(who, course[who][-1], start + len(course[who]) - 1))
@@ -178,8 +179,11 @@ def _askable(
         slots = covered[who] | {v.slot for v in block if v.who == who}
         for place in sorted(set(places)):
             visits = [s for s in slots if places[s - start] == place]
-            if visits:
-                (known if max(visits) - 1 in slots else open_ones).append(f"Where was {who} before the {place}?")
+            if not visits:
+                continue
+            told_before = max(visits) - 1 in slots
+            questions = known if told_before else open_ones
+            questions.append(f"Where was {who} before the {place}?")
     return open_ones, known
 
 

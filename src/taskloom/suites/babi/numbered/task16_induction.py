@@ -9,7 +9,7 @@ is offered here as `latest`, a convention and no inference.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import field_validator, model_validator
@@ -110,12 +110,11 @@ class _Member:
 def _members(statements: Sequence[Statement[HasKind | HasColor]], kind: str, without: str) -> list[_Member]:
     kinds = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasKind)]
     colors = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasColor)]
-    return [
-        _Member(k.who, c.color, i, j)
-        for i, k in kinds
-        for j, c in colors
-        if k.kind == kind and k.who == c.who and k.who != without
-    ]
+    members = []
+    for i, told in kinds:
+        if told.kind == kind and told.who != without:
+            members += [_Member(told.who, c.color, i, j) for j, c in colors if c.who == told.who]
+    return members
 
 
 def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
@@ -213,20 +212,29 @@ def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
     order, subject = _order(rng, knobs)
     kinds = {who: rng.choice(knobs.kinds) for who in knobs.people}
     peers = [who for who in knobs.people if who != subject and kinds[who] == kinds[subject]]
+    # Two ways to leave the question open: peers of different colours, or no peers at all.
     mixed_peers = open_one and len(peers) > 1 and len(knobs.colors) > 1
     if open_one and not mixed_peers:
+        other_kinds = [kind for kind in knobs.kinds if kind != kinds[subject]]
         for who in peers:
-            kinds[who] = rng.choice([k for k in knobs.kinds if k != kinds[subject]])
+            kinds[who] = rng.choice(other_kinds)
     elif not peers:
         kinds[rng.choice([who for who in knobs.people if who != subject])] = kinds[subject]
-    law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
-    color = {who: law[kind] for who, kind in kinds.items()}
-    if knobs.mixed:
-        color |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != kinds[subject]}
+    colors = _colors(rng, knobs, kinds, kinds[subject])
     if mixed_peers:
-        color[rng.choice(peers)] = rng.choice([c for c in knobs.colors if c != law[kinds[subject]]])
-    texts = [f"{who} is {color[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
+        law = colors[subject]
+        colors[rng.choice(peers)] = rng.choice([color for color in knobs.colors if color != law])
+    texts = [f"{who} is {colors[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
     return [*texts, f"What color is {subject}?"]
+
+
+def _colors(rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str) -> dict[str, str]:
+    """Draw everybody's colour: one for each kind; with `mixed`, that holds only for the kind that is asked about."""
+    law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
+    colors = {who: law[kind] for who, kind in kinds.items()}
+    if knobs.mixed:
+        colors |= {who: rng.choice(knobs.colors) for who, kind in kinds.items() if kind != asked}
+    return colors
 
 
 def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:

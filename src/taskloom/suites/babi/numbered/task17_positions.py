@@ -189,9 +189,13 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
         for high, low in permutations(names, 2):
             up = far[low].get((high, True))
             length = up or far[high].get((low, True)) or far[low].get((high, False))
-            if length is None or length in knobs.hops:
-                pool = pools[UNKNOWN if length is None else "yes" if up else "no"]
-                pool += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
+            if length is None:
+                reply = UNKNOWN
+            elif length in knobs.hops:
+                reply = "yes" if up else "no"
+            else:
+                continue
+            pools[reply] += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
     questions = pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
     return [_say(rng, fact) for fact in facts] + questions
 

@@ -74,7 +74,9 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
     possible = knowledge.everywhere if variable is None else knowledge.domain(variable)
     bit = knowledge.bits[question.place]
     names = tuple(knowledge.names(possible))
-    return Verdict("no" if not possible & bit else "yes" if possible == bit else MAYBE, possible=names)
+    if not possible & bit:
+        return Verdict("no", possible=names)
+    return Verdict("yes" if possible == bit else MAYBE, possible=names)
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
@@ -229,8 +231,9 @@ def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] |
     """Return what bAbI cites for a list or a count: every sentence that names the person beside a thing; None for others."""
     if question.kind not in ("list", "counting"):
         return None
-    need, person = needs(knowledge.events), question.person
-    return tuple(bits(_all(need, [i for i, e in enumerate(knowledge.events) if e.thing and person in (*e.who, e.to)])))
+    person = question.person
+    sentences = [i for i, e in enumerate(knowledge.events) if e.thing and person in (*e.who, e.to)]
+    return tuple(bits(_all(needs(knowledge.events), sentences)))
 
 
 def support_composition(knowledge: Knowledge, support: Sequence[int]) -> str:

@@ -26,42 +26,57 @@ def askable(
             question that is decided.
     """
     if kind == "where-P":
-        for person in _shuffled(rng, list(knowledge.stay)):
-            if _single(knowledge, knowledge.stay[person]):
-                yield Question("where-P", person)
-    elif kind == "where-O":
-        for thing in _shuffled(rng, list(knowledge.things)):
-            variable = whereabouts(knowledge, thing)
-            if variable is not None and _single(knowledge, variable):
-                yield Question("where-O", thing=thing)
-    elif kind == "where-was-O":
-        pairs = [(thing, place) for thing in knowledge.things for place in _visited(knowledge, thing)]
-        for thing, place in _shuffled(rng, pairs):
-            if arrival(knowledge, thing, place):
-                yield Question("where-was-O", thing=thing, place=place)
-    elif kind == "yes-no":
-        yield from _yes_no(knowledge, rng, {"yes": 1.0, "no": 1.0} if answers is None else answers)
-    elif kind == "give-qs":
-        yield from _gifts(knowledge, rng)
-    else:
-        handled = {
-            p: None for t in knowledge.things.values() for h in t.handlings for p in (*h.event.who, h.event.to) if p
-        }
-        for person in _shuffled(rng, list(handled)):
-            yield Question(kind, person)
+        return _persons(knowledge, rng, settled=True)
+    if kind == "where-O":
+        return _things(knowledge, rng, settled=True)
+    if kind == "where-was-O":
+        return _arrivals(knowledge, rng)
+    if kind == "yes-no":
+        return _yes_no(knowledge, rng, {"yes": 1.0, "no": 1.0} if answers is None else answers)
+    if kind == "give-qs":
+        return _gifts(knowledge, rng)
+    return _hands(knowledge, kind, rng)
 
 
 def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
     """Yield the where-P or where-O questions that the story does not settle, about those it tells of, in random order."""
     if kind == "where-P":
-        for person in _shuffled(rng, list(knowledge.stay)):
-            if not _single(knowledge, knowledge.stay[person]):
-                yield Question("where-P", person)
-    elif kind == "where-O":
-        for thing in _shuffled(rng, list(knowledge.things)):
-            variable = whereabouts(knowledge, thing)
-            if variable is not None and not _single(knowledge, variable):
-                yield Question("where-O", thing=thing)
+        return _persons(knowledge, rng, settled=False)
+    if kind == "where-O":
+        return _things(knowledge, rng, settled=False)
+    return iter(())
+
+
+def _persons(knowledge: Knowledge, rng: Random, settled: bool) -> Iterator[Question]:
+    for person in _shuffled(rng, list(knowledge.stay)):
+        if _single(knowledge, knowledge.stay[person]) == settled:
+            yield Question("where-P", person)
+
+
+def _things(knowledge: Knowledge, rng: Random, settled: bool) -> Iterator[Question]:
+    for thing in _shuffled(rng, list(knowledge.things)):
+        variable = whereabouts(knowledge, thing)
+        if variable is not None and _single(knowledge, variable) == settled:
+            yield Question("where-O", thing=thing)
+
+
+def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
+    pairs = [(thing, place) for thing in knowledge.things for place in _visited(knowledge, thing)]
+    for thing, place in _shuffled(rng, pairs):
+        if arrival(knowledge, thing, place):
+            yield Question("where-was-O", thing=thing, place=place)
+
+
+def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
+    """Yield the questions about what somebody holds, for everybody who ever handled a thing."""
+    handled: dict[str, None] = {}  # a set in the order of the story, so that the shuffle is the same in every process
+    for thing in knowledge.things.values():
+        for handling in thing.handlings:
+            handled.update(dict.fromkeys(handling.event.who))
+            if handling.event.to:
+                handled[handling.event.to] = None
+    for person in _shuffled(rng, list(handled)):
+        yield Question(kind, person)
 
 
 def _single(knowledge: Knowledge, variable: int) -> bool:

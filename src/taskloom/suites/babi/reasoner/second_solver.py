@@ -31,7 +31,7 @@ class Moments:
         self.hands: list[dict[str, str]] = [{}]
         self.edges: dict[Node, set[Node]] = defaultdict(set)
         self.allowed: dict[Node, frozenset[str]] = {}
-        names = {p for e in events for p in (*e.who, e.to) if p}
+        names = {person for e in events for person in (*e.who, e.to)} - {""}  # most events have no receiver
         self.things = {thing for e in events for thing in e.things}
         for moment, event in enumerate(events, 1):
             self._step(moment, event, names)
@@ -119,7 +119,9 @@ def solve(events: Sequence[Event], question: Question, places: Sequence[str], st
         return one(moments.came_from(question.thing, question.place))
     places_now = moments.places(question.person or question.thing)
     if kind == "yes-no":
-        return "no" if question.place not in places_now else "yes" if len(places_now) == 1 else "maybe"
+        if question.place not in places_now:
+            return "no"
+        return "yes" if len(places_now) == 1 else "maybe"
     return one(places_now)
 
 

@@ -179,7 +179,9 @@ class Event(NamedTuple):
     @property
     def things(self) -> tuple[str, ...]:
         """Return the objects it is about."""
-        return (self.thing, self.also) if self.also else (self.thing,) if self.thing else ()
+        if self.also:
+            return (self.thing, self.also)
+        return (self.thing,) if self.thing else ()
 
     @property
     def compound(self) -> bool:

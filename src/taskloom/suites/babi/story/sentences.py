@@ -75,7 +75,11 @@ class SentenceWriter:
             often = 0.0 if event.places else lexicon.there.get(event.kind, 0.0)
             return EventWording(self._share(subjects), prefixes, self._share(endings), len(verbs), often)
         form = event_type.form.removeprefix("{who} ")
-        words = lexicon.verbs[event.kind] if "{verb}" in form else lexicon.negations if "{negation}" in form else ()
+        words: tuple[str, ...] = ()  # "Mary is in the park" has nothing to choose
+        if "{verb}" in form:
+            words = lexicon.verbs[event.kind]
+        elif "{negation}" in form:
+            words = lexicon.negations
         slots = {
             "be": _be(event, pronoun),
             "at": lexicon.preposition,
@@ -95,7 +99,7 @@ class SentenceWriter:
     def _handling(self, event: Event, verb: str) -> str:
         """Write what somebody does, or does not do, with one or two objects, but for the subject."""
         event_type = EVENT_TYPES[event.kind]
-        things = "them" if event.them else f"the {event.thing}" + (f" and the {event.also}" if event.also else "")
+        things = "them" if event.them else " and ".join([f"the {thing}" for thing in event.things])
         if event.denied:
             verb = f"did not {verb}"
         stem, _, particle = verb.rpartition(" ")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from taskloom.core.errors import InputError
@@ -128,21 +129,30 @@ def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | Non
         item = _read_line(text, at, place, last)
         if item.number == 1:
             stories.append([])
-        if not stories:
-            raise InputError(f"{place}: a story begins with number 1, not {item.number}")
-        expected = len(stories[-1]) + 1
-        if item.number != expected:
-            raise InputError(
-                f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line is missing or repeated"
-            )
+        _check_number(item, stories, place)
         stories[-1].append(item)
         if isinstance(item, QuestionLine):
             _check_support(item, stories[-1], place)
-            if last and not item.support and any(isinstance(x, QuestionLine) and x.support for s in stories for x in s):
+            # A question may end the file without support if no other question of the file has any.
+            if last and not item.support and _any_support(stories):
                 raise InputError(f"{place}: the file is cut off inside this question, which has no supporting numbers")
     if not stories:
         raise InputError(f"{where} has no story; a line reads '1 Mary moved to the bathroom.'")
     return [StoryText(tuple(s)) for s in stories]
+
+
+def _check_number(item: Sentence | QuestionLine, stories: list[list[Sentence | QuestionLine]], place: str) -> None:
+    if not stories:
+        raise InputError(f"{place}: a story begins with number 1, not {item.number}")
+    expected = len(stories[-1]) + 1
+    if item.number != expected:
+        raise InputError(
+            f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line is missing or repeated"
+        )
+
+
+def _any_support(stories: list[list[Sentence | QuestionLine]]) -> bool:
+    return any(isinstance(item, QuestionLine) and item.support for item in chain.from_iterable(stories))
 
 
 def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | QuestionLine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from types import MappingProxyType
 
 from taskloom.core.errors import RecipeError
@@ -63,24 +64,25 @@ class Vocabulary:
         for person, pronoun in self.pronouns.items():
             if pronoun not in PRONOUNS:
                 raise RecipeError(f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'")
-        for name in (*self.persons, *self.objects, *self.places):
+        names = [*self.persons, *self.objects, *self.places]
+        for name in names:
             for word in name.casefold().split():
                 if word in RESERVED:
                     raise RecipeError(
                         f"{where}: '{name}' has the word '{word}', by which sentences are read; rename it"
                     )
-        names = [*self.persons, *self.objects, *self.places]
-        for i, one in enumerate(names):
-            if not one.strip() or one != one.strip() or any(c in one for c in "\t\n\r.?,"):
+        for name in names:
+            if not name.strip() or name != name.strip() or any(c in name for c in "\t\n\r.?,"):
                 raise RecipeError(
-                    f"{where}: {one!r} is not a valid name: use words without commas, stops, tabs or outer blanks"
+                    f"{where}: {name!r} is not a valid name: use words without commas, stops, tabs or outer blanks"
                 )
-            for other in names[i + 1 :]:
-                a, b = f" {one.casefold()} ", f" {other.casefold()} "
-                if a in b or b in a:
-                    raise RecipeError(
-                        f"{where}: '{one}' and '{other}' collide, one has all the words of the other; rename one"
-                    )
+        for one, other in combinations(names, 2):
+            # With blanks around them, "park" is found in "old park" but not in "parking".
+            a, b = f" {one.casefold()} ", f" {other.casefold()} "
+            if a in b or b in a:
+                raise RecipeError(
+                    f"{where}: '{one}' and '{other}' collide, one has all the words of the other; rename one"
+                )
 
 
 def verb_lists() -> dict[str, tuple[str, ...]]:

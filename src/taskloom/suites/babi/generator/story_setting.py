@@ -1,0 +1,119 @@
+"""What the generators of stories share: the setting of a recipe, what may happen how often, and the choice of questions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
+from typing import cast
+
+from taskloom.core.seeding import Random
+from taskloom.suites.babi.fields import StoryGroup
+from taskloom.suites.babi.generator.examples import AnsweredQuestion
+from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
+from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
+from taskloom.suites.babi.reasoner.questions import askable, unsettled
+from taskloom.suites.babi.story.events import KINDS, Question, QuestionKind
+from taskloom.suites.babi.story.sentences import SentenceWriter
+from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the groups of a recipe share."""
+
+    vocabulary: Vocabulary
+    lexicon: StoryLexicon
+    reading: Reading
+    task: str
+    writer: SentenceWriter = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writer", SentenceWriter(self.vocabulary, self.lexicon))
+
+
+class WeightTable:
+    """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from would be empty."""
+
+    __slots__ = ("bounds", "names", "total")
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        positive = {name: weight for name, weight in weights.items() if weight > 0}
+        bounds = list(accumulate(positive.values()))
+        self.names = tuple(positive)
+        self.total = bounds[-1] if bounds else 0.0
+        self.bounds = [*bounds[:-1], inf]  # rounding may bring a draw up to the total: that is the last name's
+
+    def draw(self, rng: Random) -> str:
+        """Draw one of the names."""
+        return self.names[bisect_right(self.bounds, rng.random() * self.total)]
+
+
+class ActionWeights:
+    """What may happen, with weights: events and constructs, and the topics of each construct, what it may be said of."""
+
+    __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
+
+    def __init__(self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]) -> None:
+        self.weights = WeightTable(weights)
+        self.coref = WeightTable(topics["COREF"])
+        self.conj = WeightTable(topics["CONJ"])
+        self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
+        # What each name is if it is said of one subject in one way, which is most of a story.
+        topics_of = {name: table.names for name, table in self._topics.items()}
+        self.kinds = {name: kind for name, kind in KINDS.items() if topics_of.get(name, ("MOVE",)) == ("MOVE",)}
+        self.plain = [self.kinds.get(name) for name in self.weights.names]
+
+    def draw_topic(self, name: str, rng: Random) -> str:
+        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
+        table = self._topics.get(name)
+        if table is None:
+            return "MOVE"
+        if len(table.names) == 1:
+            return table.names[0]  # takes no number from the stream, which keeps the goldens
+        return table.draw(rng)
+
+
+def action_weights(group: StoryGroup) -> ActionWeights:
+    """Return what may happen in the stories of a group."""
+    return ActionWeights({**group.events, **group.wording}, group.topics())
+
+
+def draw_kind(group: StoryGroup, rng: Random) -> QuestionKind:
+    """Draw a question type, by weight."""
+    kinds = cast(dict[QuestionKind, float], group.questions)
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return rng.choices(list(kinds), weights=list(kinds.values()))[0]
+
+
+def draw_questions(
+    knowledge: Knowledge, kind: QuestionKind, group: StoryGroup, rng: Random, answers: Mapping[str, float] | None
+) -> Iterator[Question]:
+    """Return the questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
+    if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
+        return unsettled(knowledge, kind, rng)
+    return askable(knowledge, kind, rng, answers)
+
+
+def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> AnsweredQuestion:
+    """Answer a question, with all minimal supports and, if `cited`, the support that bAbI cites."""
+    verdict = answer(knowledge, question)
+    citation = cited_support(knowledge, question) if cited else None
+    # An answer that is unknown has no support; the empty one stands for it.
+    return AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()], citation)
+
+
+def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False) -> list[AnsweredQuestion]:
+    """Answer every question of some types that can be answered, sorted by type and name, with their supports."""
+    return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
+
+
+def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Question]:
+    """List every question of some types that can be answered, sorted by type and name."""
+    order = Random(0)  # askable shuffles; the sorting below makes that of no effect
+    questions = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
+    questions.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
+    return questions
