@@ -15,7 +15,7 @@ from zlib import crc32
 from taskloom.core.arguments import path_of
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.learners.inputs import check_seed, evaluation_splits, examples
+from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -24,6 +24,7 @@ from taskloom.learners.interface import (
     Report,
     check_settings,
     digest_settings,
+    evaluation_splits,
     later_setting,
     register_learner,
 )
