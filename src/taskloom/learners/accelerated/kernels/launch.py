@@ -1,4 +1,7 @@
-"""When layers can be computed by kernels, and how these are started: shapes of tiles, shares of rows, keys and rates of dropout."""
+"""When layers can be computed by kernels, and how these are started: shapes of tiles, shares of rows, keys and rates of dropout.
+
+What kernels buy stands at the head of the package. To do without set `kernels: never`.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """A `Wrap` with which networks that have kernels (`fused/`) train by them; it compiles everything else.
+    """A `Wrap` with which networks that have kernels (`accelerated/kernels`) train by them; it compiles everything else.
 
     Attributes:
         compile: What compiles a function.
