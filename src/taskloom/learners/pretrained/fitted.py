@@ -178,17 +178,13 @@ class Writer:
         self._begin([len(s) + room for s in sources], "longest_answer")
         shared = self._shared_prefix(sources) if one_task else None
 
-        def generate(rows: list[int], most: int) -> list[list[int]]:
-            chosen = [[*sources[r], *written[r]] for r in rows]
-            if shared is None:
-                return self._generate(*self._aligned(chosen), *adapters(rows), most, first_line=first_line)
-            if shared.writer is not None:
-                return self._write_after(shared, shared.writer, chosen, first_line)
-            given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
-            return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(rows)))
-
         def write_more(rows: list[int], most: int) -> None:
-            for row, new in zip(rows, generate(rows, most), strict=True):
+            begun = [[*sources[row], *written[row]] for row in rows]
+            if shared is None:
+                more = self._generate(*self._aligned(begun), *adapters(rows), most, first_line=first_line)
+            else:
+                more = self._generate_after(shared, begun, most, first_line)
+            for row, new in zip(rows, more, strict=True):
                 written[row] += new
 
         todo, done = list(range(len(sources))), 0
@@ -203,6 +199,15 @@ class Writer:
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
         return [tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+
+    def _generate_after(
+        self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
+    ) -> list[list[int]]:
+        """Continue rows that begin with a shared prefix by at most so many tokens."""
+        if shared.writer is not None:
+            return self._write_after(shared, shared.writer, begun, first_line)
+        given = shared.aligned(begun, int(self.base.tokeniser.pad_token_id), self.device)
+        return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(begun)))
 
     @property
     def _stages(self) -> list[int]:

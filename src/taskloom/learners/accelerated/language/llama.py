@@ -9,8 +9,8 @@ and the stream of states are in its precision, sums inside norms and attention i
 
 Compiled and captured (`cuda_graphs.py`) it buys a step of SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms, uncompiled
 52.2, where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200, before
-compiled layers rounded as they do now). `compile: false` leaves it uncompiled. Without it, as for all models of which `can_follow` is False, the library's own module
-computes the layers.
+compiled layers rounded as they do now). `compile: false` leaves it uncompiled. Without it, as for all models of which
+`can_follow` is False, the library's own module computes the layers.
 """
 
 from __future__ import annotations
