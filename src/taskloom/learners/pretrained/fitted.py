@@ -173,9 +173,7 @@ class Writer:
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         written: list[list[int]] = [[] for _ in sources]
-        tokeniser = self.base.tokeniser
-        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
-        self._begin([len(s) + room for s in sources], "longest_answer")
+        self._begin_writing(sources)
         shared = self._shared_prefix(sources) if one_task else None
 
         def write_more(rows: list[int], most: int) -> None:
@@ -198,7 +196,16 @@ class Writer:
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
-        return [tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+        return self._decoded(written)
+
+    def _begin_writing(self, sources: Sequence[Sequence[int]]) -> None:
+        """Check that the inputs fit; a decoder's answers need room after them."""
+        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
+        self._begin([len(source) + room for source in sources], "longest_answer")
+
+    def _decoded(self, written: Sequence[list[int]]) -> list[str]:
+        decode = self.base.tokeniser.decode
+        return [decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
 
     def _generate_after(
         self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
