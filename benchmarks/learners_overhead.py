@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import taskloom
-from taskloom.core.http_client import AnswerCache
+from taskloom.core.http import AnswerCache
 from taskloom.core.scoring import Exact
 from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError

@@ -15,7 +15,7 @@ from tests.processes import printed_elsewhere
 SMALL = {"splits": {"train": {"n": 60}, "test": {"n": 20}}}
 EXPERIMENT = {"recipes": [{"recipe": "babi/1", "set": SMALL}], "learners": ["majority"], "seeds": 2}
 
-HEAVY = ("torch", "pandas", "scipy", "numpy", "pyarrow", "pydantic", "matplotlib", "yaml")
+HEAVY = ("torch", "pandas", "scipy", "numpy", "pyarrow", "pydantic", "matplotlib", "yaml", "httpx")
 
 IMPORTED = """
 import json, sys

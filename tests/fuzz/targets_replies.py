@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from http.client import HTTPResponse
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import httpx
 from hypothesis import strategies as st
 
-from taskloom.core.http_client import Refused, TryLater, retry_after
+from taskloom.core.http import Refused, TryLater, retry_after
 from taskloom.learners.models.client import EndpointError, Limits, ModelClient
-from taskloom.learners.models.connections import Reply, read_reply
 from taskloom.suites.taskbench.worlds.facts import sparql
 from tests.fuzz.engine import Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text
@@ -50,16 +48,6 @@ headers = st.dictionaries(
 )
 
 
-class _Canned:
-    """A socket that has received some bytes."""
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-
-    def makefile(self, mode: str) -> BytesIO:
-        return BytesIO(self.raw)
-
-
 @cache
 def _client() -> tuple[ModelClient, dict[str, Any]]:
     """Build a client whose server is a function in this process: what it replies is in the dictionary."""
@@ -67,14 +55,10 @@ def _client() -> tuple[ModelClient, dict[str, Any]]:
     client = ModelClient("http://localhost:9/v1", "m", "k", limits)
     reply: dict[str, Any] = {}
 
-    def post(body: bytes, seconds: float, most_bytes: int) -> Reply:
-        head = "".join(f"{name}: {value}\r\n" for name, value in reply["headers"].items())
-        raw = f"HTTP/1.1 {reply['status']} OK\r\n{head}Content-Length: {len(reply['body'])}\r\n\r\n".encode()
-        response = HTTPResponse(_Canned(raw + reply["body"]), method="POST")  # type: ignore[arg-type]  # a file is all it takes
-        response.begin()
-        return read_reply(response, most_bytes)
+    def serve(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(reply["status"], headers=reply["headers"], stream=httpx.ByteStream(reply["body"]))
 
-    client._connections.post = post  # type: ignore[method-assign]
+    client._http._open = lambda: httpx.Client(transport=httpx.MockTransport(serve))  # type: ignore[method-assign]
     return client, reply
 
 

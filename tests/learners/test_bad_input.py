@@ -294,7 +294,7 @@ def test_steps_before_a_capture_leave_no_trace(monkeypatch: pytest.MonkeyPatch) 
 
 def test_endpoints_that_are_not_there(tmp_path: Path) -> None:
     nobody = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "pause": 0.01}
-    with pytest.raises(LearnerError, match=r"2 requests is used up; the last failure: no connection"):
+    with pytest.raises(LearnerError, match=r"2 requests is used up; the last failure: it cannot be reached"):
         read({**nobody, "requests": 2}).fit(DATA).answer(["a 1", "b 2", "a 2"])
     (tmp_path / "file").write_text("")
     with pytest.raises(LearnerError, match=r"the cache of answers .* cannot be used .*name another"):

@@ -25,8 +25,8 @@ from taskloom.learners import LearnerError, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.scratch.bidaf_learner import Passages, cut  # noqa: E402
 from taskloom.learners.scratch.nets.bidaf import BiDAF  # noqa: E402
+from taskloom.learners.scratch.nets.bilstm import lstm, lstm_shapes  # noqa: E402
 from taskloom.learners.scratch.nets.losses import SPAN, best_spans, judge_spans  # noqa: E402
-from taskloom.learners.scratch.nets.lstm import lstm, lstm_shapes  # noqa: E402
 
 PLACES = ("old park", "kitchen", "school")
 

@@ -7,7 +7,6 @@ default `~/.cache/taskloom`), then where its own environment variables point.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,22 +55,20 @@ def _there(path: Path) -> bool:
 
 def download(url: str, path: Path) -> None:
     """Download a file; an interrupted download resumes where it stopped."""
-    from taskloom.core.http_client import Refused, TryLater, exchange  # 15 ms that only a download should take
+    from taskloom.core.http import HttpClient, Refused, TryLater  # 15 ms that only a download should take
 
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     done = part.stat().st_size if part.exists() else 0
+    rest = {"Range": f"bytes={done}-"} if done else {}
     try:
-        with exchange(url, TIMEOUT, headers={"Range": f"bytes={done}-"} if done else {}, redirects=True) as answer:
-            whole = answer.status != 206
-            with part.open("wb" if whole else "ab") as file:
-                shutil.copyfileobj(answer, file)
-            promised = answer.headers.get("Content-Length")
-            got = part.stat().st_size - (0 if whole else done)
+        with HttpClient(TIMEOUT, redirects=True).stream("GET", url, headers=rest) as answer:
+            partial = answer.status_code == 206
+            with part.open("ab" if partial else "wb") as file:
+                for piece in answer.iter_raw():
+                    file.write(piece)
     except (TryLater, Refused) as error:
         raise DataError(f"{url} cannot be fetched: it {error}; rerun the command to resume") from error
-    if promised is not None and got != int(promised):
-        raise DataError(f"{url} broke off after {got} of {promised} bytes; rerun the command to resume")
     part.replace(path)
 
 

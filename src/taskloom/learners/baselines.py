@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from taskloom.core.errors import InputError, MissingExtra
 from taskloom.core.example import Example
 from taskloom.learners.inputs import check_candidates, check_split, columns, examples, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, check_settings, register_learner
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, check_settings, register_learner
 from taskloom.learners.saved import read_learner, saving
-from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
     import numpy as np

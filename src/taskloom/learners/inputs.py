@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
@@ -64,18 +64,6 @@ def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
     listed = list(inputs)
     _check_texts(listed, f"{what} have")
     return listed
-
-
-D = TypeVar("D")
-
-
-def evaluation_splits(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
-    """Check that the splits of a learning curve have names, and return them."""
-    if evaluate is None:
-        return {}
-    if not isinstance(evaluate, Mapping) or not all(isinstance(name, str) for name in evaluate):
-        raise LearnerError("evaluate must be splits by name, e.g. evaluate={'dev': …, 'test': …}")
-    return evaluate
 
 
 def _empty(split: str) -> LearnerError:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
@@ -149,6 +149,42 @@ class Entry:
     def identity(self, learner: Learner) -> list[Any]:
         """Return what tells runs of this learner apart: its name, version and settings, and the code of a learner from a file."""
         return [self.name, self.version, digest_settings(learner), *([self.code] if self.code else [])]
+
+
+D = TypeVar("D")
+
+
+def evaluation_splits(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
+    """Check that the splits of a learning curve have names, and return them."""
+    if evaluate is None:
+        return {}
+    if not isinstance(evaluate, Mapping) or not all(isinstance(name, str) for name in evaluate):
+        raise LearnerError("evaluate must be splits by name, e.g. evaluate={'dev': …, 'test': …}")
+    return evaluate
+
+
+F = TypeVar("F", bound=Fitted)
+
+
+class Untrained(Generic[F]):
+    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to report."""
+
+    def fit(
+        self,
+        train: Pairs,
+        evaluate: Mapping[str, Pairs] | None = None,
+        seed: int = 0,
+        *,
+        folder: Path | None = None,
+        progress: Report | None = None,
+    ) -> F:
+        """Fit at once; see `Learner.fit`."""
+        evaluation_splits(evaluate)
+        return self.learn(train, seed)
+
+    def learn(self, train: Pairs, seed: int) -> F:
+        """Fit at once."""
+        raise NotImplementedError
 
 
 LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=True)

@@ -139,5 +139,7 @@ def with_preset(name: Any, learner: str, block: Mapping[str, Any], where: str) -
     inner = block.get("training")
     given = {*block, *(inner if isinstance(inner, Mapping) else ())}
     for one, other in _ONE_OF:
-        given |= {other} if one in given else {one} if other in given else set()
-    return {**{key: value for key, value in PRESETS[name][learner].items() if key not in given}, **block}
+        if one in given or other in given:
+            given |= {one, other}  # a setting that is given also replaces the preset's other way to say the same
+    preset = {key: value for key, value in PRESETS[name][learner].items() if key not in given}
+    return {**preset, **block}

@@ -1,4 +1,4 @@
-"""Whoever runs a learner and wants to know how far it is: training steps and answered inputs, reported from deep inside."""
+"""Progress callbacks for learners, passed through context variables."""
 
 from __future__ import annotations
 

@@ -8,14 +8,23 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import nearest
 from taskloom.core.files import atomic_files
-from taskloom.learners.interface import LEARNERS, Fitted, LearnerError, Point, find_learner
+from taskloom.learners.interface import (
+    LEARNERS,
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Untrained,
+    find_learner,
+    register_learner,
+)
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
@@ -138,3 +147,29 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise LearnerError(f"{folder} is damaged or of another version ({problem}); fit and save again") from error
+
+
+@register_learner("saved", describe="a learner that was fitted and saved before, as it is", load=load)
+@dataclass(frozen=True)
+class SavedModel(Untrained[Fitted]):
+    """A learner that was fitted and saved before, for recipes that it was not trained on: it learns nothing more.
+
+    Attributes:
+        folder: Where it was saved.
+        content: A digest of what the folder holds, for experiments that must not take another learner's runs for its own.
+    """
+
+    folder: str = ""
+    content: str = ""
+
+    name: ClassVar[str] = "saved"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, str):
+            raise LearnerError(f"saved: folder is {self.folder!r}; it must be a text")
+
+    def learn(self, train: Pairs, seed: int) -> Fitted:
+        """Load the saved learner."""
+        if not self.folder:
+            raise LearnerError("saved: set folder to the folder of a saved learner, e.g. {learner: saved, folder: DIR}")
+        return load(path_of(self.folder))

@@ -12,23 +12,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 
 from taskloom import __version__
 from taskloom.core.files import digest as text_digest
-from taskloom.core.http_client import AnswerCache, Backoff, retry_after
+from taskloom.core.http import TOO_MANY, AnswerCache, Backoff, HttpClient, Refused, Reply, TryLater, retried
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.models.connections import Connections, Reply
-
-PASSING = (408, 409, 425)
-"""Refusals that may be gone the next time, besides 429."""
 
 LONGEST_WAIT = 60.0
-"""Seconds that are waited at most when an endpoint asks for a wait: a budget of requests outlives it."""
+"""Maximum seconds to wait when an endpoint asks for a wait."""
 
 MOST_BYTES = 2**22
-"""A reply that is longer is none: answers are short."""
+"""Maximum reply size in bytes. Longer replies are rejected."""
 
 
 class EndpointError(LearnerError):
@@ -118,7 +113,7 @@ class ModelClient:
         self.gate = Gate(limits.at_once)
         self.cache = AnswerCache(cache, EndpointError)
         self._backoff = Backoff(limits.pause)
-        self._connections = Connections(url, _headers(self._key))
+        self._http = HttpClient(limits.timeout, MOST_BYTES, _headers(self._key), secret=self._key)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._fault = ""
@@ -165,7 +160,7 @@ class ModelClient:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
             # A budget that went into failures would else hide them.
-            why = f"; the last failure: {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
+            why = f"; the last failure: it {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
             where = f"in the cache {self.cache.path}" if self.cache.path else "kept in memory; cache: FILE keeps them"
             raise type(worst)(f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are {where})")
         return [answers[d] for d in digests]
@@ -175,22 +170,30 @@ class ModelClient:
         return text_digest(text.encode("utf-8", "surrogatepass"), 20)
 
     def _one(self, digest: str, question: str, most_tokens: int) -> str:
-        last = ""
-        for attempt in range(self.limits.attempts):
+        """Ask until there is an answer, and keep it."""
+
+        def once() -> str:
             if self._stop.is_set():
                 raise _Stopped("stopped")
-            with self.gate:
-                answer, last, wait = self._try(question, most_tokens)
-            self._fault = last or self._fault
-            if answer is not None:
-                self.gate.went_well()
-                self._keep(digest, answer)
-                return answer
-            if attempt + 1 < self.limits.attempts:
-                self._stop.wait(self._backoff.pause(attempt + 1, wait))
-        raise EndpointError(
-            f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time: {last}"
-        )
+            try:
+                with self.gate:
+                    return self._try(question, most_tokens)
+            except TryLater as error:
+                self._fault = str(error)
+                raise
+
+        try:
+            answer = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+        except TryLater as error:
+            raise EndpointError(
+                f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time it {error}"
+            ) from error
+        except Refused as error:
+            self._stop.set()  # every other request would be refused, too
+            raise EndpointError(f"the endpoint {error}; check url, model and key") from error
+        self.gate.went_well()
+        self._keep(digest, answer)
+        return answer
 
     def _keep(self, digest: str, answer: str) -> None:
         """Keep an answer; ask no more where that fails, since every further one would be paid for and lost."""
@@ -200,40 +203,28 @@ class ModelClient:
             self._stop.set()
             raise
 
-    def _try(self, question: str, most_tokens: int) -> tuple[str | None, str, float]:
-        """Try once: return an answer, or what went wrong and how long to wait."""
+    def _try(self, question: str, most_tokens: int) -> str:
+        """Ask once, within the budget: return the answer, or raise `TryLater` or `Refused`."""
         # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
-        worst = len(question.encode()) // 3 + 16 + most_tokens
+        worst = len(question.encode("utf-8", "surrogatepass")) // 3 + 16 + most_tokens
         self._reserve(worst)
         used = worst
         try:
-            reply = self._send(question, most_tokens)
-            if reply.status == 429:
+            answer, total = _read(self._send(question, most_tokens))
+            if total is not None:
+                used = total
+            if not isinstance(answer, str):
+                raise TryLater("sent a reply without text")
+        except TryLater as error:
+            error.wait = min(LONGEST_WAIT, error.wait)  # a budget of requests outlives a longer wait
+            if error.status == TOO_MANY:
                 self.gate.too_much()
                 used = 0
-                return None, "too many requests (429)", min(LONGEST_WAIT, retry_after(reply.headers))
-            if reply.status != 200:
-                self._check_status(reply)
-                return None, self._refusal(reply), 0.0
-            content = json.loads(reply.body)
-            answer = content["choices"][0]["message"]["content"]
-            total = (content.get("usage") or {}).get("total_tokens")
-            used = total if isinstance(total, int) and total >= 0 else worst
-            if not isinstance(answer, str):
-                return None, "a reply without text", 0.0
-            return answer, "", 0.0
-        except TimeoutError:
-            return None, f"no answer within {self.limits.timeout:g} s", 0.0
-        except (OSError, HTTPException, UnicodeError) as error:
-            if isinstance(error, UnicodeDecodeError):
-                return None, "an unreadable reply (UnicodeDecodeError)", 0.0
-            return None, f"no connection ({self._one_line(error)})", 0.0
-        except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
-            # Truncated JSON, another shape, too long.
-            return None, f"an unreadable reply ({type(error).__name__})", 0.0
+            raise
         finally:
             with self._lock:
                 self.spent.tokens += used - worst
+        return answer
 
     def _send(self, question: str, most_tokens: int) -> Reply:
         """Send a request and return its reply."""
@@ -243,34 +234,7 @@ class ModelClient:
             "max_tokens": most_tokens,
             "temperature": 0,
         }
-        return self._connections.post(json.dumps(request).encode(), self.limits.timeout, MOST_BYTES)
-
-    def _check_status(self, reply: Reply) -> None:
-        """Stop everything where the same request would be refused again."""
-        if reply.status >= 500 or reply.status in PASSING:
-            return
-        self._stop.set()
-        raise EndpointError(f"the endpoint refuses: {self._refusal(reply)}; check url, model and key")
-
-    def _refusal(self, reply: Reply) -> str:
-        """Describe a refusal in one line: its status, and what the endpoint says of it."""
-        place = reply.headers.get("Location")
-        if 300 <= reply.status < 400 and place:
-            return self._without_key(f"status {reply.status}: it has moved to {place[:200]}")
-        try:
-            text = json.loads(reply.body)["error"]["message"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            text = reply.body[:1000].decode("utf-8", "replace")
-        first = " ".join(str(text).split())[:200]
-        return self._without_key(f"status {reply.status} ({reply.reason}){': ' + first if first else ''}")
-
-    def _one_line(self, error: Exception) -> str:
-        """Describe an error in one line."""
-        text = " ".join(str(error).split())[:200]
-        return self._without_key(f"{type(error).__name__}: {text}" if text else type(error).__name__)
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
+        return self._http.post(f"{self.url.rstrip('/')}/chat/completions", json.dumps(request).encode())
 
     def _reserve(self, tokens: int) -> None:
         limits = self.limits
@@ -292,8 +256,27 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
     pass
 
 
+def _read(reply: Reply) -> tuple[object, int | None]:
+    """Return the answer of a reply, and the tokens that it took unless the reply does not state them."""
+    try:
+        content = json.loads(reply.body)
+        answer = content["choices"][0]["message"]["content"]
+        total = (content.get("usage") or {}).get("total_tokens")
+    except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
+        # Truncated JSON, another encoding or another shape.
+        raise TryLater(f"sent an unreadable reply ({type(error).__name__})") from error
+    return answer, total if isinstance(total, int) and total >= 0 else None
+
+
 def _headers(key: str) -> dict[str, str]:
     """Return the headers that say who asks: the key, and the organization and project that OpenAI's own tools read too."""
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
     groups = {name: value for name, variable in names.items() if (value := os.environ.get(variable, "").strip())}
-    return {"Authorization": f"Bearer {key or 'none'}", "User-Agent": f"taskloom/{__version__}", **groups}
+    kind = "application/json"
+    return {
+        "Authorization": f"Bearer {key or 'none'}",
+        "User-Agent": f"taskloom/{__version__}",
+        "Content-Type": kind,
+        "Accept": kind,
+        **groups,
+    }

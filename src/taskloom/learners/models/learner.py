@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 
 from taskloom.core.arguments import path_of
 from taskloom.learners.inputs import columns, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
+from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, register_learner
 from taskloom.learners.models.client import Limits, ModelClient
 from taskloom.learners.pretrained.in_context import shown
 from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
 from taskloom.learners.run_watch import report_answers
-from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
     import numpy as np

@@ -173,22 +173,16 @@ class Writer:
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
         written: list[list[int]] = [[] for _ in sources]
-        tokeniser = self.base.tokeniser
-        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
-        self._begin([len(s) + room for s in sources], "longest_answer")
+        self._begin_writing(sources)
         shared = self._shared_prefix(sources) if one_task else None
 
-        def generate(rows: list[int], most: int) -> list[list[int]]:
-            chosen = [[*sources[r], *written[r]] for r in rows]
-            if shared is None:
-                return self._generate(*self._aligned(chosen), *adapters(rows), most, first_line=first_line)
-            if shared.writer is not None:
-                return self._write_after(shared, shared.writer, chosen, first_line)
-            given = shared.aligned(chosen, int(tokeniser.pad_token_id), self.device)
-            return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(rows)))
-
         def write_more(rows: list[int], most: int) -> None:
-            for row, new in zip(rows, generate(rows, most), strict=True):
+            begun = [[*sources[row], *written[row]] for row in rows]
+            if shared is None:
+                more = self._generate(*self._aligned(begun), *adapters(rows), most, first_line=first_line)
+            else:
+                more = self._generate_after(shared, begun, most, first_line)
+            for row, new in zip(rows, more, strict=True):
                 written[row] += new
 
         todo, done = list(range(len(sources))), 0
@@ -202,7 +196,25 @@ class Writer:
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
-        return [tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+        return self._decoded(written)
+
+    def _begin_writing(self, sources: Sequence[Sequence[int]]) -> None:
+        """Check that the inputs fit; a decoder's answers need room after them."""
+        room = self.learner.longest_answer if self.base.kind == "decoder" else 0
+        self._begin([len(source) + room for source in sources], "longest_answer")
+
+    def _decoded(self, written: Sequence[list[int]]) -> list[str]:
+        decode = self.base.tokeniser.decode
+        return [decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+
+    def _generate_after(
+        self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
+    ) -> list[list[int]]:
+        """Continue rows that begin with a shared prefix by at most so many tokens."""
+        if shared.writer is not None:
+            return self._write_after(shared, shared.writer, begun, first_line)
+        given = shared.aligned(begun, int(self.base.tokeniser.pad_token_id), self.device)
+        return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(begun)))
 
     @property
     def _stages(self) -> list[int]:

@@ -16,12 +16,12 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
+    Untrained,
     check_settings,
     later_setting,
     register_learner,
 )
 from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
-from taskloom.learners.untrained import Untrained
 
 if TYPE_CHECKING:
     import numpy as np

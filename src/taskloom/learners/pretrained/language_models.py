@@ -15,7 +15,7 @@ from zlib import crc32
 from taskloom.core.arguments import path_of
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.learners.inputs import check_seed, evaluation_splits, examples
+from taskloom.learners.inputs import check_seed, examples
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -24,6 +24,7 @@ from taskloom.learners.interface import (
     Report,
     check_settings,
     digest_settings,
+    evaluation_splits,
     later_setting,
     register_learner,
 )
@@ -160,9 +161,9 @@ class Language:
         check_seed(seed)
         data = self._learned_from(train, seed)
         tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
-        everything = [e for part in (data, *tests.values()) for split in part.values() for e in split]
+        everything = _all_examples(data, *tests.values())
         with room_for("the model"):
-            base, begun = self._open([t for e in everything for t in (e.input + self.join, *e.targets)], seed)
+            base, begun = self._open(self._all_texts(everything), seed)
         self.check(base, [e for split in data.values() for e in split])
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
         if folder is not None:  # a folder or a hub may hold another model when the run is taken up
@@ -196,6 +197,14 @@ class Language:
             name: fitted(i, record.best_step if self.training.patience else adapter.done, record.curve)
             for i, (name, record) in enumerate(adapter.records.items())
         }
+
+    def _all_texts(self, data: Sequence[Example]) -> list[str]:
+        """Inputs, each with what joins it to its answer, and all targets."""
+        texts: list[str] = []
+        for example in data:
+            texts.append(example.input + self.join)
+            texts.extend(example.targets)
+        return texts
 
     def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
         """Return the examples that each task is learned from: some of them, with all their targets as one where they are listed."""
@@ -257,6 +266,15 @@ class Language:
         from taskloom.learners.pretrained.models import open_base
 
         return open_base(str(Path(folder).resolve() / "model")), None
+
+
+def _all_examples(*parts: Mapping[str, Sequence[Example]]) -> list[Example]:
+    """The examples of all tasks of all splits, in order."""
+    found: list[Example] = []
+    for part in parts:
+        for split in part.values():
+            found.extend(split)
+    return found
 
 
 def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:

@@ -135,7 +135,11 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoTokenizer
 
-    source = str(smollm2_folder()) if name == SMOLLM2 else str(path_of(name)) if name.startswith("~") else name
+    source = name
+    if name == SMOLLM2:
+        source = str(smollm2_folder())
+    elif name.startswith("~"):
+        source = str(path_of(name))
     check_model_name(source)
     try:
         config = AutoConfig.from_pretrained(source)

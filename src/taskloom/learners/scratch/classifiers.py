@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
-from taskloom.learners.inputs import check_candidates, columns, evaluation_splits, texts
+from taskloom.learners.inputs import check_candidates, columns, texts
 from taskloom.learners.interface import (
     Fitted,
     LearnerError,
@@ -21,6 +21,7 @@ from taskloom.learners.interface import (
     Point,
     Report,
     check_settings,
+    evaluation_splits,
     later_setting,
     register_learner,
 )

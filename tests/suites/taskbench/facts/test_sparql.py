@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from taskloom.core import http_client
+from taskloom.core import http
 from taskloom.core.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import sparql
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
@@ -153,8 +153,7 @@ def test_the_rate_is_kept(good: Oxigraph, tmp_path: Path, monkeypatch: pytest.Mo
         return post(self, query)
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now)
-    for module in (sparql, http_client):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(http, "time", clock)
     monkeypatch.setattr(SparqlClient, "_post", noted)
     with serving(Faulty(good, [])) as url:
         there = world(url, tmp_path, Manners(rate=20))

@@ -2,6 +2,9 @@
 
 Rows of `kv` hold for each head its keys and its values; those of `first_rows`, one for an example, the queries of all heads and two
 scores of direction for each head (back, front). A program has a head and a tile of rows, which are some whole examples.
+
+Attending for one column takes 0.26 ms of a step of 25 NDRs in bf16; all columns took 0.45 (one H200). To do without set
+`kernels: never`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ Of the products of a tile's rows with each other those within an example go to t
 the columns in the order in which a row asks them: 1 to the right, 1 to the left, 2 to the right, and so on. What was asked before
 is then a prefix of the line. A program writes its lines, reads them in the other shape and goes on; places of columns that an
 example does not have are never used.
+
+One kernel each way takes 2.6 ms of a step of 25 NDRs in bf16 at nine tokens; products with an order of asking by
+kernels of their own took 4.6 (one H200). To do without set `kernels: never`.
 """
 
 from __future__ import annotations

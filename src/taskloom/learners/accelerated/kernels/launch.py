@@ -1,13 +1,26 @@
-"""How the kernels of fused layers are started: shapes of tiles, shares of rows, keys and rates of dropout."""
+"""When layers can be computed by kernels, and how these are started: shapes of tiles, shares of rows, keys and rates of dropout.
+
+What kernels buy stands at the head of the package. To do without set `kernels: never`.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+SMALLEST_HEAD = 16
+"""Minimum channels of a head, because matrix units take no fewer columns."""
+
+LONGEST = 32
+"""Maximum tokens of an input, because a program holds the attention matrix of a head in registers."""
+
+MOST_NUMBERS = 1 << 31
+"""Maximum numbers in a buffer, because kernels index it with 32 bits."""
 
 TILE_BYTES = 2_048
 """Of a tile of rows: 16 to a thread, which are 8 numbers in bf16 and 4 in fp32."""
@@ -31,6 +44,22 @@ EXAMPLE_ROWS = 64
 
 ATTENDING = 3_168
 """Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
+
+
+def fit(states: tuple[int, ...], heads: int, feed_forward: int, layers: int) -> bool:
+    """True if kernels can compute layers of this size on states [S, batch, length, d], and Triton is installed."""
+    seeds, batch, length, d = states
+    size = d // heads
+    sizes = (d, size, heads)
+    return (
+        importlib.util.find_spec("triton") is not None
+        and all(one & (one - 1) == 0 for one in sizes)
+        and size >= SMALLEST_HEAD
+        and feed_forward % SMALLEST_HEAD == 0
+        and length <= LONGEST
+        and layers > 1
+        and seeds * batch * length * (3 * d + max(feed_forward, 2 * heads)) < MOST_NUMBERS
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 A row of the input holds, after the product with the joined weights, for each head its keys and its values, then the queries of all
 heads. A tile has T rows, which are some whole examples, and is the work of one warp. Positional keys
 [seeds, 2 * length - 1, heads, size] come with their dropout.
+
+It takes 2.07 ms of a step of 25 Transformers in bf16 at nine tokens (one H200); what it buys is measured for all layers
+together: see `transformer_layers.py`. To do without set `kernels: never`.
 """
 
 from __future__ import annotations

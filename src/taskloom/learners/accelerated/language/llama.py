@@ -6,6 +6,11 @@
 What is saved: one compiled layer serves every depth, the last one computes only the positions that predict a target, and states of
 a tuned prompt are computed once per task (`past`). Weights and their gradients stay in their own precision; under autocast products
 and the stream of states are in its precision, sums inside norms and attention in fp32.
+
+Compiled and captured (`cuda_graphs.py`) it buys a step of SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms, uncompiled
+52.2, where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200, before
+compiled layers rounded as they do now). `compile: false` leaves it uncompiled. Without it, as for all models of which
+`can_follow` is False, the library's own module computes the layers.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 
 The model is frozen, so the gradients of different tasks do not touch: a step over the batches of all tasks is for each task the
 step that it would take alone.
+
+What this buys has not been measured by itself; prompts of 16 tasks in one batch train 28 times as many sequences a
+second as one task by plain `peft` (one H200). To do without fit each task by itself: a single task takes `peft`'s own
+layers.
 """
 
 from __future__ import annotations

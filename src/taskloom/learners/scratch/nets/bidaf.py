@@ -20,9 +20,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from taskloom.learners.scratch.nets.bilstm import lstm, lstm_shapes, start_lstm
 from taskloom.learners.scratch.nets.dropout import Dice, drop
 from taskloom.learners.scratch.nets.losses import judge_spans
-from taskloom.learners.scratch.nets.lstm import lstm, lstm_shapes, start_lstm
 from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform
 
 _LSTMS = ("contextual", "modelling.1", "modelling.2", "ending")

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.dropout import Dice
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, linear
-from taskloom.learners.scratch.nets.story_input import bags, count_sentences
+from taskloom.learners.scratch.nets.ops import Weights, Wrap, bags, count_sentences, linear
 
 
 @dataclass(frozen=True, slots=True)

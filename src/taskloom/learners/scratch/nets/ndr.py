@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.accelerated.kernels.kernel_limits import fit
+from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import LearnerError, later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop, keep
 from taskloom.learners.scratch.nets.ops import (

@@ -24,7 +24,7 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """A `Wrap` with which networks that have kernels (`fused/`) train by them; it compiles everything else.
+    """A `Wrap` with which networks that have kernels (`accelerated/kernels`) train by them; it compiles everything else.
 
     Attributes:
         compile: What compiles a function.
@@ -239,3 +239,28 @@ def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor
     """Draw weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan in)."""
     bound = float(into**-0.5)
     return uniform(random, (out, into), bound), uniform(random, (out,), bound)
+
+
+def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences [S, B, n, d].
+
+    A story is a row of tokens: the question and then the sentences, each with the same number of places, padded with 0. So a batch
+    is cut to its longest story like any other row of tokens.
+
+    Args:
+        table: [S, V, d] vectors of words.
+        tokens: [B, (1 + n) * sentence].
+        sentence: Places of a sentence.
+        asking: [S, sentence, d] weights of the question's places.
+        telling: [S, sentence, d] weights of a sentence's places.
+    """
+    places = tokens.view(len(tokens), -1, sentence)
+    # Embedded before it is cut into sentences: tokens of three dimensions are an input for each seed.
+    vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(-1)
+    question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
+    return question, torch.einsum("sbnwd,swd->sbnd", vectors[:, :, 1:], telling)
+
+
+def count_sentences(lengths: Tensor, sentence: int) -> Tensor:
+    """Count the sentences of each story, without its question."""
+    return torch.div(lengths, sentence, rounding_mode="floor") - 1

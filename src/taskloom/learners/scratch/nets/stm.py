@@ -24,8 +24,16 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.dropout import Dice
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, linear, uniform, xavier
-from taskloom.learners.scratch.nets.story_input import bags, count_sentences
+from taskloom.learners.scratch.nets.ops import (
+    Weights,
+    Wrap,
+    bags,
+    count_sentences,
+    default_linear,
+    linear,
+    uniform,
+    xavier,
+)
 
 _ASKED = ("e", "r1", "r2", "r3")
 _HOPS = (1, 2, 3)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.kernels.kernel_limits import fit
+from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import later_setting
 from taskloom.learners.scratch.nets.dropout import Dice, drop
 from taskloom.learners.scratch.nets.ops import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 import urllib.parse
 import zlib
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import cast
 from taskloom import __version__
 from taskloom.core.errors import DataError, InputError
 from taskloom.core.files import digest, json_digest
-from taskloom.core.http_client import AnswerCache, Backoff, Pace, Refused, TryLater, check_url, exchange, read_whole
+from taskloom.core.http import AnswerCache, Backoff, HttpClient, Pace, Refused, TryLater, check_url, retried
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 
@@ -84,48 +83,42 @@ class SparqlClient:
         self._pace = Pace(self.manners.rate)
         self._backoff = Backoff(self.manners.backoff, self.manners.patience)
         contact = self.manners.contact or "research on controlled language tasks"
-        self._headers = {
+        headers = {
             "Accept": "application/sparql-results+json",
             "Content-Type": "application/x-www-form-urlencoded",
-            "User-Agent": f"taskloom/{__version__} ({contact}) Python-urllib",
+            "User-Agent": f"taskloom/{__version__} ({contact}) python-httpx",
         }
+        self._http = HttpClient(self.manners.timeout, LARGEST, headers)
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
         """Return the values of these variables in every row; rows in which one is missing or a blank node are left out."""
-        tried = 0
-        while True:
+
+        def once() -> list[Row]:
             self._pace.wait()
             self.queries += 1
-            tried += 1
-            try:
-                return _rows(self._post(query), variables)
-            except TryLater as error:
-                pause = self._backoff.pause(tried, error.wait)
-                most = min(self.manners.tries, OVERLOADED_TRIES) if error.overloaded else self.manners.tries
-                if tried < most and pause is not None:
-                    time.sleep(pause)
-                    continue
-                kind = Overloaded if error.overloaded else SparqlError
-                tries = f"{tried} tries" if tried > 1 else "one try"
-                raise kind(f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept") from error
-            except Refused as error:
-                raise SparqlError(f"the endpoint {self.url} {error}") from error
+            return _rows(self._post(query), variables)
+
+        try:
+            return retried(once, self.manners.tries, self._backoff, OVERLOADED_TRIES)
+        except TryLater as error:
+            kind = Overloaded if error.overloaded else SparqlError
+            tries = f"{error.tries} tries" if error.tries > 1 else "one try"
+            raise kind(f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept") from error
+        except Refused as error:
+            raise SparqlError(f"the endpoint {self.url} {error}") from error
 
     def _post(self, query: str) -> bytes:
         """Return the whole body of an answer; raise `TryLater` or `Refused` for anything else."""
-        deadline = time.monotonic() + self.manners.timeout
-        data = urllib.parse.urlencode({"query": query}).encode()
-        with exchange(self.url, self.manners.timeout, data, self._headers) as response:
-            body = read_whole(response, deadline, LARGEST)
-            kind = response.headers.get_content_type()
-            if kind in ("text/html", "application/xhtml+xml") or body.lstrip()[:1] == b"<":
-                raise Refused(
-                    f"answered with a page for people ({kind}), not with SPARQL results: is the address that of the query service?"
-                )
-            if response.status == 206 or response.headers.get("X-SQL-State"):
-                # Virtuoso says so when its own time limit cut the answer short.
-                raise TryLater("says that its answer is incomplete", overloaded=True)
-            return body
+        reply = self._http.post(self.url, urllib.parse.urlencode({"query": query}).encode())
+        kind = reply.media_type
+        if kind in ("text/html", "application/xhtml+xml") or reply.body.lstrip()[:1] == b"<":
+            raise Refused(
+                f"answered with a page for people ({kind}), not with SPARQL results: is the address that of the query service?"
+            )
+        if reply.status == 206 or reply.headers.get("X-SQL-State"):
+            # Virtuoso says so when its own time limit cut the answer short.
+            raise TryLater("says that its answer is incomplete", overloaded=True)
+        return reply.body
 
 
 def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.core.errors import DataError, InputError
-from taskloom.core.http_client import AnswerCache, Backoff, Pace, Refused, check_url, exchange, retry_after
+from taskloom.core.http import (
+    AnswerCache,
+    Backoff,
+    HttpClient,
+    Pace,
+    Refused,
+    TryLater,
+    check_url,
+    retried,
+    retry_after,
+)
+from tests.processes import printed_elsewhere
 
 
 @given(st.integers(1, 12), st.floats(0, 100), st.floats(0.01, 10))
@@ -79,8 +96,79 @@ def test_an_address_never_opens_a_file_of_this_machine(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     for url in (secret.as_uri(), "ftp://localhost/secret", "data:text/plain,secret"):
-        with pytest.raises(Refused, match="not an http or https address"), exchange(url, timeout=1):
+        with pytest.raises(Refused, match="not an http or https address"):
+            HttpClient(timeout=1).post(url, b"")
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Address of a server that replies with the status in the path and the key in the header."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            text = json.dumps({"error": {"message": f"not with {self.headers['Authorization']}"}}).encode()
+            self.send_response(int(self.path[1:]))
+            self.send_header("Retry-After", "2")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
             pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.server_address[1]}"
+    listening.shutdown()
+    listening.server_close()
+    thread.join()
+
+
+def test_a_failure_names_its_status_and_reason_and_hides_the_key(server: str) -> None:
+    client = HttpClient(5, headers={"Authorization": "Bearer top-secret"}, secret="top-secret")
+    assert client.post(f"{server}/200", b"x").status == 200
+    with pytest.raises(Refused, match=r"status 401 \(Unauthorized: not with Bearer …\)"):
+        client.post(f"{server}/401", b"x")
+    with pytest.raises(TryLater, match=r"status 503 .*asks to wait 2 seconds") as caught:
+        client.post(f"{server}/503", b"x")
+    assert (caught.value.wait, caught.value.status) == (2, 503)
+    assert "top-secret" not in str(caught.value)
+
+
+def test_a_forked_process_opens_connections_of_its_own(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = HttpClient(5)
+    client.post(f"{server}/200", b"x")
+    ours = client._client()
+    assert client._client() is ours
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert client._client() is not ours
+
+
+def test_a_request_is_repeated_until_patience_ends() -> None:
+    waits: list[float] = []
+    failures = [TryLater("is busy"), TryLater("is busy", wait=3)]
+
+    def request() -> str:
+        if failures:
+            raise failures.pop(0)
+        return "answer"
+
+    assert retried(request, 3, Backoff(1), sleep=waits.append) == "answer"
+    assert 1 <= waits[0] <= 1.5
+    assert waits[1] >= 3
+    failures += [TryLater("is overloaded", overloaded=True) for _ in range(5)]
+    with pytest.raises(TryLater) as caught:
+        retried(request, 5, Backoff(1), overloaded_tries=2, sleep=waits.append)
+    assert caught.value.tries == 2
+
+
+def test_generating_data_does_not_import_httpx() -> None:
+    code = "import sys, taskloom as tl; tl.make('babi/1')['train'][0]; print('httpx' in sys.modules)"
+    assert printed_elsewhere(code).strip() == "False"
 
 
 def test_answers_that_are_put_soon_are_on_disk_after_a_flush(tmp_path: Path) -> None:

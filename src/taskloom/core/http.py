@@ -1,0 +1,444 @@
+"""HTTP requests on httpx: paced, with a deadline, a size limit and one sentence for every failure.
+
+A failed request raises `TryLater` if the same request may succeed later and `Refused` if it will fail again. Both messages
+continue a sentence that begins with the server's name ("answers with status 503"), so that callers can raise them as errors of
+their own. `retried` repeats a request that raised `TryLater`. `AnswerCache` keeps answers on disk.
+
+httpx takes 90 ms to import, which generating data should not pay, so it is imported with the first request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import ssl
+import threading
+import time
+import urllib.parse
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from taskloom import __version__
+from taskloom.core.errors import InputError, TaskloomError
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+TOO_MANY = 429
+"""Status of a server that asks for fewer requests."""
+
+PASSING = {408, 409, 425, TOO_MANY}
+"""Statuses below 500 after which the same request may succeed later. All from 500 on count as passing, too."""
+
+LONGEST_EXPLANATION = 1 << 16
+"""Maximum bytes that are read of the body of a failure."""
+
+
+class TryLater(Exception):  # noqa: N818 - what the caller should do
+    """A request that failed and may succeed later.
+
+    Attributes:
+        wait: Seconds that the server asks to wait.
+        overloaded: True if a smaller request may do better.
+        status: The server's status; 0 if there was no reply.
+        tries: Number of tries so far.
+    """
+
+    def __init__(self, problem: str, wait: float = 0.0, overloaded: bool = False, status: int = 0) -> None:
+        super().__init__(problem)
+        self.wait = wait
+        self.overloaded = overloaded
+        self.status = status
+        self.tries = 1
+
+
+class Refused(Exception):  # noqa: N818 - what the server did
+    """A request that will fail again."""
+
+
+class Pace:
+    """Limits the requests per second over all threads."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Sleep until the next request may be sent."""
+        with self._lock:
+            now = time.monotonic()
+            start = max(now, self._next)
+            self._next = start + 1 / self.rate
+        if start > now:
+            time.sleep(start - now)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits between tries.
+
+    Attributes:
+        first: Seconds before the second try; doubled for each further one.
+        longest: Maximum seconds of a wait.
+    """
+
+    first: float
+    longest: float = float("inf")
+
+    def pause(self, tries: int, requested: float = 0.0) -> float | None:
+        """Seconds to wait after so many tries; None if the server asks for more than the longest wait.
+
+        Up to half as long again is added, so that clients that failed together do not come back together.
+        """
+        wanted = max(requested, min(self.first * 2 ** (tries - 1), self.longest))
+        return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
+
+
+def retried(
+    request: Callable[[], T],
+    tries: int,
+    backoff: Backoff,
+    overloaded_tries: int | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> T:
+    """Repeat a request until it succeeds; raise the last `TryLater`, with its number of tries, when patience ends.
+
+    Args:
+        request: Sends it once.
+        tries: Maximum number of tries.
+        backoff: Waits between them.
+        overloaded_tries: Maximum number of tries if a smaller request may do better; as many as otherwise by default.
+        sleep: Waits so many seconds.
+    """
+    for tried in count(1):
+        try:
+            return request()
+        except TryLater as error:
+            error.tries = tried
+            most = tries
+            if error.overloaded and overloaded_tries is not None:
+                most = min(tries, overloaded_tries)
+            pause = backoff.pause(tried, error.wait)
+            if tried >= most or pause is None:
+                raise
+            sleep(pause)
+    raise AssertionError("unreachable: counting does not end")
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that a server asks to wait, given as a number or as a date; 0 if it does not ask."""
+    text = (headers.get("Retry-After") or headers.get("retry-after") or "").strip()
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except (TypeError, ValueError, OverflowError):
+            return 0.0
+    return seconds if 0 < seconds < float("inf") else 0.0
+
+
+def check_url(url: str, example: str) -> str:
+    """Return an address that requests may be sent to, or raise an `InputError`."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    if not fine or not all(0x20 < ord(c) < 0x7F for c in url):
+        raise InputError(f"{url[:100]!r} is not the address of an endpoint: write '{example}'")
+    if parts.username or parts.password:
+        raise InputError("the address of an endpoint must not hold a password: it is written into manifests")
+    return url
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply with a status of success."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """Content type without its parameters."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+class HttpClient:
+    """Sends requests over connections that stay open; any number of threads may share it.
+
+    Proxies are those of the environment (`HTTPS_PROXY`, `NO_PROXY`, …).
+
+    Args:
+        timeout: Seconds for a whole reply.
+        largest: Maximum bytes of a reply.
+        headers: Sent with every request.
+        secret: Text that must not appear in messages.
+        redirects: Follow redirects. By default a request reaches the address that a person named, or none.
+    """
+
+    def __init__(
+        self,
+        timeout: float,
+        largest: int = 1 << 28,
+        headers: Mapping[str, str] | None = None,
+        secret: str = "",
+        redirects: bool = False,
+    ) -> None:
+        self.timeout = timeout
+        self.largest = largest
+        self._secret = secret
+        self._redirects = redirects
+        # Compressed replies could unpack to more than the size limit in one step.
+        agent = {"User-Agent": f"taskloom/{__version__} python-httpx", "Accept-Encoding": "identity"}
+        self._headers = {**agent, **(headers or {})}
+        self._lock = threading.Lock()
+        self._opened: tuple[int, httpx.Client] | None = None
+
+    def post(self, url: str, body: bytes) -> Reply:
+        """Send a body and return the whole reply, or raise `TryLater` or `Refused`."""
+        deadline = time.monotonic() + self.timeout
+        with self.stream("POST", url, body) as response:
+            parts = []
+            size = 0
+            for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > self.largest:
+                    raise TryLater(f"sent more than {self.largest >> 20} MB in one reply", overloaded=True)
+                # httpx limits the wait for each piece; a server may send a byte now and then for ever.
+                if time.monotonic() > deadline:
+                    raise self._late()
+            return Reply(response.status_code, response.headers, b"".join(parts))
+
+    @contextmanager
+    def stream(
+        self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx.Response]:
+        """Send a request and yield its response, whose body is yet to be read.
+
+        Failures, also those while the caller reads, are raised as `TryLater` or `Refused`. The time limit is that of each piece
+        of the body.
+        """
+        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+            raise Refused("is not an http or https address")
+        import httpx
+
+        response = None
+        try:
+            with self._client().stream(method, url, content=body, headers=headers) as response:
+                if not response.is_success:
+                    raise self._failure(response)
+                yield response
+        except httpx.ConnectTimeout as error:
+            raise TryLater(f"cannot be reached within {self.timeout:g} seconds") from error
+        except httpx.TimeoutException as error:
+            raise self._late() from error
+        except (httpx.ConnectError, httpx.ProxyError) as error:
+            if _caused_by(error, ssl.SSLError):
+                raise Refused(f"cannot be trusted: {self._one_line(error)}") from error
+            problem = f"cannot be reached ({self._one_line(error)}): is it running, and is the address right?"
+            raise TryLater(problem) from error
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
+            raise Refused(f"cannot be sent this request ({self._one_line(error)})") from error
+        except httpx.HTTPError as error:
+            raise TryLater(_broken_off(response, error), overloaded=True) from error
+
+    def _client(self) -> httpx.Client:
+        """Return the open client. A forked process opens its own: two must not read from one connection."""
+        with self._lock:
+            if self._opened is None or self._opened[0] != os.getpid():
+                self._opened = (os.getpid(), self._open())
+            return self._opened[1]
+
+    def _open(self) -> httpx.Client:
+        import httpx
+
+        try:
+            return httpx.Client(
+                headers=self._headers,
+                timeout=self.timeout,
+                follow_redirects=self._redirects,
+                verify=_certificates(),
+                # Callers limit how many they send at once.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # e.g. a SOCKS proxy, which needs another package
+            raise Refused(
+                f"cannot be reached through the proxy of the environment ({self._one_line(error)})"
+            ) from error
+
+    def _late(self) -> TryLater:
+        return TryLater(f"gave no whole answer within {self.timeout:g} seconds", overloaded=True)
+
+    def _failure(self, response: httpx.Response) -> TryLater | Refused:
+        """Describe a status other than success."""
+        status = response.status_code
+        if 300 <= status < 400:
+            place = response.headers.get("Location", "an address that it does not state")
+            return Refused(self._hidden(f"has moved to {place[:200]} (status {status}): use that address"))
+        explanation = self._explanation(response)
+        words = [word for word in (response.reason_phrase, explanation) if word]
+        reason = f"status {status}" + (f" ({': '.join(words)})" if words else "")
+        if status in PASSING or status >= 500:
+            wait = retry_after(response.headers)
+            asks = f" and asks to wait {wait:.0f} seconds" if wait else ""
+            return TryLater(f"answers with {reason}{asks}", wait, status in (500, 504), status)
+        return Refused(f"refuses the request with {reason}")
+
+    def _explanation(self, response: httpx.Response) -> str:
+        """One line of the body of a failure: the message of an OpenAI-compatible error, or its beginning."""
+        import httpx
+
+        body = b""
+        deadline = time.monotonic() + self.timeout
+        try:
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > LONGEST_EXPLANATION or time.monotonic() > deadline:
+                    break
+        except httpx.HTTPError:
+            pass  # the status is known, and matters more
+        try:
+            text = json.loads(body)["error"]["message"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            text = body[:1000].decode("utf-8", "replace")
+        return self._hidden(" ".join(str(text).split())[:200])
+
+    def _one_line(self, error: Exception) -> str:
+        return self._hidden(" ".join(str(error).split())[:200]) or type(error).__name__
+
+    def _hidden(self, text: str) -> str:
+        return text.replace(self._secret, "…") if self._secret else text
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The system's certificates, which institutes add their own to; httpx alone would use those of certifi."""
+    return ssl.create_default_context()
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _broken_off(response: httpx.Response | None, error: Exception) -> str:
+    """Describe a reply that ended early or cannot be parsed."""
+    promised = response.headers.get("Content-Length", "") if response is not None else ""
+    if response is not None and promised.isdigit() and response.num_bytes_downloaded < int(promised):
+        return f"sent {response.num_bytes_downloaded} of {promised} bytes"
+    return f"broke off its answer ({type(error).__name__})"
+
+
+class AnswerCache:
+    """Answers by the digest of their question, in one SQLite file; without a path in memory.
+
+    A run that was stopped asks only what is open.
+    """
+
+    def __init__(self, path: Path | None, error: type[TaskloomError]) -> None:
+        """Open a cache, or create it.
+
+        Args:
+            path: The file.
+            error: What is raised where it cannot be used.
+        """
+        self.path = path
+        self._error = error
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._starting = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._problem: TaskloomError | None = None
+
+        def connect() -> sqlite3.Connection:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
+            with base:
+                base.execute("create table if not exists answers (question text primary key, answer not null)")
+            return base
+
+        self._base = self._usable(connect)
+
+    def _usable(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (OSError, sqlite3.DatabaseError) as problem:
+            raise self._error(
+                f"the cache of answers {self.path} cannot be used ({problem}); delete it, or name another"
+            ) from problem
+
+    def get(self, question: str) -> bytes | None:
+        """Return the answer to a question, or None."""
+
+        def select() -> Any:
+            query = "select answer from answers where question = ?"
+            with self._lock, closing(self._base.execute(query, [question])) as rows:
+                return rows.fetchone()
+
+        row = self._usable(select)
+        if row is None:
+            return None
+        return row[0].encode("utf-8", "surrogatepass") if isinstance(row[0], str) else bytes(row[0])
+
+    def put(self, question: str, answer: bytes) -> None:
+        """Keep an answer: when this returns, it is on disk."""
+        self._waiting.append((question, answer))
+        self._usable(self._insert)
+
+    def put_soon(self, question: str, answer: bytes) -> None:
+        """Keep an answer without waiting for the disk; `flush` waits for it.
+
+        A thread writes what has arrived while it wrote the last time, all at once: a disk that takes a hundred writes a second
+        keeps thousands of answers. A process that is killed loses those of the last write.
+        """
+        if self.path is None:
+            return self.put(question, answer)
+        if self._problem is not None:
+            raise self._problem
+        self._waiting.append((question, answer))
+        with self._starting:
+            if self._writer is None or not self._writer.is_alive():
+                self._writer = threading.Thread(target=self._write)  # ends by itself; a process that ends waits for it
+                self._writer.start()
+        return None
+
+    def flush(self) -> None:
+        """Write what waits; when this returns, it is on disk."""
+        self._usable(self._insert)
+
+    def _write(self) -> None:
+        try:
+            while self._waiting:
+                self._usable(self._insert)
+        except TaskloomError as problem:
+            self._problem = problem
+
+    def _insert(self) -> None:
+        with self._lock:
+            rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            try:
+                with self._base:
+                    self._base.executemany("insert or replace into answers values (?, ?)", rows)
+            except BaseException:
+                self._waiting.extend(rows)  # none is lost: the next one to write tries them again
+                raise
