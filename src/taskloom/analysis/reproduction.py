@@ -10,8 +10,7 @@ from typing import Any
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import check_folder, write_findings
 from taskloom.analysis.published_numbers import paper, paper_names
-from taskloom.analysis.quick_costs import quick_costs
-from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study
+from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study, quick_costs
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
 from taskloom.core.notebook import paragraph

@@ -12,8 +12,8 @@ import numpy as np
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.heat_maps import shade_cells
 from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.shaded_cells import shade_cells
 from taskloom.analysis.similarity import (
     ALIKE,
     GAP,
