@@ -208,21 +208,20 @@ def intervals(
             return without_data()
         panels = by_panel(data, panel)
         everywhere, names = values_of(data, place), values_of(data, series)
-        lists = [
-            everywhere if shared else list(dict.fromkeys(row[place] for row in share)) for share in panels.values()
-        ]
-        present = [[name for name in names if any(row[series] == name for row in share)] for share in panels.values()]
+        if shared:
+            lists = [everywhere] * len(panels)
+            labels = {value: _on_lines(str(value)) for value in everywhere}
+        else:
+            lists = [_different(rows, place) for rows in panels.values()]
+            labels = {value: str(value) for value in everywhere}
+        # Series keep the order that they have in the whole figure.
+        present = [sorted(_different(rows, series), key=names.index) for rows in panels.values()]
+        width, across = _panel_width(labels.values(), len(panels), shared)
         markers = max(map(len, present)) if shared else 1
-        labels = {place: _on_lines(str(place)) if shared else str(place) for place in everywhere}
-        room = 0.065 * max(len(line) for label in labels.values() for line in label.split("\n"))  # inches of the labels
-        across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
-        columns = grid_of(len(panels), across)[1]
-        # Where all panels have the same labels, they stand at the first one of a row alone.
-        width = (ALONE if columns == 1 else 2.9 if shared else 2.6) + (room / columns if shared else room)
-        inner = [0.2 * len(places) * max(1.6, markers) for places in lists]
-        figure, axes = canvas(len(panels), (width, 0.75), across, inner=inner, sharey=shared)
-        for axis, (title, share), places, own in zip(axes, panels.items(), lists, present, strict=False):
-            for row in share:
+        heights = [0.2 * len(places) * max(1.6, markers) for places in lists]
+        figure, axes = canvas(len(panels), (width, 0.75), across, inner=heights, sharey=shared)
+        for axis, (title, rows), places, own in zip(axes, panels.items(), lists, present, strict=False):
+            for row in rows:
                 aside = _shift(own.index(row[series]), len(own)) if shared else 0
                 _mark(axis, row, places.index(row[place]) + aside, names.index(row[series]), mean, published)
             axis.set(xlim=_wider(limits), xlabel=xlabel)
@@ -231,11 +230,40 @@ def intervals(
             axis.set_ylim(len(places) - 0.5, -0.5)
             axis.grid(axis="x", color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
+        columns = grid_of(len(panels), across)[1]
         for axis in axes[: len(panels) : columns]:
             axis.set_ylabel(ylabel)
         has_published = any(row.get(published) is not None for row in data)
-        _legend(figure, names if shared and (len(names) > 1 or has_published) else [], has_published)
+        # One series needs no legend, unless the diamonds have to be told from its markers.
+        needs_names = shared and (len(names) > 1 or has_published)
+        _legend(figure, names if needs_names else [], has_published)
         return figure
+
+
+def _different(rows: Sequence[Mapping[str, Any]], column: str) -> list[Any]:
+    """The different values of a column, in their first order."""
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
+def _panel_width(labels: Iterable[str], panels: int, shared: bool) -> tuple[float, int]:
+    """Inches of a panel with its labels, and the number of panels that stand in a row at most.
+
+    Args:
+        labels: The labels beside the lines.
+        panels: The number of panels.
+        shared: Whether all panels have the same labels. They then stand at the first panel of a row alone.
+    """
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    room = 0.065 * longest  # inches of the labels
+    across = 3 if shared else max(1, min(3, int(WIDEST / (2.6 + room))))
+    columns = grid_of(panels, across)[1]
+    if columns == 1:
+        inner = ALONE
+    elif shared:
+        inner = 2.9
+    else:
+        inner = 2.6
+    return inner + (room / columns if shared else room), across
 
 
 WIDEST = 11.0

@@ -226,12 +226,17 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def _unlisted(study: Study) -> dict[str, Any]:
-    anyhow = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
+    if study.from_recipes:
+        usual = "no training"
+    elif study.experiment is None:
+        usual = "runs of yours"
+    else:
+        usual = "any runs"
     return {
         "study": study.name,
         "paper": "",
         "place": study.place,
         "shows": study.describe,
-        "needs": study.needs or anyhow,
+        "needs": study.needs or usual,
         "exists": True,
     }

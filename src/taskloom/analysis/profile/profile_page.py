@@ -129,33 +129,51 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
 
 def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:
     """Yield what was found, one sentence for each axis, for controls, and for each profile beside."""
+    yield from _axis_sentences([r for r in results if not r.contrast.control])
+    yield from _control_sentences(results)
+    yield from _form_sentences(result)
+    for other in others:
+        yield from _other_sentences(result, other)
+
+
+def _axis_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
+    """Yield how the contrasts of each axis came out, then the axes on which no easy side is above guessing."""
     silent: dict[str, int] = {}
     for axis in dict.fromkeys(r.contrast.axis for r in results):
-        own = [r for r in results if r.contrast.axis == axis and not r.contrast.control]
+        own = [r for r in results if r.contrast.axis == axis]
         able = [r for r in own if r.verdict != ABSENT]
-        if own and not able:
+        if not able:
             silent[axis] = len(own)
-        elif own:
-            worst = min(able, key=lambda r: r.difference.mean)
-            counts = Counter(r.verdict for r in able)
-            parts = [_counted(counts[v], one, many) for v, one, many in VERBS if counts[v]]
-            yield (
-                f"{axis.capitalize()}: of {len(own)} contrasts, {len(able)} {'is' if len(able) == 1 else 'are'} above guessing, of "
-                f"which {' and '.join(parts)}. The largest loss: {worst.difference} ({worst.contrast.name}, {worst.way})."
-            )
+            continue
+        worst = min(able, key=lambda r: r.difference.mean)
+        counts = Counter(r.verdict for r in able)
+        parts = [_counted(counts[v], one, many) for v, one, many in VERBS if counts[v]]
+        yield (
+            f"{axis.capitalize()}: of {len(own)} contrasts, {_counted(len(able), 'is', 'are')} above guessing, of "
+            f"which {' and '.join(parts)}. The largest loss: {worst.difference} ({worst.contrast.name}, {worst.way})."
+        )
     if silent:
         yield (
             f"No conclusion about {', '.join(silent)}: none of the {sum(silent.values())} contrasts has an easy side that is above "
             "guessing."
         )
+
+
+def _control_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
+    """Yield the controls that are above guessing, or that all are clean."""
     for r in results:
         if r.verdict == ABOVE:
             yield (
                 f"Control '{r.contrast.name}' ({r.way}) is above guessing: {_estimate(r.hard)} against {r.hard.guessing:.2f}; "
                 "look at its answers."
             )
-    if any(r.contrast.control for r in results) and not any(r.verdict == ABOVE for r in results):
-        yield f"All {sum(r.verdict == CLEAN for r in results)} controls are clean."
+    verdicts = Counter(r.verdict for r in results)
+    if any(r.contrast.control for r in results) and not verdicts[ABOVE]:
+        yield f"All {verdicts[CLEAN]} controls are clean."
+
+
+def _form_sentences(result: ModelProfile) -> Iterator[str]:
+    """Yield in how many conditions most replies are not in the requested form."""
     closed = [m for m in result.measurements if m.formed is not None]
     loose = [m for m in closed if m.formed is not None and m.formed < HALF]
     if loose:
@@ -164,15 +182,18 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
             "replies are one of these answers. There, a low score says first of all that the model does not answer in the "
             "requested form ('in form' in the last table)."
         )
-    for other in others:
-        shared = list(differences(other, result))
-        if shared:
-            better = sum(d.low > 0 for _, _, d in shared)
-            worse = sum(d.high < 0 for _, _, d in shared)
-            yield (
-                f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better} and worse on {worse}; on "
-                f"{len(shared) - better - worse} the interval of the difference includes 0."
-            )
+
+
+def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]:
+    """Yield on how many conditions a profile is better or worse than another."""
+    shared = list(differences(other, result))
+    if shared:
+        better = sum(d.low > 0 for _, _, d in shared)
+        worse = sum(d.high < 0 for _, _, d in shared)
+        yield (
+            f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better} and worse on {worse}; on "
+            f"{len(shared) - better - worse} the interval of the difference includes 0."
+        )
 
 
 def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:

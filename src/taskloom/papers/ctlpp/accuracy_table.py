@@ -174,9 +174,9 @@ def model_of_label(name: str) -> str:
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
     number = group.processes
-    named = "" if not number else "1 process" if number == 1 else f"{number} processes"
+    named = "1 process" if number == 1 else f"{number} processes"
     world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
-    return (named, *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    return (named if number else "", *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
 
 
 def _precision(group: Trainings) -> str:

@@ -75,7 +75,10 @@ def draw_matrices(data: ResultTable) -> Any:
             return figures.without_data()
         symbols = figures.values_of(data, "symbol")
         functions = max(row["row"] for row in data) + 1
-        side = SMALL if functions <= 12 else LARGE if len(symbols) < ACROSS else MIDDLE
+        if functions <= 12:
+            side = SMALL
+        else:
+            side = LARGE if len(symbols) < ACROSS else MIDDLE
         figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.38), ACROSS)
         groups = sorted({row["group"] for row in data})
         for axis, symbol in zip(axes, symbols, strict=False):

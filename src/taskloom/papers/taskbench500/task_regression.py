@@ -139,9 +139,12 @@ def _fit(x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | No
     inverse = np.linalg.inv(design.T @ design)
     se = math.sqrt(max(0.0, float(left @ left)) / df * float(inverse[0, 0]))
     half = t_quantile(0.5 + level / 2, df) * se
-    p = t_two_sided(float(weights[0]) / se, df) if se > 0 else (1.0 if weights[0] == 0 else 0.0)
-    low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
     slope = float(weights[0])
+    if se > 0:
+        p = t_two_sided(slope / se, df)
+    else:  # all points are on the line
+        p = 1.0 if slope == 0 else 0.0
+    low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
     return Regression(n, slope, slope - half, slope + half, float(weights[1]), r2, low, high, float(p))
 
 
