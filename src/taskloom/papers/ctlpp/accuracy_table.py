@@ -10,16 +10,19 @@ from typing import Any, Literal
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import count_range, mean_and_sd, seed_point
+from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.published_numbers import published
+from taskloom.analysis.seed_scores import count_range, mean_and_sd
 from taskloom.analysis.settings import CountSetting, ShareSetting
 from taskloom.analysis.study import study
-from taskloom.analysis.verdict import Judgement, judge_mean, judge_number, judge_share
+from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.learners.config import read
 from taskloom.papers.ctlpp.small_worlds import table_experiments
 from taskloom.papers.ctlpp.trainings import MODELS, Trainings, trainings
+
+TABLE = PaperTable(paper="ctlpp")
 
 SPLITS = ("iid", "ood")
 
@@ -82,9 +85,7 @@ def table1(
     rows = [_row(g) for g in groups]
     shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
     columns = ("model", "data", *shown, "seeds", "converged", "iid", "ood", "over 95 % ood")
-    points = ResultTable(
-        ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
-    )
+    points = TABLE.points([cell for g in groups for cell in _cells(g)])
     caption = (
         f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
         "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
@@ -204,44 +205,33 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
     }
 
 
-def _number(g: CountedSeeds, split: str) -> PublishedNumber | None:
-    """Return the published number of a cell; numbers are of the published draw alone."""
-    if g.group.draw != "published":
-        return None
-    numbers = published("ctlpp", model=g.group.model, variant=g.group.variant, split=split)
-    return numbers[0] if numbers else None
-
-
-def _points(g: CountedSeeds) -> Iterator[dict[str, Any]]:
+def _cells(g: CountedSeeds) -> list[TableCell]:
+    cells = []
     for split in SPLITS:
-        scores = g.scores(split)
-        if not scores:
-            continue
-        number = _number(g, split)
-        published_mean = number.value if number else None
-        yield {"name": g.name, "split": split, **seed_point(scores), "published": published_mean}
+        labels, words = {"name": g.name, "split": split}, _published_as(g, split)
+        cells.append(TABLE.cell(labels, g.scores(split), g.group.conditions, of=words, claim=f"{g.name}: {split}"))
+    return cells
+
+
+def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
+    """The words of a cell's published number. The paper has numbers of the published draw alone."""
+    if g.group.draw != "published":
+        return {}
+    return {"model": g.group.model, "variant": g.group.variant, "split": what}
 
 
 def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
-    for split in SPLITS:
-        number = _number(g, split)
-        if number is not None:
-            claim = f"{g.name}: {split}"
-            yield judge_mean(
-                g.scores(split),
-                number,
-                claim=claim,
-                conditions=differences(number, g.group.conditions),
-                comparable=comparable(number, g.group.conditions),
-            )
-    number = _number(g, "success")
-    if number is not None and g.scores("ood"):
-        claim = f"{g.name}: share over 95 % ood"
-        where = g.group.conditions
+    yield from TABLE.judgements(_cells(g))
+    where, ood, words = g.group.conditions, g.scores("ood"), _published_as(g, "success")
+    for number in published("ctlpp", **words)[:1] if words and ood else ():
         yield judge_share(
-            g.successes, len(g.scores("ood")), number, claim=claim, conditions=differences(number, where),
+            g.successes,
+            len(ood),
+            number,
+            claim=f"{g.name}: share over 95 % ood",
+            conditions=differences(number, where),
             comparable=comparable(number, where),
-        )  # fmt: skip
+        )
 
 
 def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
