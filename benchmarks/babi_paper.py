@@ -12,8 +12,7 @@ from collections import Counter
 
 from taskloom.analysis.published_numbers import published
 from taskloom.core.seeding import Key
-from taskloom.papers.dyna_babi.gift_table import gift_counts
-from taskloom.papers.dyna_babi.story_samples import examples_of, sample, support_has
+from taskloom.papers.dyna_babi.data_tables import examples_of, gift_counts, sample, support_has
 from taskloom.recipe import read
 from taskloom.suites.babi.fields import PARTS, BabiFields
 from taskloom.suites.babi.generator.simulator import Simulator

@@ -12,9 +12,9 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis.divergence_accuracy import pearson
-from taskloom.analysis.error_traits import explained
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
+from taskloom.analysis.traits import explained
 from taskloom.core.errors import TaskloomError
 from taskloom.data.audit.divergence import divergences
 from taskloom.experiments.sources.score_files import write_scores

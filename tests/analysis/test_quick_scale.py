@@ -15,9 +15,8 @@ from taskloom.analysis import STUDIES
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import csv_text
 from taskloom.analysis.published_numbers import paper, paper_names
-from taskloom.analysis.quick_costs import quick_costs
 from taskloom.analysis.reproduction import Reproduced, analyse, experiments_of
-from taskloom.analysis.study import find_study
+from taskloom.analysis.study import find_study, quick_costs
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER
 from tests.slow import slow_except
 

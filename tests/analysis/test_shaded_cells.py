@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from taskloom.analysis import figures
-from taskloom.analysis.shaded_cells import STEPS, Corner, outlines, shade_cells
-from taskloom.analysis.svg_text import shorten
+from taskloom.analysis.figures import shorten
+from taskloom.analysis.heat_maps import STEPS, Corner, outlines, shade_cells
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.symbol_similarity import draw_matrices
 

@@ -1,6 +1,6 @@
 """Published numbers: data files, one a paper, each number with its place in the paper.
 
-`published/PAPER.yaml` has the paper's title, its tables and figures (`places`) and its numbers:
+`papers/<paper>/published.yaml` has the paper's title, its tables and figures (`places`) and its numbers:
 
     numbers:
       - {place: Table 1, of: {model: bilstm, variant: A, split: ood}, value: 0.95, sd: 0.03, n: 25}
@@ -24,7 +24,10 @@ from taskloom.core.errors import TaskloomError, nearest
 from taskloom.recipe.yaml_files import parse
 
 PAPERS = "taskloom.papers"
-"""Package with the published numbers of our papers."""
+"""Package with one folder per paper, each with its published numbers."""
+
+NUMBERS = "published.yaml"
+"""File with the published numbers in the folder of a paper."""
 
 MARGIN = 0.05
 """Difference of two accuracies that still counts as agreement. No claim of the papers rests on five points of a hundred."""
@@ -41,7 +44,7 @@ class PublishedNumber:
     """A number of a paper.
 
     Attributes:
-        paper: The stem of its data file.
+        paper: The paper's name: `dyna-babi`.
         place: Where the paper has it: `Table 1`, `section 4.1`.
         of: What it is of.
         value: The number.
@@ -112,7 +115,7 @@ class PaperData:
     """Everything that a data file says of a paper.
 
     Attributes:
-        name: The file's stem.
+        name: The paper's name: `dyna-babi`.
         paper: The paper's title in short.
         places: Its tables and figures, and our own questions about it.
         numbers: Its numbers.
@@ -128,7 +131,9 @@ def paper_names() -> list[str]:
     """The papers that have a data file; none if the package of papers is not installed."""
     if find_spec(PAPERS) is None:
         return []
-    return sorted(p.name.removesuffix(".yaml") for p in _folder().iterdir() if p.name.endswith(".yaml"))
+    folders = [folder.name for folder in files(PAPERS).iterdir() if folder.joinpath(NUMBERS).is_file()]
+    # A folder is a Python package, so its name has underscores where the paper's name has hyphens.
+    return sorted(name.replace("_", "-") for name in folders)
 
 
 @cache
@@ -136,7 +141,8 @@ def paper(name: str) -> PaperData:
     """Read the data file of a paper."""
     if name not in paper_names():
         raise TaskloomError(f"there are no published numbers of '{name}'; {nearest(name, paper_names())}")
-    data = parse(_folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), ours=True)
+    file = files(PAPERS).joinpath(name.replace("-", "_"), NUMBERS)
+    data = parse(file.read_text(encoding="utf-8"), ours=True)
     title = data["paper"]
     places = tuple(PaperPlace(paper=title, **place) for place in data["places"])
     shared, essential = data.get("conditions", {}), tuple(data.get("essential", ()))
@@ -148,7 +154,7 @@ def published(name: str, place: str | None = None, **of: Any) -> list[PublishedN
     """Return the numbers of a paper, those at a place, and those of what the keywords say.
 
     Args:
-        name: The paper: the stem of its data file.
+        name: The paper's name: `dyna-babi`.
         place: Only these: `Table 1`.
         **of: Only numbers of this: `model="bilstm"`.
     """
@@ -166,7 +172,3 @@ def _number(
     common = {k: v for group in ("all", *groups) for k, v in shared.get(group, {}).items()}
     conditions = {**common, **own.pop("conditions", {})}
     return PublishedNumber(paper=name, essential=essential, conditions=conditions, own_margin=own_margin, **own)
-
-
-def _folder() -> Any:
-    return files(PAPERS).joinpath("published")

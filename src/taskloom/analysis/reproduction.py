@@ -10,8 +10,7 @@ from typing import Any
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import check_folder, write_findings
 from taskloom.analysis.published_numbers import paper, paper_names
-from taskloom.analysis.quick_costs import quick_costs
-from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study
+from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study, quick_costs
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
 from taskloom.core.notebook import paragraph
@@ -227,12 +226,17 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 def _unlisted(study: Study) -> dict[str, Any]:
-    anyhow = "no training" if study.from_recipes else "runs of yours" if study.experiment is None else "any runs"
+    if study.from_recipes:
+        usual = "no training"
+    elif study.experiment is None:
+        usual = "runs of yours"
+    else:
+        usual = "any runs"
     return {
         "study": study.name,
         "paper": "",
         "place": study.place,
         "shows": study.describe,
-        "needs": study.needs or anyhow,
+        "needs": study.needs or usual,
         "exists": True,
     }

@@ -1,11 +1,17 @@
-"""`@taskloom.study`: a function from runs to findings, registered by name as tasks are."""
+"""`@taskloom.study`: a function from runs to findings, registered by name as tasks are.
+
+`quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME` with a store of its own. They
+are in quick_costs.json, which has how they were measured; studies that were not measured are missing.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from taskloom.analysis.settings import StudyError as StudyError
@@ -16,6 +22,7 @@ from taskloom.core.registry import Registry, is_python, name_in_file
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding
     from taskloom.experiments.table import Runs
+
 
 SCALES = ("quick", "full")
 """`quick`: minutes on two cores, to see the whole path work; `full`: the paper's conditions."""
@@ -150,3 +157,23 @@ def study(
 def find_study(name: str) -> Study:
     """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file (`mine.py::mine/errors`)."""
     return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)
+
+
+FILE = "quick_costs.json"
+
+
+def quick_costs() -> dict[str, int]:
+    """Return the CPU-seconds (user and system, all processes) of each study at quick scale."""
+    costs: dict[str, int] = json.loads(files("taskloom.analysis").joinpath(FILE).read_text(encoding="utf-8"))["studies"]
+    return costs
+
+
+def shown_cost(seconds: int | None) -> str:
+    """Return a cost as lists have it.
+
+    >>> shown_cost(3), shown_cost(40), shown_cost(237), shown_cost(None)
+    ('seconds', '1 min', '4 min', '')
+    """
+    if seconds is None:
+        return ""
+    return "seconds" if seconds < 20 else f"{max(1, round(seconds / 60))} min"

@@ -90,7 +90,9 @@ class Judgement:
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table that people read."""
         ours = _with_interval(self.ours, self.low, self.high, self.decimals)
-        n = (str(self.seeds) if self.unit == "seeds" else f"{self.seeds} {self.unit}") if self.seeds else ""
+        n = str(self.seeds or "")
+        if self.seeds and self.unit != "seeds":
+            n = f"{self.seeds} {self.unit}"
         gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
         margin = "" if math.isnan(self.margin) else f"±{self.margin:.2f}"
         conditions = "; ".join(self.conditions)

@@ -68,7 +68,7 @@ def profile(
         _list(as_json)
         return
     from taskloom.analysis.profile import profile as profiles
-    from taskloom.analysis.profile.profiled_model import read_model
+    from taskloom.analysis.profile.profile import read_model
     from taskloom.cli import run_output
     from taskloom.experiments import api
 

@@ -67,7 +67,7 @@ def dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json: bool)
         own_cost: Whether it is what was measured: the study's own models at quick scale.
         as_json: Whether machines read it.
     """
-    from taskloom.analysis.quick_costs import quick_costs
+    from taskloom.analysis.study import quick_costs
     from taskloom.cli import run_output
 
     if plan is None:
@@ -88,7 +88,7 @@ def catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         emit(list(rows))
         return
-    from taskloom.analysis.quick_costs import shown_cost
+    from taskloom.analysis.study import shown_cost
 
     out = console()
     for paper in dict.fromkeys(row["paper"] for row in rows):

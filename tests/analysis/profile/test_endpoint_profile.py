@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.analysis.profile.panel import packaged_panel
-from taskloom.analysis.profile.profile import planned, read_profile
-from taskloom.analysis.profile.profiled_model import read_model
+from taskloom.analysis.profile.profile import planned, read_model, read_profile
 
 pytest.importorskip("transformers")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from taskloom.analysis.profile.panel import PanelError, packaged_panel, read_panel
-from taskloom.analysis.profile.profile import planned
-from taskloom.analysis.profile.profiled_model import read_model
+from taskloom.analysis.profile.profile import planned, read_model
 from taskloom.experiments.spec import cells
 from taskloom.recipe import read
 

@@ -10,9 +10,8 @@ import pytest
 
 from taskloom.analysis.profile import profile as profiles
 from taskloom.analysis.profile.panel import TaskPanel
-from taskloom.analysis.profile.profile import ModelProfile, gather, profile, read_profile, write_profile
+from taskloom.analysis.profile.profile import ModelProfile, gather, profile, read_model, read_profile, write_profile
 from taskloom.analysis.profile.profile_page import write_page
-from taskloom.analysis.profile.profiled_model import read_model
 from taskloom.cli.app import run
 from taskloom.core.errors import DataError, ParameterError, TaskloomError
 from taskloom.learners.config import read
@@ -187,7 +186,7 @@ def test_profiles_are_findings_of_a_page(result: ModelProfile, panel: TaskPanel)
     from dataclasses import replace
 
     from taskloom.analysis.findings_folder import markdown
-    from taskloom.analysis.profile.profile_findings import profile_findings
+    from taskloom.analysis.profile.profile_page import profile_findings
 
     better = [replace(m, scores=tuple((1.0,) * len(row) for row in m.scores)) for m in result.measurements]
     oracle = replace(result, name="oracle", measurements=tuple(better))

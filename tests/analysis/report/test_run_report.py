@@ -17,9 +17,9 @@ import pytest
 
 from taskloom.analysis.report import charts, report_columns
 from taskloom.analysis.report.charts import Curve, Mark
-from taskloom.analysis.report.report_sentences import gap_sentence, mean_with_interval
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_report import report
+from taskloom.analysis.report.run_sections import gap_sentence, mean_with_interval
 from taskloom.cli.app import run as cli
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments import files as run_files

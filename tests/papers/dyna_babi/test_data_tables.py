@@ -8,9 +8,15 @@ import pytest
 
 from taskloom.analysis import Finding, find_study, published
 from taskloom.core.example import Example
-from taskloom.papers.dyna_babi.concept_sets import judge_concepts, paper_concepts, task_concepts
-from taskloom.papers.dyna_babi.gift_table import gift_counts, gift_finding
-from taskloom.papers.dyna_babi.story_samples import counted, first_split
+from taskloom.papers.dyna_babi.data_tables import (
+    counted,
+    first_split,
+    gift_counts,
+    gift_finding,
+    judge_concepts,
+    paper_concepts,
+    task_concepts,
+)
 from taskloom.suites.babi.fields import PARTS
 
 

@@ -1,14 +1,20 @@
-"""The page of a profile, or of several beside each other: where a model holds, where it breaks, and how certain that is."""
+"""The page of a profile, or of several beside each other: where a model holds, where it breaks, and how certain that is.
+
+`write_page` makes an HTML page. `profile_findings` makes findings, from which pages in Markdown are built.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import taskloom
+from taskloom.analysis import figures
+from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.profile.measures import (
     ABOVE,
     ABSENT,
@@ -27,7 +33,9 @@ from taskloom.analysis.profile.panel import TaskPanel, packaged_panel
 from taskloom.analysis.profile.profile import ModelProfile
 from taskloom.analysis.report import charts, page
 from taskloom.analysis.report.page import Column, Section
+from taskloom.analysis.seed_scores import count_range
 from taskloom.core.errors import DataError
+from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
 
 RULE = (
@@ -121,33 +129,51 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
 
 def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:
     """Yield what was found, one sentence for each axis, for controls, and for each profile beside."""
+    yield from _axis_sentences([r for r in results if not r.contrast.control])
+    yield from _control_sentences(results)
+    yield from _form_sentences(result)
+    for other in others:
+        yield from _other_sentences(result, other)
+
+
+def _axis_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
+    """Yield how the contrasts of each axis came out, then the axes on which no easy side is above guessing."""
     silent: dict[str, int] = {}
     for axis in dict.fromkeys(r.contrast.axis for r in results):
-        own = [r for r in results if r.contrast.axis == axis and not r.contrast.control]
+        own = [r for r in results if r.contrast.axis == axis]
         able = [r for r in own if r.verdict != ABSENT]
-        if own and not able:
+        if not able:
             silent[axis] = len(own)
-        elif own:
-            worst = min(able, key=lambda r: r.difference.mean)
-            counts = Counter(r.verdict for r in able)
-            parts = [_counted(counts[v], one, many) for v, one, many in VERBS if counts[v]]
-            yield (
-                f"{axis.capitalize()}: of {len(own)} contrasts, {len(able)} {'is' if len(able) == 1 else 'are'} above guessing, of "
-                f"which {' and '.join(parts)}. The largest loss: {worst.difference} ({worst.contrast.name}, {worst.way})."
-            )
+            continue
+        worst = min(able, key=lambda r: r.difference.mean)
+        counts = Counter(r.verdict for r in able)
+        parts = [_counted(counts[v], one, many) for v, one, many in VERBS if counts[v]]
+        yield (
+            f"{axis.capitalize()}: of {len(own)} contrasts, {_counted(len(able), 'is', 'are')} above guessing, of "
+            f"which {' and '.join(parts)}. The largest loss: {worst.difference} ({worst.contrast.name}, {worst.way})."
+        )
     if silent:
         yield (
             f"No conclusion about {', '.join(silent)}: none of the {sum(silent.values())} contrasts has an easy side that is above "
             "guessing."
         )
+
+
+def _control_sentences(results: Sequence[ContrastResult]) -> Iterator[str]:
+    """Yield the controls that are above guessing, or that all are clean."""
     for r in results:
         if r.verdict == ABOVE:
             yield (
                 f"Control '{r.contrast.name}' ({r.way}) is above guessing: {_estimate(r.hard)} against {r.hard.guessing:.2f}; "
                 "look at its answers."
             )
-    if any(r.contrast.control for r in results) and not any(r.verdict == ABOVE for r in results):
-        yield f"All {sum(r.verdict == CLEAN for r in results)} controls are clean."
+    verdicts = Counter(r.verdict for r in results)
+    if any(r.contrast.control for r in results) and not verdicts[ABOVE]:
+        yield f"All {verdicts[CLEAN]} controls are clean."
+
+
+def _form_sentences(result: ModelProfile) -> Iterator[str]:
+    """Yield in how many conditions most replies are not in the requested form."""
     closed = [m for m in result.measurements if m.formed is not None]
     loose = [m for m in closed if m.formed is not None and m.formed < HALF]
     if loose:
@@ -156,15 +182,18 @@ def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: S
             "replies are one of these answers. There, a low score says first of all that the model does not answer in the "
             "requested form ('in form' in the last table)."
         )
-    for other in others:
-        shared = list(differences(other, result))
-        if shared:
-            better = sum(d.low > 0 for _, _, d in shared)
-            worse = sum(d.high < 0 for _, _, d in shared)
-            yield (
-                f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better} and worse on {worse}; on "
-                f"{len(shared) - better - worse} the interval of the difference includes 0."
-            )
+
+
+def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]:
+    """Yield on how many conditions a profile is better or worse than another."""
+    shared = list(differences(other, result))
+    if shared:
+        better = sum(d.low > 0 for _, _, d in shared)
+        worse = sum(d.high < 0 for _, _, d in shared)
+        yield (
+            f"Against {other.name}: of {len(shared)} conditions, {result.name} is better on {better} and worse on {worse}; on "
+            f"{len(shared) - better - worse} the interval of the difference includes 0."
+        )
 
 
 def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
@@ -173,6 +202,12 @@ def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement,
         first = a.find(second.side, second.way)
         if first is not None and set(first.items) & set(second.items):
             yield first, second, paired_difference(first, second)
+
+
+def _clear_differences(a: ModelProfile, b: ModelProfile) -> list[tuple[Measurement, Measurement, ScoreDifference]]:
+    """The shared conditions in which the interval of the difference excludes 0, largest differences first."""
+    clear = [row for row in differences(a, b) if not row[2].low <= 0 <= row[2].high]
+    return sorted(clear, key=lambda row: -abs(row[2].mean))
 
 
 def row_of(result: ContrastResult) -> dict[str, Any]:
@@ -251,10 +286,7 @@ def _marks(result: ContrastResult) -> Iterator[charts.Mark]:
 
 def _beside(first: ModelProfile, other: ModelProfile) -> Section:
     """Return the section on another profile: conditions in which the two differ."""
-    rows = sorted(
-        (row for row in differences(other, first) if not row[2].low <= 0 <= row[2].high),
-        key=lambda row: -abs(row[2].mean),
-    )
+    rows = _clear_differences(other, first)
     columns = (
         Column("condition", lambda row: row[0].side),
         Column("asked", lambda row: row[0].way),
@@ -308,3 +340,116 @@ def _made(profiles: Sequence[ModelProfile]) -> Section:
     missing = [f"{one.name} could not be asked: {reason}" for one in profiles for reason in one.failures]
     text = "'taskloom profile' with the same settings repeats it."
     return Section("How it was made", text, blocks=(*blocks, *missing))
+
+
+def profile_findings(profiles: Sequence[ModelProfile], panel: TaskPanel | None = None) -> list[Finding]:
+    """Return what profiles say: for each its contrasts above guessing, then how the first differs from the others.
+
+    Args:
+        profiles: The model that it is about, then those that stand beside it.
+        panel: The panel that they were made with.
+    """
+    chosen = panel or packaged_panel()
+    check_comparable(profiles)
+    first, *others = profiles
+    found = [_summary(one, [] if one is not first else others, chosen) for one in profiles]
+    return [
+        *found,
+        _contrasts(first, chosen),
+        *(_beside_finding(first, other) for other in others),
+        _conditions_finding(profiles),
+    ]
+
+
+def _summary(one: ModelProfile, others: Sequence[ModelProfile], panel: TaskPanel) -> Finding:
+    results = one.contrasts(panel)
+    bullets = "\n".join(f"- {sentence}" for sentence in sentences(one, results, others))
+    return Finding(one.name, f"{headline(one, results)}\n\n{bullets}")
+
+
+def _contrasts(one: ModelProfile, panel: TaskPanel) -> Finding:
+    """Return all contrasts whose easy side is above guessing, and how many are not."""
+    results = [r for r in one.contrasts(panel) if not r.contrast.control]
+    able = [r for r in results if r.verdict != ABSENT]
+    columns = ("axis", "contrast", "asked", "easy", "hard", "hard - easy", "guessing", "verdict")
+    data = ResultTable(
+        ("contrast", "side", "mean", "low", "high"),
+        [row for r in able for row in _sides(r)],
+    )
+    plot = partial(figures.intervals, place="contrast", series="side")
+    sides = [side for r in able for side in (r.easy, r.hard)]
+    caption = (
+        f"Both sides of the contrasts of {one.name} that are above guessing: means over "
+        f"{count_range(len(side.scores) for side in sides)} draws and {count_range(len(side.items) for side in sides)} items, "
+        "with 95 % intervals over both."
+    )
+    return Finding(
+        f"Contrasts of {one.name} above guessing",
+        f"{len(able)} of {len(results)}. {RULE}",
+        ResultTable(columns, [_contrast_row(r) for r in able]),
+        (StudyFigure("contrasts", caption, data, plot),) if able else (),
+    )
+
+
+def _contrast_row(r: ContrastResult) -> dict[str, Any]:
+    return {
+        "axis": r.contrast.axis,
+        "contrast": r.contrast.name,
+        "asked": r.way,
+        "easy": _estimate(r.easy),
+        "hard": _estimate(r.hard),
+        "hard - easy": str(r.difference),
+        "guessing": r.easy.guessing,
+        "verdict": r.verdict,
+    }
+
+
+def _sides(r: ContrastResult) -> Iterator[dict[str, Any]]:
+    for side, measurement in (("easy", r.easy), ("hard", r.hard)):
+        e = measurement.estimate
+        yield {"contrast": f"{r.contrast.name}, {r.way}", "side": side, "mean": e.mean, "low": e.low, "high": e.high}
+    guess = r.easy.guessing
+    yield {"contrast": f"{r.contrast.name}, {r.way}", "side": "guessing", "mean": guess, "low": None, "high": None}
+
+
+def _beside_finding(first: ModelProfile, other: ModelProfile) -> Finding:
+    """Return the conditions in which two profiles differ: the interval of the difference excludes 0."""
+    rows = _clear_differences(other, first)
+    table = ResultTable(
+        ("condition", "asked", other.name, first.name, "difference"),
+        [
+            {
+                "condition": b.side,
+                "asked": b.way,
+                other.name: _estimate(a),
+                first.name: _estimate(b),
+                "difference": str(d),
+            }
+            for a, b, d in rows
+        ],
+    )
+    return Finding(
+        f"{first.name} beside {other.name}",
+        "Conditions in which the two differ: the 95 % interval of the difference, over the same items, excludes 0. Largest first.",
+        table,
+    )
+
+
+def _conditions_finding(profiles: Sequence[ModelProfile]) -> Finding:
+    """Return every condition of all profiles, with the baselines."""
+    names = [one.name for one in profiles]
+    rows = []
+    for m in profiles[0].measurements:
+        own = [one.find(m.side, m.way) for one in profiles]
+        scores = {name: "" if found is None else _estimate(found) for name, found in zip(names, own, strict=True)}
+        baselines = {"chance": m.chance, "best constant": m.constant, "in form": m.formed}
+        rows.append(
+            {"condition": m.side, "asked": m.way, **scores, **baselines, "items": len(m.items), "seeds": len(m.scores)}
+        )
+    columns = ("condition", "asked", *names, "chance", "best constant", "in form", "items", "seeds")
+    text = (
+        "Chance: a random answer of the condition. Best constant: the most frequent answer of training. In form: the share of "
+        f"replies of {names[0]} that are one of the condition's answers, if these are few. Intervals are at 95 %, over items, and "
+        "over items and draws of examples if there are several draws."
+    )
+    return Finding("All conditions", text, ResultTable(columns, rows))

@@ -171,8 +171,15 @@ def write_figures(folder: Path, sections: Sequence[Section]) -> None:
 
 def _cell_class(column: Column, cell: Any = None) -> Any:
     kinds = ["number"] if column.number else []
-    width = [] if cell is None else ["wraps"] if column.wraps else ["short"] if len(str(cell)) <= SHORT else ["long"]
-    return _class(" ".join([*kinds, *width]))
+    if cell is not None:
+        kinds.append(_width_class(column, cell))
+    return _class(" ".join(kinds))
+
+
+def _width_class(column: Column, cell: Any) -> str:
+    if column.wraps:
+        return "wraps"
+    return "short" if len(str(cell)) <= SHORT else "long"
 
 
 def _opened(cell: Any) -> Any:

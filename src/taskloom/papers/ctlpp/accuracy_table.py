@@ -1,4 +1,4 @@
-"""Table 1 of CTL++: three models on A and R, iid and ood, and how many seeds succeed."""
+"""Tables 1 and 2 of CTL++: three models on A and R, iid and ood, and how many seeds succeed; how large the models are."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from typing import Any, Literal
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import count_range, mean_and_sd, seed_point
+from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.published_numbers import published
+from taskloom.analysis.seed_scores import count_range, mean_and_sd
 from taskloom.analysis.settings import CountSetting, ShareSetting
 from taskloom.analysis.study import study
-from taskloom.analysis.verdict import Judgement, judge_mean, judge_share
+from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
+from taskloom.learners.config import read
 from taskloom.papers.ctlpp.small_worlds import table_experiments
-from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.papers.ctlpp.trainings import MODELS, Trainings, trainings
+
+TABLE = PaperTable(paper="ctlpp")
 
 SPLITS = ("iid", "ood")
 
@@ -81,9 +85,7 @@ def table1(
     rows = [_row(g) for g in groups]
     shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
     columns = ("model", "data", *shown, "seeds", "converged", "iid", "ood", "over 95 % ood")
-    points = ResultTable(
-        ("name", "split", "mean", "low", "high", "sd", "seeds", "published"), [p for g in groups for p in _points(g)]
-    )
+    points = TABLE.points([cell for g in groups for cell in _cells(g)])
     caption = (
         f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
         "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
@@ -173,9 +175,9 @@ def model_of_label(name: str) -> str:
 def _details(group: Trainings) -> tuple[str, ...]:
     steps = group.conditions.get("learner.steps")
     number = group.processes
-    named = "" if not number else "1 process" if number == 1 else f"{number} processes"
+    named = "1 process" if number == 1 else f"{number} processes"
     world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
-    return (named, *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    return (named if number else "", *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
 
 
 def _precision(group: Trainings) -> str:
@@ -203,44 +205,33 @@ def _row(g: CountedSeeds) -> dict[str, Any]:
     }
 
 
-def _number(g: CountedSeeds, split: str) -> PublishedNumber | None:
-    """Return the published number of a cell; numbers are of the published draw alone."""
-    if g.group.draw != "published":
-        return None
-    numbers = published("ctlpp", model=g.group.model, variant=g.group.variant, split=split)
-    return numbers[0] if numbers else None
-
-
-def _points(g: CountedSeeds) -> Iterator[dict[str, Any]]:
+def _cells(g: CountedSeeds) -> list[TableCell]:
+    cells = []
     for split in SPLITS:
-        scores = g.scores(split)
-        if not scores:
-            continue
-        number = _number(g, split)
-        published_mean = number.value if number else None
-        yield {"name": g.name, "split": split, **seed_point(scores), "published": published_mean}
+        labels, words = {"name": g.name, "split": split}, _published_as(g, split)
+        cells.append(TABLE.cell(labels, g.scores(split), g.group.conditions, of=words, claim=f"{g.name}: {split}"))
+    return cells
+
+
+def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
+    """The words of a cell's published number. The paper has numbers of the published draw alone."""
+    if g.group.draw != "published":
+        return {}
+    return {"model": g.group.model, "variant": g.group.variant, "split": what}
 
 
 def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
-    for split in SPLITS:
-        number = _number(g, split)
-        if number is not None:
-            claim = f"{g.name}: {split}"
-            yield judge_mean(
-                g.scores(split),
-                number,
-                claim=claim,
-                conditions=differences(number, g.group.conditions),
-                comparable=comparable(number, g.group.conditions),
-            )
-    number = _number(g, "success")
-    if number is not None and g.scores("ood"):
-        claim = f"{g.name}: share over 95 % ood"
-        where = g.group.conditions
+    yield from TABLE.judgements(_cells(g))
+    where, ood, words = g.group.conditions, g.scores("ood"), _published_as(g, "success")
+    for number in published("ctlpp", **words)[:1] if words and ood else ():
         yield judge_share(
-            g.successes, len(g.scores("ood")), number, claim=claim, conditions=differences(number, where),
+            g.successes,
+            len(ood),
+            number,
+            claim=f"{g.name}: share over 95 % ood",
+            conditions=differences(number, where),
             comparable=comparable(number, where),
-        )  # fmt: skip
+        )
 
 
 def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
@@ -252,3 +243,50 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
                 f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and {are} left out by this "
                 f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
             )
+
+
+WORDS, ANSWERS = 40, 8
+"""The inputs are 32 functions and 8 symbols; the answers are symbols."""
+
+SINUSOIDS = 2 * 1_999 * 128
+"""Numbers in the two tables of sinusoids that the public code keeps beside the Transformer's weights."""
+
+INDEX = 5_000
+"""Entries of an index that the public code keeps beside the weights of the Transformer and of NDR."""
+
+BUFFERS = {"bilstm": 0, "transformer": SINUSOIDS + INDEX, "ndr": INDEX}
+"""Numbers that the paper's script counts though they are not trained (docs/papers/ctlpp.md)."""
+
+
+@study(
+    "ctlpp/table2",
+    describe="Trainable parameters and training steps of the models of CTL++",
+    place="CTL++, Table 2",
+    from_recipes=True,
+)
+def table2(scale: str) -> Finding:
+    """Count the trainable parameters of the paper's models as its public code sets them."""
+    from taskloom.learners.scratch.nets.ops import count
+
+    words = [str(number) for number in range(WORDS)]
+    rows, judgements = [], []
+    for model, label in MODELS.items():
+        learner: Any = read({"learner": model, "preset": "ctlpp"})
+        counted, steps = count(learner.network_for(learner.reader(words), ANSWERS)), learner.training.steps
+        with_buffers = counted + BUFFERS[model]
+        rows.append({"model": label, "trainable": counted, "with buffers": with_buffers, "steps": steps})
+        for what, value in (("parameters", counted), ("steps", steps)):
+            (number,) = published("ctlpp", "Table 2", model=model, what=what)
+            judgements.append(judge_number(value, number, claim=f"{label}: {what}"))
+    return Finding(
+        "CTL++ Table 2",
+        "Parameters that training changes, and what the paper's script counts: it adds tables of sinusoids and an index that the "
+        "public code keeps with the weights.",
+        ResultTable(("model", "trainable", "with buffers", "steps"), rows),
+        judgements=tuple(judgements),
+        notes=(
+            "The paper gives Transformer and NDR nearly the same size; the Transformer has less than a quarter of NDR's trainable "
+            "parameters.",
+            "Run times are not compared: the paper's are of a P100.",
+        ),
+    )

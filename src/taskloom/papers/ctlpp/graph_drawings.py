@@ -56,7 +56,10 @@ def graph_table(recipe: str) -> ResultTable:
     train, test = (edges(split_graph(world, fields.variant, split), world) for split in ("seen", "ood"))
     rows = []
     for edge in sorted({**train, **test}, key=lambda e: (e[0] != START, e)):
-        when = BOTH if edge in train and edge in test else TRAINING if edge in train else TEST
+        if edge in train and edge in test:
+            when = BOTH
+        else:
+            when = TRAINING if edge in train else TEST
         every = {**train, **test}[edge]
         rows.append(
             {"from": edge[0], "to": edge[1], "when": when, "after": "every symbol" if every else "allowed symbols"}
@@ -123,7 +126,7 @@ def _curve(start: Point, end: Point) -> list[Point]:
         return [_towards(start, by, NODE * far) for by, far in ((left, 1), (left, 3.2), (right, 3.2), (right, 1))]
     bend = 0.0 if start[0] < end[0] else 0.12
     if end[0] < start[0]:  # back to the start, around the outside
-        bend = 0.4 if start[1] > 0 else -0.4 if start[1] < 0 else 0.0
+        bend = math.copysign(0.4, start[1]) if start[1] else 0.0
     across, up = end[0] - start[0], end[1] - start[1]
     middle = ((start[0] + end[0]) / 2 + bend * up, (start[1] + end[1]) / 2 - bend * across)
     first, last = (_towards(p, (middle[0] - p[0], middle[1] - p[1]), NODE) for p in (start, end))

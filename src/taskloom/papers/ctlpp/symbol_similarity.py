@@ -12,8 +12,8 @@ import numpy as np
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.heat_maps import shade_cells
 from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.shaded_cells import shade_cells
 from taskloom.analysis.similarity import (
     ALIKE,
     GAP,
@@ -75,7 +75,10 @@ def draw_matrices(data: ResultTable) -> Any:
             return figures.without_data()
         symbols = figures.values_of(data, "symbol")
         functions = max(row["row"] for row in data) + 1
-        side = SMALL if functions <= 12 else LARGE if len(symbols) < ACROSS else MIDDLE
+        if functions <= 12:
+            side = SMALL
+        else:
+            side = LARGE if len(symbols) < ACROSS else MIDDLE
         figure, axes = figures.canvas(len(symbols), (side + 0.25, side + 0.38), ACROSS)
         groups = sorted({row["group"] for row in data})
         for axis, symbol in zip(axes, symbols, strict=False):

@@ -201,30 +201,49 @@ def learned_seeds(
     answers: bool = False,
 ) -> list[tuple[Trainings, int]]:
     """Return the trainings and seeds that `chosen_model` chooses from, by the same arguments."""
-    groups = [g for g in trainings(runs, variant) if _kept(runs, g)] or trainings(runs, variant)
-    stored = stored_seeds(path_of(states), answers) if states else None
-    kind = stored_kind(path_of(states)) if states else None
+    stored, kind = None, None
+    if states:
+        stored, kind = stored_seeds(path_of(states), answers), stored_kind(path_of(states))
     usual = kind[0] if kind else USUAL
-    own = of_learner(runs, groups, learner) if learner else [g for g in groups if g.model == usual] or groups
-    own = [g for g in own if g.draw == draw] or own
-    of_file = [g for g in own if kind in (None, (g.model, variant, g.export))]
-    if kind and not of_file:
-        raise StudyError(
-            f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
-            f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
-        )
-    own = [g for g in of_file if stored is None or set(stored) <= set(g.seeds)]
-    pairs = [
-        (g, s)
-        for g in own
-        for s in (g.seeds if stored is None else stored)
-        if g.scores.get("iid", {}).get(s, 1.0) >= converged
-    ]
+    groups = _preferred(runs, learner, variant, draw, usual)
+    if kind:
+        groups = [g for g in groups if (g.model, variant, g.export) == kind]
+        if not groups:
+            raise StudyError(
+                f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
+                f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
+            )
+    pairs = []
+    for group in groups:
+        seeds = group.seeds if stored is None else stored
+        if not set(seeds) <= set(group.seeds):
+            continue
+        iid = group.scores.get("iid", {})
+        pairs += [(group, seed) for seed in seeds if iid.get(seed, 1.0) >= converged]
     if not pairs:
         raise StudyError(
             f"no seed in {runs.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
         )
     return pairs
+
+
+def _preferred(runs: Runs, learner: str, variant: str, draw: str, usual: str) -> list[Trainings]:
+    """Trainings on a variant: those that kept their models, of a learner and of a draw, each if there are any such.
+
+    Args:
+        runs: The runs.
+        learner: Whose; empty: the usual one's. One that is named must be there.
+        variant: A or R.
+        draw: How the training data were drawn.
+        usual: The learner to take if none is named.
+    """
+    every = trainings(runs, variant)
+    groups = [g for g in every if _kept(runs, g)] or every
+    if learner:
+        groups = of_learner(runs, groups, learner)
+    else:
+        groups = [g for g in groups if g.model == usual] or groups
+    return [g for g in groups if g.draw == draw] or groups
 
 
 def chosen_model(

@@ -84,7 +84,8 @@ class Trainings:
     def contents(self) -> str:
         """Return what training always contains: all `pairs` of functions, all `singles`, `both` or `neither`."""
         singles, pairs = (bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs"))
-        return "both" if singles and pairs else "singles" if singles else "pairs" if pairs else "neither"
+        names = {(True, True): "both", (True, False): "singles", (False, True): "pairs", (False, False): "neither"}
+        return names[singles, pairs]
 
     @property
     def chance(self) -> float:

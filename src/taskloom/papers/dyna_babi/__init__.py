@@ -2,12 +2,10 @@
 
 from taskloom.papers.dyna_babi import (
     composition_map,
-    concept_tables,
     concurrence,
     data_tables,
     disjunction_table,
     enriched_table,
-    gift_table,
     iid_ood_table,
     inoculation,
     phrasing_table,
@@ -15,12 +13,10 @@ from taskloom.papers.dyna_babi import (
 
 __all__ = [
     "composition_map",
-    "concept_tables",
     "concurrence",
     "data_tables",
     "disjunction_table",
     "enriched_table",
-    "gift_table",
     "iid_ood_table",
     "inoculation",
     "phrasing_table",

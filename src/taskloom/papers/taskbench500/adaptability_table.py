@@ -11,19 +11,16 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import interval_columns
+from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.study import study
-from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptations import CONSTANT, Adaptation, generalising, model_notes, procedures
 from taskloom.papers.taskbench500.small_tasks import composition_experiments
 
-PAPER, PLACE = "taskbench500", "Table 1"
+TABLE = PaperTable(paper="taskbench500", place="Table 1", unit="tasks")
 
 ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
 SEPARATED = "sequential composition (+separators)"
@@ -85,9 +82,7 @@ def table1(runs: Runs) -> list[Finding]:
     """Compute the mean generalisation over tasks of each kind under each procedure."""
     chosen = generalising(runs)
     table = cells(chosen)
-    points = ResultTable(
-        ("procedure", "kind", "mean", "low", "high", "se", "tasks", "published"), [_point(cell) for cell in table]
-    )
+    measured = [_table_cell(cell) for cell in table]
     counts = sorted({len(cell.scores) for cell in table})
     tasks = f"{counts[0]} to {counts[-1]} tasks" if len(counts) > 1 else f"{counts[0]} tasks"
     caption = (
@@ -100,8 +95,8 @@ def table1(runs: Runs) -> list[Finding]:
         "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as right where any acceptable answer "
         "is given, sequences by the share of right positions.",
         wide_table(table),
-        (StudyFigure("table1", caption, points, plot),),
-        tuple(j for cell in table for j in _judgements(cell)),
+        (StudyFigure("table1", caption, TABLE.points(measured), plot),),
+        tuple(TABLE.judgements(measured)),
         (*model_notes(chosen), *_notes(chosen)),
     )
     by_family = Finding(
@@ -202,37 +197,11 @@ def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
     return ResultTable(("kind", "family", *names, "best constant"), list(rows.values()))
 
 
-def _number(cell: TaskScores) -> PublishedNumber | None:
-    numbers = published(PAPER, PLACE, procedure=cell.procedure, kind=cell.kind)
-    return numbers[0] if numbers else None
-
-
-def _point(cell: TaskScores) -> dict[str, Any]:
-    estimate, number = cell.estimate, _number(cell)
-    return {
-        "procedure": cell.procedure,
-        "kind": cell.kind,
-        "mean": cell.mean,
-        **interval_columns(estimate),
-        "se": estimate.se if estimate else None,
-        "tasks": len(cell.scores),
-        "published": number.value if number else None,
-    }
-
-
-def _judgements(cell: TaskScores) -> Iterator[Judgement]:
-    number = _number(cell)
-    if number is None:
-        return
+def _table_cell(cell: TaskScores) -> TableCell:
+    labels = {"procedure": cell.procedure, "kind": cell.kind}
+    claim = f"{cell.procedure}, {cell.kind}: mean over tasks"
     first = cell.chosen[0]
-    yield judge_mean(
-        cell.scores,
-        number,
-        claim=f"{cell.procedure}, {cell.kind}: mean over tasks",
-        conditions=(*differences(number, first.conditions), *method_difference(first)),
-        comparable=comparable(number, first.conditions),
-        unit="tasks",
-    )
+    return TABLE.cell(labels, cell.scores, first.conditions, claim=claim, extra=method_difference(first))
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:

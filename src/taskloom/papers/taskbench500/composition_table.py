@@ -43,9 +43,14 @@ from taskloom.papers.taskbench500.adaptations import (
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.regression_figure import draw_regressions
 from taskloom.papers.taskbench500.small_tasks import composition_experiments
-from taskloom.papers.taskbench500.task_regression import Regression, r2_interval, regress, slope_interval
+from taskloom.papers.taskbench500.task_regression import (
+    Regression,
+    draw_regressions,
+    r2_interval,
+    regress,
+    slope_interval,
+)
 
 PAPER, PLACE = "taskbench500", "Table 3"
 

@@ -1,4 +1,4 @@
-"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held constant.
+"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held constant; and its figure.
 
 The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)), whose ends are squared. With a
 covariate the slope is that of x beside it, and the partial r² is the share of what the covariate leaves that x explains.
@@ -15,10 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taskloom.analysis import figures
+from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.distributions import normal_quantile, t_quantile, t_two_sided
 from taskloom.experiments.statistics.intervals import LEVEL
 
@@ -136,9 +139,12 @@ def _fit(x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | No
     inverse = np.linalg.inv(design.T @ design)
     se = math.sqrt(max(0.0, float(left @ left)) / df * float(inverse[0, 0]))
     half = t_quantile(0.5 + level / 2, df) * se
-    p = t_two_sided(float(weights[0]) / se, df) if se > 0 else (1.0 if weights[0] == 0 else 0.0)
-    low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
     slope = float(weights[0])
+    if se > 0:
+        p = t_two_sided(slope / se, df)
+    else:  # all points are on the line
+        p = 1.0 if slope == 0 else 0.0
+    low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
     return Regression(n, slope, slope - half, slope + half, float(weights[1]), r2, low, high, float(p))
 
 
@@ -175,3 +181,47 @@ def slope_interval(slope: float, r2: float, n: int, level: float = LEVEL) -> tup
         return NAN, NAN
     half = t_quantile(0.5 + level / 2, n - 2) * abs(slope) * math.sqrt((1 - r2) / (r2 * (n - 2)))
     return slope - half, slope + half
+
+
+ACROSS = 2
+"""Panels in a row: their legends have long lines."""
+
+
+def draw_regressions(data: ResultTable) -> Any:
+    """Draw a panel for each procedure, a marker and a line for each composition."""
+    with figures.style():
+        procedures = figures.values_of(data, "procedure")
+        compositions = figures.values_of(data, "composition")
+        figure, axes = figures.canvas(len(procedures), (3.6, 3.7), ACROSS, sharey=True)
+        for axis, procedure in zip(axes, procedures, strict=False):
+            axis.plot([0, 1], [0, 1], ":", color="#999999", linewidth=0.9)
+            for number, composition in enumerate(compositions):
+                own = [r for r in data if (r["procedure"], r["composition"]) == (procedure, composition)]
+                if own:
+                    _draw(axis, own, number, composition)
+            axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title=procedure)
+            axis.set_xlabel("mean accuracy of the atomic parts")
+            axis.grid(color="#eeeeee", linewidth=0.6)
+            axis.set_axisbelow(True)
+            axis.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0.0, -0.16))
+        for axis in axes[: len(procedures) : ACROSS]:
+            axis.set_ylabel("accuracy of the composed task")
+        return figure
+
+
+def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) -> None:
+    shade = figures.SHADES[number % len(figures.SHADES)]
+    marker = figures.MARKERS[number % len(figures.MARKERS)]
+    dashes: Any = figures.DASHES[number % len(figures.DASHES)]
+    x, y = [r["atomic"] for r in rows], [r["composed"] for r in rows]
+    line = regress(x, y, parts=[r["parts"].split() for r in rows])
+    # Filled marks would hide each other where many tasks score nothing.
+    axis.plot(x, y, marker, markersize=3.6, markerfacecolor="none", markeredgecolor=shade, markeredgewidth=0.8)
+    known = line.r2 == line.r2
+    ends = f" [{line.r2_low:.2f}, {line.r2_high:.2f}]" if known and line.r2_low == line.r2_low else ""
+    label = f"{composition}: r² {line.r2:.2f}{ends}, n = {len(rows)}" if known else f"{composition}, n = {len(rows)}"
+    if known:
+        across = [min(x), max(x)]
+        up = [line.slope * value + line.intercept for value in across]
+        axis.plot(across, up, linestyle=dashes, color=shade, linewidth=1.4)
+    axis.plot([], [], marker, linestyle=dashes, color=shade, markerfacecolor="none", label=label)

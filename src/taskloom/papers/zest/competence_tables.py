@@ -19,13 +19,15 @@ from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences, welch, wilson
 from taskloom.experiments.table import Runs
-from taskloom.papers.zest.constant_answers import ALWAYS_YES, above_constant, constant_runs
 from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
 from taskloom.papers.zest.description_runs import (
+    ALWAYS_YES,
     SCORES,
     SPLITS,
     DescriptionRuns,
     Measure,
+    above_constant,
+    constant_runs,
     description_runs,
     of_type,
     overall,

@@ -17,11 +17,12 @@ from taskloom.analysis.verdict import Judgement
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.competence_tables import beside, judged, notes_of
-from taskloom.papers.zest.constant_answers import above_constant, constant_runs
 from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
 from taskloom.papers.zest.description_runs import (
     SCORES,
     DescriptionRuns,
+    above_constant,
+    constant_runs,
     description_runs,
     overall,
     percent,
