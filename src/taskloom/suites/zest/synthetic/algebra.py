@@ -20,7 +20,7 @@ A passage does not tell everything, so a predicate holds, does not hold, or is u
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -37,9 +37,58 @@ from taskloom.suites.taskbench.language.operators import (
     Operator,
     Union,
 )
-from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Text
-from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no
+from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Rule, Text
 from taskloom.suites.zest.synthetic.programs import Program, picked
+
+# What a passage states about one entity, on the generator's side. The independent reader has its own facts and its own evaluator
+# (`passage_reader.py`, `second_solver.py`). They share only the programs and the domain.
+
+NA = "n/a"
+
+
+@dataclass(slots=True)
+class Record:
+    """A thing that belongs to an entity, with those of its fields that are stated."""
+
+    name: str
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is stated about one entity. Lists keep the order in which the passage says things."""
+
+    name: str
+    values: dict[str, Any] = field(default_factory=dict)
+    has: dict[str, list[str]] = field(default_factory=dict)
+    lacks: dict[str, list[str]] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A rule as a passage states it: for one value of its attribute, with one outcome."""
+
+    rule: Rule
+    value: str
+    outcome: Any
+
+
+def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
+    """Return a value that is stated, or else implied by a rule whose condition is stated; None if neither."""
+    if name in facts.values:
+        return facts.values[name]
+    for stated in rules:
+        if stated.rule.then == name and facts.values.get(stated.rule.when) == stated.value:
+            return stated.outcome
+    return None
+
+
+def yes_no(value: bool) -> str:
+    """Format the answer of a classification task."""
+    return "yes" if value else "no"
+
 
 _OPERATORS: dict[str, type[Land | Lor | Union]] = {"and": Land, "or": Lor, "both": Union}
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.seeding import Random
-from taskloom.suites.zest.synthetic.algebra import answer, program_text
+from taskloom.suites.zest.synthetic.algebra import NA, Facts, Record, Stated, answer, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Domain,
     Feature,
@@ -24,7 +24,6 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
     full_name,
 )
-from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated
 from taskloom.suites.zest.synthetic.flip_groups import parts_ways
 from taskloom.suites.zest.synthetic.programs import Program, picked
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from taskloom.core.seeding import Random
 from taskloom.suites.draws import pick
+from taskloom.suites.zest.synthetic.algebra import Facts, Record, Stated
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
     Domain,
@@ -20,7 +21,6 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
 )
 from taskloom.suites.zest.synthetic.draft import Draft
-from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
 from taskloom.suites.zest.synthetic.phrase_deck import Decks
 
 T = TypeVar("T")

@@ -15,11 +15,10 @@ from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, Parts, context, layout
 from taskloom.suites.zest.synthetic import draft, phrase_deck, prose
-from taskloom.suites.zest.synthetic.algebra import acceptable, answer, program_text
+from taskloom.suites.zest.synthetic.algebra import NA, acceptable, answer, known, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
-from taskloom.suites.zest.synthetic.facts import NA, known
+from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
 from taskloom.suites.zest.synthetic.phrase_deck import Decks
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
 from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
