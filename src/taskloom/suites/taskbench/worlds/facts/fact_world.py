@@ -6,23 +6,84 @@ known by id (`Q84`, or the whole IRI outside Wikidata); their text is the label,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import cached_property
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from taskloom.core.errors import InputError, nearest
 from taskloom.core.plan import Source
-from taskloom.suites.taskbench.worlds.facts.class_paths import ClassPaths
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,
     INSTANCE_OF,
     PREDICATES,
     RELATIONS,
+    ROOT,
     SUBCLASS_OF,
     Direction,
     asked,
     direction,
 )
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+
+
+class ClassPaths:
+    """Decides what a class counts as, by the graph's "subclass of" paths.
+
+    A film actor is an actor, because a path of subclasses leads from one to the other. A class with a path to the root of all
+    classes, and none to the class in question, is known to be something else. If no path reaches the root, the graph is silent:
+    the Wikidata subset does not state what a stage actor is a kind of, so stage actors count neither as actors nor as others.
+
+    Classes are learnt one level at a time, so that a server gets few requests.
+    """
+
+    def __init__(self, subclass_of: Relation) -> None:
+        self._subclass_of = subclass_of
+        self._met: set[str] = set()
+        self._below: dict[str, list[str]] = {}
+        self._kinds: dict[tuple[str, ...], frozenset[str]] = {}
+
+    def truth(self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]) -> dict[str, bool]:
+        """Decide of each input whether any of its values is a kind of any of the classes; where the graph is silent, leave it out.
+
+        Args:
+            rows: From an input to its values, which are classes or occupations.
+            classes: What is asked for.
+        """
+        self._learn({y for ys in rows.values() for y in ys})
+        kinds, placed = self._kinds_of(classes), self._kinds_of((ROOT,))
+        truth = {}
+        for x, ys in rows.items():
+            if not kinds.isdisjoint(ys):
+                truth[x] = True
+            elif placed.issuperset(ys):
+                truth[x] = False
+        return truth
+
+    def _kinds_of(self, classes: tuple[str, ...]) -> frozenset[str]:
+        """Return these classes and all below them that were met."""
+        if classes not in self._kinds:
+            seen = set(classes)
+            stack = list(classes)
+            while stack:
+                new = [c for c in self._below.get(stack.pop(), ()) if c not in seen]
+                seen.update(new)
+                stack += new
+            self._kinds[classes] = frozenset(seen)
+        return self._kinds[classes]
+
+    def _learn(self, classes: Iterable[str]) -> None:
+        frontier = set(classes) - self._met
+        if frontier:
+            self._kinds.clear()
+        while frontier:
+            self._met |= frontier
+            rows = self._subclass_of.at(frontier)
+            for c, above in rows.items():
+                for broader in above:
+                    self._below.setdefault(broader, []).append(c)
+            frontier = rows.outputs() - self._met
 
 
 class FactWorld(Protocol):
@@ -183,3 +244,64 @@ class TableWorld(CatalogueWorld):
     @cached_property
     def _ids(self) -> Relation:
         return Relation.of_pairs((label, x) for x, label in self._labels.items())
+
+
+_RDF = {"keep": str, "language": str, "only": str, "inputs": int}
+_ENDPOINT = {"inputs": int, "language": str, "page": int, "batch": int}
+
+
+def open_world(where: str, cache: Path | None = None) -> FactWorld:
+    """Open the world that a line of text names, as recipes have it.
+
+        synthetic                                                      the invented world
+        synthetic#people=20000&ambiguity=0.1&seed=3                    the same with knobs
+        data/wikidata.nt.gz                                            a file, or a folder of files
+        data/truthy#keep=disk&only=catalogue&inputs=2000               a dump too large for memory
+        https://query.wikidata.org/sparql#inputs=2000&contact=me@x.org a SPARQL server
+
+    The text after `#` has settings, each at most once. It is never sent to a server.
+
+    Args:
+        where: `synthetic`, a path, or the address of a SPARQL server, and settings after `#`.
+        cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
+    """
+    name, _, settings = where.partition("#")
+    if name == "synthetic":
+        from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
+
+        kinds = {field.name: type(field.default) for field in fields(WorldKnobs)}
+        return synthetic_world(WorldKnobs(**_settings(where, settings, kinds)))
+    if name.startswith(("http:", "https:")):
+        from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
+        from taskloom.suites.taskbench.worlds.facts.sparql import Manners
+
+        manners = {field.name: type(field.default) for field in fields(Manners)}
+        given = _settings(where, settings, _ENDPOINT | manners)
+        polite = Manners(**{k: v for k, v in given.items() if k in manners})
+        return EndpointWorld(name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT})
+    from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+
+    if not name or (not Path(name).exists() and "/" not in name and "." not in name):
+        raise InputError(
+            f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or the address of an endpoint"
+        )
+    given = _settings(where, settings, _RDF)
+    inputs = given.pop("inputs", None)
+    world = RdfWorld(name, cache=cache, **given)
+    return world if inputs is None else world.sampled(inputs)
+
+
+def _settings(where: str, text: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for part in text.split("&") if text else []:
+        name, _, value = part.partition("=")
+        if name not in kinds:
+            raise InputError(f"'{where[:100]}' has no setting '{name}'; {nearest(name, kinds)}")
+        if name in settings:
+            raise InputError(f"'{where[:100]}' sets '{name}' twice")
+        try:
+            settings[name] = kinds[name](value)
+        except ValueError:
+            kind = {int: "a whole number", float: "a number"}.get(kinds[name], "a text")
+            raise InputError(f"'{name}' in '{where[:100]}' must be {kind}, not '{value}'") from None
+    return settings
