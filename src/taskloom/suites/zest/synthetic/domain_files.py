@@ -65,7 +65,11 @@ def _is_huge(given: Any) -> bool:
     waiting, count = [given], 0
     while waiting and count <= MOST_VALUES:
         value = waiting.pop()
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        inner: Any = ()
+        if isinstance(value, dict):
+            inner = value.values()
+        elif isinstance(value, list):
+            inner = value
         count += 1 + len(inner)
         if count <= MOST_VALUES:
             waiting.extend(inner)

@@ -45,8 +45,6 @@ class TaskWorld:
     def example(self, task: DescribedTask, number: int) -> Example:
         """Make instance `number` of a task."""
         text, drafted, target = self._written(task, number)
-        implied = _implied(task.program, drafted)
-        evidence = "absent" if target == NA else "implied" if implied else "stated"
         return Example(
             layout(task.question, text, self.layout, self.parts),
             acceptable(task.domain, task.program, target),
@@ -55,7 +53,7 @@ class TaskWorld:
                 "domain": task.domain.name,
                 "format": task.format,
                 "answer_type": answer_type(target),
-                "evidence": evidence,
+                "evidence": _evidence(task.program, drafted, target),
                 "derives_from": " ".join(task.derives_from),
                 "program": program_text(task.program),
                 "operation": task.program.op,
@@ -102,8 +100,10 @@ class TaskWorld:
 def answer_kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
     """Assign a kind of answer to each instance of a task."""
     kinds: list[draft.Wanted] = ["na"] * (passages - mix.answered)
-    for i in range(mix.answered):
-        kinds.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
+    if yes_no:
+        kinds += ["yes" if i < mix.yes else "no" for i in range(mix.answered)]
+    else:
+        kinds += ["answer"] * mix.answered
     key.random("kinds", source).shuffle(kinds)
     return tuple(kinds)
 
@@ -112,7 +112,16 @@ def answer_type(target: str) -> str:
     """Return the trait `answer_type`: n/a, yes, no, span, list or structure."""
     if target in (NA, "yes", "no"):
         return target
-    return "structure" if "}" in target else "list" if "|" in target else "span"
+    if "}" in target:
+        return "structure"
+    return "list" if "|" in target else "span"
+
+
+def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
+    """Return the trait `evidence`: how the passage supports the answer."""
+    if target == NA:
+        return "absent"
+    return "implied" if _implied(program, drafted) else "stated"
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:
