@@ -67,7 +67,9 @@ class Checker:
         if isinstance(expression, Operator):
             low, high, given = expression.least, expression.most, len(expression.parts)
             if not low <= given <= high:
-                few = f"{low}" if low == high else f"{low} or more" if high == MANY else f"{low} or {high}"
+                few = f"{low}"
+                if low != high:
+                    few += " or more" if high == MANY else f" or {high}"
                 operands = "operand" if few == "1" else "operands"
                 raise self.fail(expression, f"{expression.word} takes {few} {operands}, here it has {given}")
         return expression.infer(self)
