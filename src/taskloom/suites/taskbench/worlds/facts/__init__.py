@@ -5,7 +5,7 @@
 `name_predicate` turn the result into text.
 """
 
-from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, open_world
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.labels import (
     Counted,
     NamedPredicate,
@@ -14,6 +14,7 @@ from taskloom.suites.taskbench.worlds.facts.labels import (
     name_relation,
 )
 from taskloom.suites.taskbench.worlds.facts.negatives import balanced, same_type_negatives
+from taskloom.suites.taskbench.worlds.facts.open import open_world
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import (
     FactComposer,
