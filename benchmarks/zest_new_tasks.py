@@ -18,13 +18,11 @@ from taskloom.core.seeding import Key
 from taskloom.recipe import read
 from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.synthetic.algebra import answer
-from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
+from taskloom.suites.zest.synthetic.algebra import NA, answer
+from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, framed, overlap
 from taskloom.suites.zest.synthetic.domain import Domain, full_name
-from taskloom.suites.zest.synthetic.facts import NA
 from taskloom.suites.zest.synthetic.flip_groups import form
 from taskloom.suites.zest.synthetic.programs import wordings
-from taskloom.suites.zest.synthetic.question_frames import framed, overlap
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 
 KINDS = {"paraphrase": 0, "target_semantics": 1}

@@ -13,7 +13,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
-from taskloom.suites.zest.synthetic import domain_catalog
+from taskloom.suites.zest.synthetic import domain_files
 from taskloom.suites.zest.synthetic.domain_files import FOLDER
 
 PARKS: dict[str, Any] = yaml.safe_load((FOLDER / "parks.yaml").read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ RECIPE: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Domains that a test loads are not there for the next one."""
-    monkeypatch.setattr(domain_catalog, "_LOADED", {})
+    monkeypatch.setattr(domain_files, "_LOADED", {})
 
 
 @pytest.fixture

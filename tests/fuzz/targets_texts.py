@@ -26,7 +26,7 @@ from taskloom.suites.babi.story.grammar import understand
 from taskloom.suites.taskbench.language import name as normal_name
 from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, load_domain
+from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import as_text, mutated_json, mutated_text, odd_numbers, odd_values, reworded_json
 

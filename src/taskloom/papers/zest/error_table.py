@@ -26,7 +26,7 @@ from taskloom.papers.zest.description_runs import (
     summary,
     tasks_of,
 )
-from taskloom.suites.zest.evaluation.errors import MISTAKES
+from taskloom.suites.zest.evaluation.corrected import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.task_files import is_structure
 

@@ -13,7 +13,7 @@ from taskloom.core.offers import View
 from taskloom.core.registry import Suite, suite
 from taskloom.core.resources import Resource
 from taskloom.suites.taskbench.fields import TaskbenchFields
-from taskloom.suites.taskbench.nltk_data import NLTK_DATA
+from taskloom.suites.taskbench.worlds.words.corpora import NLTK_DATA
 
 if TYPE_CHECKING:
     from taskloom.core.example import Answer, Example
@@ -132,7 +132,7 @@ class TaskbenchSuite(Suite):
     def task_form(self, task: str, traits: Mapping[str, Any]) -> str:
         """Return a function without its constants: the value of an `is`, the number of a random relation."""
         from taskloom.suites.taskbench.language import read
-        from taskloom.suites.taskbench.language.forms import form
+        from taskloom.suites.taskbench.language.printer import form
 
         return form(read(task.removeprefix("taskbench/")))
 

@@ -69,7 +69,11 @@ class SplitShares:
             if name == "train":
                 continue
             first = Key("taskbench", "slot").hash64(name) % len(OTHERS)
-            wanted = [TEST] if name == "test" else [DEV] if name in DEV_NAMES else []
+            wanted = []
+            if name == "test":
+                wanted = [TEST]
+            elif name in DEV_NAMES:
+                wanted = [DEV]
             wanted += OTHERS[first:] + OTHERS[:first]
             free = [slot for slot in wanted if slot not in slots.values()]
             if not free:

@@ -25,13 +25,12 @@ class ZestScore(CallableScorer):
     def explain(self, prediction: str, example: Example) -> str:
         """Explain what was wanted and how much of it was given."""
         from taskloom.suites.zest.evaluation import corrected
-        from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
 
         targets = example.targets
         gold = targets[0] if len(targets) == 1 else targets
         judged = corrected.judge(gold, prediction)
-        kind = mistake(gold, prediction, judged)
-        verdict = MISTAKES[kind] if kind else "right"
+        kind = corrected.mistake(gold, prediction, judged)
+        verdict = corrected.MISTAKES[kind] if kind else "right"
         return f"{verdict}: said {json.dumps(prediction, ensure_ascii=False)}, wanted {example.target} ({judged.score:.2f})"
 
 

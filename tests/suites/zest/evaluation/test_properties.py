@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.suites.zest.evaluation import FLAGS, Undefined, corrected, official, score
-from taskloom.suites.zest.evaluation.assignment import best_pairs
 from taskloom.suites.zest.evaluation.flags import differ, flags
+from taskloom.suites.zest.evaluation.spans import best_pairs
 from taskloom.suites.zest.task_files import ZestTask, parse_structure, tasks_from
 
 WORDS = ["owl", "the", "river", "5", "1,000", "north-east", "stone", "n/a", "Été", "–", "yes", "no", "a"]

@@ -16,11 +16,11 @@ from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic.algebra import answer, program_text
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
+from taskloom.suites.zest.synthetic.described_tasks import overlap
+from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
 from taskloom.suites.zest.synthetic.flip_groups import form, groups
 from taskloom.suites.zest.synthetic.plan import check
 from taskloom.suites.zest.synthetic.programs import Program, wordings
-from taskloom.suites.zest.synthetic.question_frames import overlap
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 from taskloom.suites.zest.task_files import (
     CLASSIFICATION_WORDS,

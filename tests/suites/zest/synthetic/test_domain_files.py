@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ import yaml
 from taskloom.core.errors import RecipeError
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.synthetic import domain_catalog
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain, load_domain
+from taskloom.suites.zest.synthetic import domain_files
 from taskloom.suites.zest.synthetic.domain_check import problems as domain_problems
-from taskloom.suites.zest.synthetic.domain_files import FOLDER
-from taskloom.suites.zest.synthetic.domain_forms import PARTS
+from taskloom.suites.zest.synthetic.domain_files import FOLDER, domain_names, find_domain, load_domain
 from taskloom.suites.zest.synthetic.plan import check, plan
 from taskloom.suites.zest.synthetic.task_world import task_world
 
@@ -33,7 +30,7 @@ FORTS = PARKS | {"name": "forts", "attributes": [AREA, HEIGHT, LOWEST], "records
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Domains that a test loads are not there for the next one."""
-    monkeypatch.setattr(domain_catalog, "_LOADED", {})
+    monkeypatch.setattr(domain_files, "_LOADED", {})
 
 
 def lighthouses() -> str:
@@ -51,11 +48,6 @@ def agree(path: Path) -> None:
         for i in range(world.passages):
             example = world.example(task, i)
             assert check(example) == example.targets, example.input
-
-
-@pytest.mark.parametrize("form", PARTS, ids=lambda form: form.__name__)
-def test_a_form_has_the_keys_of_its_part(form: Any) -> None:
-    assert set(form.model_fields) - {"type"} == {f.name for f in fields(PARTS[form])}
 
 
 def test_a_domain_of_ones_own(tmp_path: Path) -> None:

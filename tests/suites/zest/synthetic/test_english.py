@@ -13,12 +13,11 @@ from taskloom.core.seeding import Key, Random
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import context
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
-from taskloom.suites.zest.synthetic.algebra import answer
+from taskloom.suites.zest.synthetic.algebra import Facts, Record, answer
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask
 from taskloom.suites.zest.synthetic.domain import OPENERS, Domain, Number, Quality, full_name
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
+from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
 from taskloom.suites.zest.synthetic.draft import _size, contradictory
-from taskloom.suites.zest.synthetic.facts import Facts, Record
 from taskloom.suites.zest.synthetic.flip_groups import flip_of, groups
 from taskloom.suites.zest.synthetic.programs import Program, again, wordings
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world

@@ -14,7 +14,7 @@ from taskloom.suites.taskbench.language import ExpressionError, show
 from taskloom.suites.zest.synthetic import passage_reader, second_solver
 from taskloom.suites.zest.synthetic.algebra import expression, program_text
 from taskloom.suites.zest.synthetic.domain import Number
-from taskloom.suites.zest.synthetic.domain_catalog import find_domain
+from taskloom.suites.zest.synthetic.domain_files import find_domain
 from taskloom.suites.zest.synthetic.plan import check
 from taskloom.suites.zest.synthetic.programs import Program
 from taskloom.suites.zest.synthetic.task_world import TaskWorld

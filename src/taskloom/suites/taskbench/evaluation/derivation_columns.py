@@ -297,34 +297,60 @@ class FactPaths:
         """Return the values of each step from x to one of the goals, or nothing."""
         match tree:
             case Chain():
-                for z in self._values(tree.inner, x):
-                    if after := self._path(tree.outer, z, goals):
-                        return self._path(tree.inner, x, (z,)) + after
-                return ()
-            case Union(parts):
-                paths = [self._path(part, x, goals) for part in parts]
-                reached = [path[-1] for path in paths if path]
-                if not reached:
-                    return ()
-                sizes = [len(outline(part)) for part in parts]
-                padded = [path or ("",) * size for path, size in zip(paths, sizes, strict=True)]
-                return (*(item for path in padded for item in path), reached[0])
-            case Intersection(parts):
-                shared = set(goals).intersection(*(self._values(part, x) for part in parts))
-                if not shared:
-                    return ()
-                y = min(shared)
-                return (*(item for part in parts for item in self._path(part, x, (y,))), y)
+                return self._chain_path(tree, x, goals)
+            case Union():
+                return self._union_path(tree, x, goals)
+            case Intersection():
+                return self._intersection_path(tree, x, goals)
             case Atom() | Inverse():
-                return next(((y,) for y in self._values(tree, x) if y in goals), ())
+                reached = self._first_goal(tree, x, goals)
+                return () if reached is None else (reached,)
             case Difference():
-                unused = ("",) * len(outline(tree.removed))
-                wanted = (y for y in self._values(tree, x) if y in goals)
-                return next(((*self._path(tree.kept, x, (y,)), *unused, y) for y in wanted), ())
+                reached = self._first_goal(tree, x, goals)
+                if reached is None:
+                    return ()
+                # What is taken away has no value on the way to a goal.
+                return (*self._path(tree.kept, x, (reached,)), *_blank(tree.removed), reached)
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:
                 assert_never(tree)
+
+    def _first_goal(self, tree: Expression, x: str, goals: Collection[str]) -> str | None:
+        for y in self._values(tree, x):
+            if y in goals:
+                return y
+        return None
+
+    def _chain_path(self, tree: Chain, x: str, goals: Collection[str]) -> Path:
+        """Go through the first value in the middle from which a goal can be reached."""
+        for middle in self._values(tree.inner, x):
+            after = self._path(tree.outer, middle, goals)
+            if after:
+                return self._path(tree.inner, x, (middle,)) + after
+        return ()
+
+    def _union_path(self, tree: Union, x: str, goals: Collection[str]) -> Path:
+        """Follow every part that reaches a goal; the value is that of the first such part, the columns of others are empty."""
+        steps: Path = ()
+        reached: list[str] = []
+        for part in tree.parts:
+            path = self._path(part, x, goals)
+            if path:
+                reached.append(path[-1])
+            steps += path or _blank(part)
+        return (*steps, reached[0]) if reached else ()
+
+    def _intersection_path(self, tree: Intersection, x: str, goals: Collection[str]) -> Path:
+        """Follow all parts to one goal that they share: the first in order, so that sets leave no choice."""
+        shared = set(goals).intersection(*(self._values(part, x) for part in tree.parts))
+        if not shared:
+            return ()
+        goal = min(shared)
+        steps: Path = ()
+        for part in tree.parts:
+            steps += self._path(part, x, (goal,))
+        return (*steps, goal)
 
     def _truths(self, tree: Expression, given: tuple[str, ...]) -> Path:
         """Return the values of each step of a predicate at whatever a name may mean."""
@@ -339,7 +365,7 @@ class FactPaths:
                     self._path(relation, x, [y for y in self._values(relation, x) if matches(relation, value, (y,))])
                     for x in decided
                 )
-                return next((p for p in tries if p), ("",) * len(outline(relation))) + truth
+                return next((p for p in tries if p), _blank(relation)) + truth
             case Chain():
                 inner = tree.rest
                 met = Deriver(tree.head, self.space.predicate_type, self.space)
@@ -347,7 +373,7 @@ class FactPaths:
                     self._path(inner, x, [z for z in self._values(inner, x) if met.holds(met.decided((z,)))])
                     for x in decided
                 )
-                return next((p for p in tries if p), ("",) * len(outline(inner))) + truth
+                return next((p for p in tries if p), _blank(inner)) + truth
             case PredicateOperator(parts):
                 return (*(item for part in parts for item in self._truths(part, decided)), *truth)
             case Atom():
@@ -356,3 +382,8 @@ class FactPaths:
                 raise ValueError(f"not a predicate: {tree.notation}")
             case _:
                 assert_never(tree)
+
+
+def _blank(tree: Expression) -> Path:
+    """Empty values for the columns of a function that plays no part in an answer."""
+    return ("",) * len(outline(tree))

@@ -11,7 +11,7 @@ import numpy as np
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
-from taskloom.suites.taskbench.language.errors import ExpressionError
+from taskloom.suites.taskbench.language.checker import ExpressionError
 from taskloom.suites.taskbench.language.operators import (
     Atom,
     Chain,

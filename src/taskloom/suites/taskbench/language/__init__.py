@@ -7,10 +7,9 @@ The nodes of expressions, one class for each operator, are in `operators.py`.
 'map(union(father, mother))'
 """
 
-from taskloom.suites.taskbench.language.checker import type_of
+from taskloom.suites.taskbench.language.checker import ExpressionError, type_of
 from taskloom.suites.taskbench.language.english import LEVELS, describe
-from taskloom.suites.taskbench.language.errors import ExpressionError
-from taskloom.suites.taskbench.language.normal import map_filter, name, normal
+from taskloom.suites.taskbench.language.operators import map_filter, name, normal
 from taskloom.suites.taskbench.language.parser import parse, read, read_typed
 from taskloom.suites.taskbench.language.printer import show, show_paper, show_reference
 from taskloom.suites.taskbench.language.types import Type

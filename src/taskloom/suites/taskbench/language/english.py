@@ -11,8 +11,16 @@
 from __future__ import annotations
 
 from taskloom.suites.taskbench.language.checker import type_of
-from taskloom.suites.taskbench.language.normal import map_filter, normal
-from taskloom.suites.taskbench.language.operators import ALL, ONE, Expression, as_predicate, as_relation, atoms_of
+from taskloom.suites.taskbench.language.operators import (
+    ALL,
+    ONE,
+    Expression,
+    as_predicate,
+    as_relation,
+    atoms_of,
+    map_filter,
+    normal,
+)
 from taskloom.suites.taskbench.language.types import Type
 
 LEVELS = ("vague", "phrase", "instruction", "explicit")

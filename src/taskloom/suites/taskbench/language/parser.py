@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from taskloom.core.errors import nearest
-from taskloom.suites.taskbench.language.checker import type_of
-from taskloom.suites.taskbench.language.errors import ExpressionError
+from taskloom.suites.taskbench.language.checker import ExpressionError, type_of
 from taskloom.suites.taskbench.language.operators import (
     OPERATORS,
     AnyOperator,

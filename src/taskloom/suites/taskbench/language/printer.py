@@ -1,7 +1,8 @@
-"""Printing an expression in our notation, the paper's and the reference's."""
+"""Printing an expression in our notation, the paper's and the reference's, and without its constants."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from taskloom.suites.taskbench.language.operators import (
@@ -88,3 +89,32 @@ def _foreign(expression: Expression, style: _Style, input_text: str | None = Non
             own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
             return f"{expression.word}({shown})" + ("" if given in ("", style.variable, style.word) else given)
+
+
+_CONSTANT = re.compile(r"(?<==)[^}]*(?=\})|(?<=\{)\d+(?=\})")
+"""In the reference's notation: `is{occupation=Q33999}`, `random{0}[eng]`."""
+
+
+def form(expression: Expression) -> str:
+    """Print a function without its constants, in the reference's names of atoms.
+
+    Constants are the value of an `is`, also if it is part of an atom's name (`is_occupation_actor`, `is_pos_noun[eng]`), and the
+    number of a random relation.
+
+    >>> from taskloom.suites.taskbench.language import read
+    >>> form(read("lor(is_occupation_actor, is{father=Q42})"))
+    'lor(is{father=…}, is{occupation=…})'
+    """
+    from taskloom.suites.taskbench import atoms
+
+    match expression:
+        case Atom(name):
+            known = atoms.known(name)
+            return _CONSTANT.sub("…", known.reference) if known else name
+        case Is(relation):
+            return f"is{{{form(relation)}=…}}"
+        case Operator(parts):
+            forms = [form(part) for part in parts]
+            if expression.symmetric:
+                forms.sort()
+            return f"{expression.word}({', '.join(forms)})"

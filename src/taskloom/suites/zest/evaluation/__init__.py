@@ -17,7 +17,7 @@ from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
 from taskloom.core.predictions import Prediction, predictions_for
 from taskloom.suites.zest.evaluation import corrected, official, totals
-from taskloom.suites.zest.evaluation.errors import MISTAKES, mistake
+from taskloom.suites.zest.evaluation.corrected import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
 from taskloom.suites.zest.evaluation.score_report import InstanceScore, Mode, ScoreReport

@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm
-from typing import Any
+from typing import Any, Literal
 
-from taskloom.suites.zest.evaluation.assignment import best_pairs
 from taskloom.suites.zest.evaluation.official import Answer, Entry, Judged
-from taskloom.suites.zest.evaluation.spans import CACHED_LENGTH, Bag, bag
-from taskloom.suites.zest.task_files import parse_structure
+from taskloom.suites.zest.evaluation.spans import CACHED_LENGTH, Bag, bag, best_pairs
+from taskloom.suites.zest.task_files import is_structure, parse_structure
 
 _NA = re.compile(r"""\s*|[\s.,;:!?"'`()_-]*n\s*/?\s*a[\s.,;:!?"'`()_-]*""", re.IGNORECASE)
 _ALIKE = str.maketrans(
@@ -160,26 +159,56 @@ def _word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> tuple[int, in
 
 
 def _judge_structure(gold: list[dict[str, Any]], prediction: str) -> Judged:
-    wanted = [{k: _gold_value([v] if isinstance(v, str) else list(map(str, v))) for k, v in _texts(d)} for d in gold]
+    wanted = [_gold_object(one) for one in gold]
     payload = parsed(prediction)
     if isinstance(payload, str) and not says_na(payload):
-        # Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is right.
-        return _judged([("tp" if v.positive and not v.na else "fp", 0.0) for d in wanted for v in d.values()])
-    objects = payload if isinstance(payload, list) else [payload]
-    predicted = [{k: _predicted_value(v) for k, v in d.items()} for d in objects if isinstance(d, dict)]
-    stray = [v for v in (_predicted_value(o) for o in objects if not isinstance(o, dict)) if v.positive]
-    matches = [[_match(w, s) for s in predicted] for w in wanted]
-    pairs = dict(best_pairs([[m.weight for m in row] for row in matches]))
+        return _judged(_unreadable(wanted))
+    items = payload if isinstance(payload, list) else [payload]
+    objects = [item for item in items if isinstance(item, dict)]
+    predicted = [{key: _predicted_value(value) for key, value in one.items()} for one in objects]
+    strays = [_predicted_value(item) for item in items if not isinstance(item, dict)]
+    entries, unmatched = _matched(wanted, predicted)
+    return _judged(entries + _superfluous(unmatched) + _superfluous(strays))
+
+
+def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
+    """Parse the values of a gold object: a text, a list of alternative texts, or any other JSON value as its text."""
+    values = {}
+    for key, given in gold.items():
+        value = given if isinstance(given, str | list) and given else json.dumps(given)
+        values[key] = _gold_value([value] if isinstance(value, str) else [str(text) for text in value])
+    return values
+
+
+def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
+    """Return the entries of a prediction that is no JSON.
+
+    Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is right.
+    """
+    values = [value for one in wanted for value in one.values()]
+    return [("tp" if value.positive and not value.na else "fp", 0.0) for value in values]
+
+
+def _matched(
+    wanted: Sequence[dict[str, AnswerValue]], predicted: Sequence[dict[str, AnswerValue]]
+) -> tuple[list[Entry], list[AnswerValue]]:
+    """Match objects optimally; return the entries of the gold objects, and the values of predicted objects without a match."""
+    matches = [[_match(gold, given) for given in predicted] for gold in wanted]
+    pairs = dict(best_pairs([[match.weight for match in row] for row in matches]))
     entries: list[Entry] = []
-    for row, w in enumerate(wanted):
-        entries += matches[row][pairs[row]].entries if row in pairs else [_entry(v, NA, 0) for v in w.values()]
+    for row, gold in enumerate(wanted):
+        if row in pairs:
+            entries += matches[row][pairs[row]].entries
+        else:
+            entries += [_entry(value, NA, 0) for value in gold.values()]
     taken = set(pairs.values())
-    entries += [("fp", 0.0) for i, s in enumerate(predicted) if i not in taken for v in s.values() if v.positive]
-    return _judged(entries + [("fp", 0.0) for _ in stray])
+    left = [given for column, given in enumerate(predicted) if column not in taken]
+    return entries, [value for given in left for value in given.values()]
 
 
-def _texts(gold: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [(k, v if isinstance(v, str | list) and v else json.dumps(v)) for k, v in gold.items()]
+def _superfluous(values: Sequence[AnswerValue]) -> list[Entry]:
+    """Return one false positive for each answer that nothing asked for."""
+    return [("fp", 0.0) for value in values if value.positive]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +252,43 @@ def _worth(entry: Entry, na_would_do: bool) -> int:
 
 def _key(key: str) -> str:
     return fold(key.replace("_", " "))
+
+
+# The kind of mistake that an instance is: the categories of the paper's Table 6, and malformed JSON apart.
+
+Mistake = Literal["recall", "precision", "partial", "malformed", "other"]
+
+MISTAKES: dict[Mistake, str] = {
+    "recall": "said n/a where there is an answer",
+    "precision": "gave an answer where n/a is right",
+    "partial": "gave some members of a list or structure and not all",
+    "malformed": "no readable JSON where a structure is wanted",
+    "other": "gave a wrong answer",
+}
+
+
+def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
+    """Return the category of a mistake; None when the instance is right in full.
+
+    A partial answer has some member of a gold list (or some value of a structure) right and another one missing or wrong;
+    a single span that overlaps in part is "other", as in the paper's table.
+    """
+    if all(bucket == "tn" or (bucket == "tp" and score >= 1.0) for bucket, score in judged.entries):
+        return None
+    buckets = {bucket for bucket, _ in judged.entries}
+    structure = isinstance(gold, str) and is_structure(gold)
+    if structure and says_na(prediction):
+        if buckets & {"tp", "fn"}:
+            return "recall"
+    elif structure and not isinstance(parsed(prediction), list | dict):
+        return "malformed"
+    if "tp" not in buckets:
+        # Not all entries are true negatives here, so there is a false one of either kind.
+        return "recall" if "fn" in buckets else "precision"
+    gained = any(bucket == "tp" and score > 0.0 for bucket, score in judged.entries)
+    return "partial" if gained and (structure or _is_listed(gold)) else "other"
+
+
+def _is_listed(gold: Answer) -> bool:
+    alternatives = [gold] if isinstance(gold, str) else gold
+    return any("|" in text for text in alternatives)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from taskloom.suites.zest.evaluation import corrected, official
@@ -73,7 +76,7 @@ def _plain_flags(gold: Answer, prediction: str) -> list[str]:
     payload = corrected.parsed(prediction)
     names = []
     wanted = [gold] if isinstance(gold, str) else gold
-    if any(corrected.says_na(t) != official.says_na(t) for t in [prediction, *wanted]):
+    if any(map(_spells_na, [prediction, *wanted])):
         names.append("na_spelling")
     if not isinstance(payload, str):
         names.append("json_for_plain_gold")
@@ -86,30 +89,73 @@ def _mixed(alternatives: Any) -> bool:
     return len({corrected.says_na(str(a)) for a in alternatives}) == 2
 
 
+@dataclass(frozen=True)
+class _Objects:
+    """A gold structure and a prediction that is a JSON list of objects, too."""
+
+    gold: list[dict[str, Any]]
+    predicted: list[dict[str, Any]]
+
+    @property
+    def both(self) -> list[dict[str, Any]]:
+        """The objects of both sides."""
+        return [*self.gold, *self.predicted]
+
+    @cached_property
+    def key_sets(self) -> set[frozenset[str]]:
+        """The different sets of keys."""
+        return {frozenset(one) for one in self.both}
+
+    @property
+    def key_orders(self) -> set[tuple[str, ...]]:
+        """The different sequences of keys: more than sets of keys if two objects have the same keys in another order."""
+        return {tuple(one) for one in self.both}
+
+    @property
+    def predicted_values(self) -> list[Any]:
+        """The values of the predicted objects."""
+        return [value for one in self.predicted for value in one.values()]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of both sides, also those inside a list of alternatives."""
+        values = [value for one in self.both for value in one.values()]
+        texts: list[Any] = []
+        for value in values:
+            texts += value if isinstance(value, list) else [value]
+        return [text for text in texts if isinstance(text, str)]
+
+
+def _spells_na(text: str) -> bool:
+    """True if only one of the two judgements takes the text for n/a."""
+    return corrected.says_na(text) != official.says_na(text)
+
+
+def _holds_json(value: Any) -> bool:
+    """True if a value is a text that can be read as a JSON list or object."""
+    return isinstance(value, str) and not isinstance(corrected.parsed(value), str)
+
+
+_OBJECT_RULES: tuple[tuple[str, Callable[[_Objects], bool]], ...] = (
+    ("missing_dicts", lambda pair: len(pair.gold) > len(pair.predicted)),
+    ("extra_dicts", lambda pair: len(pair.gold) < len(pair.predicted)),
+    ("dict_order", lambda pair: max(len(pair.gold), len(pair.predicted)) > 1),
+    ("key_order", lambda pair: len(pair.key_orders) > len(pair.key_sets)),
+    ("keys", lambda pair: len(pair.key_sets) > 1),
+    ("random_draw", lambda pair: any(isinstance(value, list) for value in pair.predicted_values)),
+    ("na_spelling", lambda pair: any(map(_spells_na, pair.texts))),
+    ("json_for_plain_gold", lambda pair: any(map(_holds_json, pair.predicted_values))),
+)
+"""Flags of a predicted list of objects, in the order of reports, each with its condition."""
+
+
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:
-    parsed = corrected.parsed(prediction)
-    names = ["mixed_alternatives"] if any(isinstance(v, list) and _mixed(v) for d in gold for v in d.values()) else []
-    if isinstance(parsed, str):
-        return [*names, "na_structure" if corrected.says_na(parsed) else "unparsed_structure"]
-    if not isinstance(parsed, list) or not all(isinstance(d, dict) for d in parsed):
+    lists = [value for one in gold for value in one.values() if isinstance(value, list)]
+    names = ["mixed_alternatives"] if any(map(_mixed, lists)) else []
+    payload = corrected.parsed(prediction)
+    if isinstance(payload, str) and corrected.says_na(payload):
+        return [*names, "na_structure"]
+    if not isinstance(payload, list) or not all(isinstance(one, dict) for one in payload):
         return [*names, "unparsed_structure"]
-    predicted: list[dict[str, Any]] = parsed
-    if len(gold) != len(predicted):
-        names.append("missing_dicts" if len(gold) > len(predicted) else "extra_dicts")
-    if max(len(gold), len(predicted)) > 1:
-        names.append("dict_order")
-    key_sets = {frozenset(d) for d in gold} | {frozenset(d) for d in predicted}
-    orders = {tuple(d) for d in gold} | {tuple(d) for d in predicted}
-    if len(orders) > len(key_sets):
-        names.append("key_order")
-    if len(key_sets) > 1:
-        names.append("keys")
-    values = [v for d in predicted for v in d.values()]
-    if any(isinstance(v, list) for v in values):
-        names.append("random_draw")
-    texts = [t for d in [*gold, *predicted] for v in d.values() for t in (v if isinstance(v, list) else [v])]
-    if any(isinstance(t, str) and corrected.says_na(t) != official.says_na(t) for t in texts):
-        names.append("na_spelling")
-    if any(isinstance(v, str) and not isinstance(corrected.parsed(v), str) for v in values):
-        names.append("json_for_plain_gold")
-    return names
+    pair = _Objects(gold, payload)
+    return names + [name for name, applies in _OBJECT_RULES if applies(pair)]

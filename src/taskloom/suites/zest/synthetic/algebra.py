@@ -20,7 +20,7 @@ A passage does not tell everything, so a predicate holds, does not hold, or is u
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -37,9 +37,58 @@ from taskloom.suites.taskbench.language.operators import (
     Operator,
     Union,
 )
-from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Text
-from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated, known, yes_no
+from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Rule, Text
 from taskloom.suites.zest.synthetic.programs import Program, picked
+
+# What a passage states about one entity, on the generator's side. The independent reader has its own facts and its own evaluator
+# (`passage_reader.py`, `second_solver.py`). They share only the programs and the domain.
+
+NA = "n/a"
+
+
+@dataclass(slots=True)
+class Record:
+    """A thing that belongs to an entity, with those of its fields that are stated."""
+
+    name: str
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is stated about one entity. Lists keep the order in which the passage says things."""
+
+    name: str
+    values: dict[str, Any] = field(default_factory=dict)
+    has: dict[str, list[str]] = field(default_factory=dict)
+    lacks: dict[str, list[str]] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A rule as a passage states it: for one value of its attribute, with one outcome."""
+
+    rule: Rule
+    value: str
+    outcome: Any
+
+
+def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
+    """Return a value that is stated, or else implied by a rule whose condition is stated; None if neither."""
+    if name in facts.values:
+        return facts.values[name]
+    for stated in rules:
+        if stated.rule.then == name and facts.values.get(stated.rule.when) == stated.value:
+            return stated.outcome
+    return None
+
+
+def yes_no(value: bool) -> str:
+    """Format the answer of a classification task."""
+    return "yes" if value else "no"
+
 
 _OPERATORS: dict[str, type[Land | Lor | Union]] = {"and": Land, "or": Lor, "both": Union}
 
@@ -72,8 +121,11 @@ def expression(program: Program) -> Expression:
     if op == "pick":
         return Map((_columns(args[4:]), expression(picked(program))))
     if op in ("most", "least", "top", "bottom"):
-        extreme = Atom(f"{'most' if op in ('most', 'top') else 'least'}{{{args[1]}}}")
-        return Chain((*((Atom(args[1]),) if op in ("top", "bottom") else ()), extreme, subject))
+        word = "most" if op in ("most", "top") else "least"
+        extreme = Atom(f"{word}{{{args[1]}}}")
+        if op in ("top", "bottom"):
+            return Chain((Atom(args[1]), extreme, subject))
+        return Chain((extreme, subject))
     test = _predicate(op.removeprefix("any_"), *args[1:])
     return Chain((test, subject)) if op.startswith("any") else Filter((test, subject))
 
@@ -153,13 +205,10 @@ class Passage:
                 return self.values(question, of) if self.holds(condition, of) else []
             case Chain((Atom(name), *rest)):
                 records = self._records(Chain.of(rest), of)
-                at = _argument(name)
-                if at is None:
+                extreme = _argument(name)
+                if extreme is None:
                     return [value for row in records for value in self._stated(name, row)]
-                measured = [row for row in records if at[1] in row.fields]
-                pick = max if at[0] == "most" else min
-                best = pick((row.fields[at[1]] for row in measured), default=None)
-                return [row for row in measured if row.fields[at[1]] == best]
+                return [*_extremes(records, *extreme)]
             case _:
                 raise ValueError(f"no relation: {function}")
 
@@ -168,27 +217,38 @@ class Passage:
         match predicate:
             case Is(Atom(name), wanted):
                 if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
-                    return (
-                        True if wanted in of.has.get(name, []) else False if wanted in of.lacks.get(name, []) else None
-                    )
-                return next((v.text == wanted for v in self._stated(name, of) if isinstance(v, Value)), None)
+                    return _has_member(of, name, wanted)
+                value = self._first(name, of)
+                return None if value is None else value.text == wanted
             case Atom(name):
-                at = _argument(name)
-                assert at is not None
-                field, _, bound = at[1].partition("=")
-                value = next((v.raw for v in self._stated(field, of) if isinstance(v, Value)), None)
-                return None if value is None else bool(value > int(bound) if at[0] == "above" else value < int(bound))
+                return self._compares(name, of)
             case Land(parts):
-                verdicts = [self.holds(part, of) for part in parts]
-                return False if False in verdicts else None if None in verdicts else True
+                return _all_hold([self.holds(part, of) for part in parts])
             case Lor(parts):
-                verdicts = [self.holds(part, of) for part in parts]
-                return True if True in verdicts else None if None in verdicts else False
+                return _any_holds([self.holds(part, of) for part in parts])
             case Chain():
-                verdicts = [self.holds(predicate.head, row) for row in self._records(predicate.rest, of)]
-                return True if True in verdicts else None if None in verdicts or not verdicts else False
+                rows = self._records(predicate.rest, of)
+                # A passage that names no trail does not say that no trail is gravel.
+                return _any_holds([self.holds(predicate.head, row) for row in rows]) if rows else None
             case _:
                 raise ValueError(f"no predicate: {predicate}")
+
+    def _compares(self, name: str, of: Thing) -> bool | None:
+        """Decide `above{area=5000}` or `below{area=5000}`."""
+        at = _argument(name)
+        assert at is not None
+        field, _, bound = at[1].partition("=")
+        value = self._first(field, of)
+        if value is None:
+            return None
+        return bool(value.raw > int(bound) if at[0] == "above" else value.raw < int(bound))
+
+    def _first(self, name: str, of: Thing) -> Value | None:
+        """Return the first value of an atom; None if the passage does not state one."""
+        for value in self._stated(name, of):
+            if isinstance(value, Value):
+                return value
+        return None
 
     def table(self, columns: Expression, rows: Expression) -> str:
         """Build one object for each record: its name, and what is known of each column."""
@@ -227,7 +287,45 @@ class Passage:
         if isinstance(attribute, Members):
             return [Value(v, v) for v in of.has.get(name, [])]
         value = known(name, of, self.rules)
-        return [] if value is None else [_value(value, attribute if isinstance(attribute, Number) else None)]
+        if value is None:
+            return []
+        return [_value(value, attribute if isinstance(attribute, Number) else None)]
+
+
+def _extremes(records: list[Record], which: str, field: str) -> list[Record]:
+    """Return the records with the most or the least of a field, among those for which it is stated."""
+    measured = [row for row in records if field in row.fields]
+    pick = max if which == "most" else min
+    best = pick((row.fields[field] for row in measured), default=None)
+    return [row for row in measured if row.fields[field] == best]
+
+
+def _has_member(facts: Facts, name: str, member: str) -> bool | None:
+    if member in facts.has.get(name, []):
+        return True
+    return False if member in facts.lacks.get(name, []) else None
+
+
+def _all_hold(verdicts: list[bool | None]) -> bool | None:
+    """Kleene's conjunction: one false part decides, whatever is unknown.
+
+    >>> _all_hold([True, None]), _all_hold([False, None])
+    (None, False)
+    """
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def _any_holds(verdicts: list[bool | None]) -> bool | None:
+    """Kleene's disjunction: one true part decides, whatever is unknown.
+
+    >>> _any_holds([True, None]), _any_holds([False, None])
+    (True, None)
+    """
+    if True in verdicts:
+        return True
+    return None if None in verdicts else False
 
 
 def _value(raw: Any, number: Number | Measure | None) -> Value:

@@ -192,6 +192,13 @@ def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passag
         if tied and 0 < need <= spare - lent:
             counts[task.id] = least
             lent += need
+    _take_back(counts, lent, lenders, uses)
+    changed = {name: n for name, n in counts.items() if n != mixed[name].answered}
+    return {name: _with_answers(mixed[name], n) for name, n in changed.items()}
+
+
+def _take_back(counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]) -> None:
+    """Take as many answers from the lenders as flips were lent, one of each in turn; every lender keeps one."""
     while lent:
         rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
         if not rich:
@@ -200,7 +207,6 @@ def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passag
             if uses[name] <= lent:
                 counts[name] -= 1
                 lent -= uses[name]
-    return {name: _with_answers(mixed[name], n) for name, n in counts.items() if n != mixed[name].answered}
 
 
 def _free(flip: Program, base: Program) -> bool:

@@ -1,7 +1,8 @@
 """What a domain is made of: attributes of its entities, with the clauses that state them and the questions that ask for them.
 
-A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these dataclasses. The same clauses are
-the generator's templates and the grammar of the independent reader, so a clause must say one thing and say it unmistakably.
+A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these dataclasses: pydantic checks a file
+against the types of their fields (`domain_texts.py`). The same clauses are the generator's templates and the grammar of the
+independent reader, so a clause must say one thing and say it unmistakably.
 
 Place-holders: `{E}` the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the value, `{W}` what a rule
 implies, `{this}` the entity in a question ("this national park"). Clauses have no full stop; the entity or record may stand
@@ -12,6 +13,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Discriminator, StrictBool
+from pydantic import Field as Bound
+
+from taskloom.suites.zest.synthetic.domain_texts import (
+    Ask,
+    AskExtreme,
+    AskValue,
+    AtLeastOne,
+    Filled,
+    Five,
+    Name,
+    OfEntity,
+    OfEntityRecord,
+    OfEntityValue,
+    OfOutcome,
+    OfRecord,
+    OfRecordValue,
+    OfValue,
+    Pair,
+    Phrases,
+    ValuePhrases,
+    Verb,
+    Whole,
+    Words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +60,18 @@ class Number:
         kin: The attribute whose questions differ least, for semantic flips.
     """
 
-    name: str
-    low: int
-    high: int
-    step: int
-    says: tuple[str, ...]
-    asks: tuple[str, ...]
+    name: Name
+    low: Annotated[Whole, Bound(ge=0)]
+    high: Whole
+    step: Annotated[Whole, Bound(ge=1)]
+    says: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
+    asks: Annotated[tuple[Ask, ...], AtLeastOne]
     unit: str = ""
-    more: tuple[str, ...] = ()
-    less: tuple[str, ...] = ()
-    commas: bool = True
+    more: tuple[AskValue, ...] = ()
+    less: tuple[AskValue, ...] = ()
+    commas: StrictBool = True
     kin: str = ""
+    type: Literal["number"] = "number"
 
     def text(self, value: int) -> str:
         """Format a value as passages and answers write it."""
@@ -58,36 +87,39 @@ class Number:
 class Text:
     """One of some words or names: a region, a founder, a colour. `confirm` asks whether it is {V}."""
 
-    name: str
-    values: tuple[str, ...]
-    says: tuple[str, ...]
-    asks: tuple[str, ...]
-    confirm: tuple[str, ...] = ()
+    name: Name
+    values: Pair
+    says: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
+    asks: Annotated[tuple[Ask, ...], AtLeastOne]
+    confirm: tuple[AskValue, ...] = ()
     kin: str = ""
+    type: Literal["text"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
     """Several of some things: animals, tunes, trades. `denies` states that one is absent; `has` asks for one."""
 
-    name: str
-    values: tuple[str, ...]
-    says: tuple[str, ...]
-    denies: tuple[str, ...]
-    asks: tuple[str, ...]
-    has: tuple[str, ...] = ()
+    name: Name
+    values: Five
+    says: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
+    denies: Annotated[tuple[OfEntityValue, ...], AtLeastOne]
+    asks: Annotated[tuple[Ask, ...], AtLeastOne]
+    has: tuple[AskValue, ...] = ()
     kin: str = ""
+    type: Literal["members"] = "members"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
     """Something that is so (`affirms`) or not so (`denies`)."""
 
-    name: str
-    affirms: tuple[str, ...]
-    denies: tuple[str, ...]
-    asks: tuple[str, ...]
+    name: Name
+    affirms: Annotated[tuple[OfEntity, ...], AtLeastOne]
+    denies: Annotated[tuple[OfEntity, ...], AtLeastOne]
+    asks: Annotated[tuple[Ask, ...], AtLeastOne]
     kin: str = ""
+    type: Literal["flag"] = "flag"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +137,21 @@ class Measure:
         each: How an output structure asks for it: "how many sites do they have"; by default "what is their {column}".
     """
 
-    name: str
-    low: int
-    high: int
-    step: int
-    says: tuple[str, ...]
-    more: tuple[str, ...]
-    less: tuple[str, ...]
-    most: tuple[str, ...]
-    least: tuple[str, ...]
-    how: tuple[str, ...]
-    column: str
+    name: Name
+    low: Annotated[Whole, Bound(ge=0)]
+    high: Whole
+    step: Annotated[Whole, Bound(ge=1)]
+    says: Annotated[tuple[OfRecordValue, ...], AtLeastOne]
+    more: Phrases
+    less: Phrases
+    most: Phrases
+    least: Phrases
+    how: Annotated[tuple[AskExtreme, ...], AtLeastOne]
+    column: Filled
     unit: str = ""
-    verb: str = "is"
+    verb: Verb = "is"
     each: str = ""
+    type: Literal["measure"] = "measure"
 
     def text(self, value: int) -> str:
         """Format a value as passages and answers write it."""
@@ -139,30 +172,60 @@ def _inner_values(low: int, high: int, step: int, count: int) -> list[int]:
 class Quality:
     """A property of a record: one of some values. `verb` and `being` make "Which trails are {being}?"; see `Measure`."""
 
-    name: str
-    values: tuple[str, ...]
-    says: tuple[str, ...]
-    being: tuple[str, ...]
-    column: str
-    verb: str = "is"
+    name: Name
+    values: Pair
+    says: Annotated[tuple[OfRecordValue, ...], AtLeastOne]
+    being: ValuePhrases
+    column: Filled
+    verb: Verb = "is"
     each: str = ""
+    type: Literal["quality"] = "quality"
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """A record's yes or no: after its verb the two kinds of phrases are also its question forms; see `Measure` and `Flag`."""
 
-    name: str
-    affirms: tuple[str, ...]
-    denies: tuple[str, ...]
-    being: tuple[str, ...]
-    not_being: tuple[str, ...]
-    column: str
-    verb: str = "is"
+    name: Name
+    affirms: Annotated[tuple[OfRecord, ...], AtLeastOne]
+    denies: Annotated[tuple[OfRecord, ...], AtLeastOne]
+    being: Phrases
+    not_being: Phrases
+    column: Filled
+    verb: Verb = "is"
     each: str = ""
+    type: Literal["feature"] = "feature"
+
+
+N = TypeVar("N", Number, Measure)
+
+
+@dataclass(frozen=True, slots=True)
+class StepsCheck:
+    """Checks that steps reach the largest value, and that there are enough values."""
+
+    least: int
+
+    def __call__(self, part: N) -> N:
+        """Return the number or measure, or raise what is wrong with it."""
+        if len(range(part.low, part.high + 1, part.step)) < self.least:
+            raise ValueError(
+                f"there are fewer than {self.least} values from {part.low} to {part.high} in steps of {part.step}"
+            )
+        if (part.high - part.low) % part.step:
+            raise ValueError(
+                f"steps of {part.step} from {part.low} do not reach {part.high}; end at a value that they reach"
+            )
+        return part
 
 
 Field = Measure | Quality | Feature
+
+# A file chooses one of them by its key `type`. Three records of a passage differ in a measure.
+_AnyField = Annotated[
+    Annotated[Measure, AfterValidator(StepsCheck(3))] | Quality | Feature,
+    Discriminator("type"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +245,16 @@ class Records:
         asks: Questions for all of them, beside "What are the trails in this park?"; those of two records go in pairs.
     """
 
-    name: str
-    one: str
-    many: str
-    where: str
-    heads: tuple[str, ...]
-    tails: tuple[str, ...]
-    says: tuple[str, ...]
-    column: str
-    fields: tuple[Field, ...]
-    asks: tuple[str, ...] = ()
+    name: Name
+    one: Filled
+    many: Filled
+    where: Ask
+    heads: Words
+    tails: Words
+    says: Annotated[tuple[OfEntityRecord, ...], AtLeastOne]
+    column: Filled
+    fields: Annotated[tuple[_AnyField, ...], AtLeastOne]
+    asks: tuple[Ask, ...] = ()
 
     def field(self, name: str) -> Field:
         """Return the field of that name."""
@@ -209,15 +272,22 @@ class Rule:
     outcome {W}.
     """
 
-    when: str
-    then: str
-    affirms: tuple[str, ...] = ()
-    denies: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    when: Filled
+    then: Filled
+    affirms: tuple[OfValue, ...] = ()
+    denies: tuple[OfValue, ...] = ()
+    says: tuple[OfOutcome, ...] = ()
 
 
 Attribute = Number | Text | Members | Flag
 
+# A number needs another value, for a "no".
+_AnyAttribute = Annotated[
+    Annotated[Number, AfterValidator(StepsCheck(2))] | Text | Members | Flag,
+    Discriminator("type"),
+]
+
+Pronoun = Literal["it", "she", "he", "they"]
 PRONOUNS = {"it": ("it", "its"), "she": ("her", "her"), "he": ("him", "his"), "they": ("them", "their")}
 """Each pronoun as an object and as an owner."""
 
@@ -274,21 +344,23 @@ class Domain:
     In opens, fillers, openers and closers `[two|three]` stands for one of some words, and `[10..90]` for a number.
     """
 
-    name: str
-    noun: str
-    short: str
-    pronoun: str
-    heads: tuple[str, ...]
-    tails: tuple[str, ...]
-    opens: tuple[str, ...]
-    aside: tuple[str, ...]
-    fillers: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
-    records: tuple[Records, ...]
+    __pydantic_config__ = ConfigDict(extra="forbid")  # also for the parts inside
+
+    name: Name
+    noun: Filled
+    short: Filled
+    pronoun: Pronoun
+    heads: Words
+    tails: Words
+    opens: Annotated[tuple[OfEntity, ...], AtLeastOne]
+    aside: Phrases
+    fillers: Annotated[tuple[Filled, ...], AtLeastOne]
+    attributes: tuple[_AnyAttribute, ...] = ()
+    records: tuple[Records, ...] = ()
     rules: tuple[Rule, ...] = ()
     article: str = ""
-    openers: tuple[str, ...] = ()
-    closers: tuple[str, ...] = ()
+    openers: tuple[Filled, ...] = ()
+    closers: tuple[Filled, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Attribute]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.seeding import Random
-from taskloom.suites.zest.synthetic.algebra import answer, program_text
+from taskloom.suites.zest.synthetic.algebra import NA, Facts, Record, Stated, answer, program_text
 from taskloom.suites.zest.synthetic.domain import (
     Domain,
     Feature,
@@ -24,7 +24,6 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
     full_name,
 )
-from taskloom.suites.zest.synthetic.facts import NA, Facts, Record, Stated
 from taskloom.suites.zest.synthetic.flip_groups import parts_ways
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
@@ -256,20 +255,30 @@ class _Drawing:
             drawn = self._records(records, max(2, count) if wanted != "na" else count, without=name)
             if wanted != "na":
                 assert isinstance(kind, Measure)
+                # All values differ, so that one record has the most and one the least.
                 values = rng.sample(range(kind.low, kind.high + 1, kind.step), len(drawn))
                 for record, value in zip(drawn, values, strict=True):
                     record.fields[name] = value
         else:
             drawn = self._records(records, count, without=name, often=often)
-            fitting = wanted in ("yes", "answer")
-            sure = rng.randrange(len(drawn))
-            for i, record in enumerate(drawn):
-                # One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a".
-                # Whether any fits is "no" only where all are known, and n/a where one is not.
-                silent = wanted == "na" and leaf.yes_no and i == sure
-                if not silent and (i == sure or wanted == "no" or rng.random() < 0.5):
-                    record.fields[name] = self._field(kind, leaf, fitting and (i == sure or rng.random() < 0.5))
+            self._steer_field(drawn, kind, leaf, wanted)
         facts.records[records.name] = drawn
+
+    def _steer_field(self, drawn: list[Record], kind: Field, leaf: Program, wanted: Wanted) -> None:
+        """Give records values of a field such that a program about it has the answer that is wanted.
+
+        One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a". Whether any
+        record fits is "no" only if all values are known, and n/a if one is not.
+        """
+        rng = self.rng
+        fitting = wanted in ("yes", "answer")
+        sure = rng.randrange(len(drawn))
+        for i, record in enumerate(drawn):
+            if wanted == "na" and leaf.yes_no and i == sure:
+                continue
+            if i == sure or wanted == "no" or rng.random() < 0.5:
+                fits = fitting and (i == sure or rng.random() < 0.5)
+                record.fields[kind.name] = self._field(kind, leaf, fits)
 
     def _records(self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()) -> list[Record]:
         # No two records of a passage share a first name, so that every name stands for one of them.

@@ -94,13 +94,17 @@ OPPOSITES = frozenset(
 )
 
 
+_ASKS: dict[type, str] = {Members: "members", Flag: "flag"}
+"""Operation that asks for an attribute as a whole, if not `value`."""
+
+
 def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
     """Build the flip-closed groups of a domain, and draw the base program of each; the numbers and values of one attribute
     make `plenty` times the usual number of groups."""
     families: list[list[Program]] = []
     seen: set[str] = set()
     for a in domain.attributes:
-        ask = "members" if isinstance(a, Members) else "flag" if isinstance(a, Flag) else "value"
+        ask = _ASKS.get(type(a), "value")
         if a.name not in seen:
             seen |= {a.name, a.kin}
             families.append([Program(ask, (name,)) for name in (a.name, a.kin) if name])

@@ -30,7 +30,12 @@ def slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
     parts: list[str | Sequence[str] | range] = []
     for i, part in enumerate(SLOT.split(text)):
         low, dots, high = part.partition("..")
-        parts.append(part if i % 2 == 0 else range(int(low), int(high) + 1) if dots else tuple(part.split("|")))
+        if i % 2 == 0:  # the pattern has one group, so words and slots take turns
+            parts.append(part)
+        elif dots:
+            parts.append(range(int(low), int(high) + 1))
+        else:
+            parts.append(tuple(part.split("|")))
     return tuple(parts)
 
 

@@ -14,7 +14,7 @@ from taskloom.suites.zest.layout import context, described_in_input, question
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.synthetic import second_solver
 from taskloom.suites.zest.synthetic.algebra import program_text
-from taskloom.suites.zest.synthetic.domain_catalog import find_domain, is_file_name, load_domain
+from taskloom.suites.zest.synthetic.domain_files import find_domain, is_file_name, load_domain
 from taskloom.suites.zest.synthetic.show import show
 from taskloom.suites.zest.synthetic.task_world import TaskWorld, task_world
 

@@ -206,7 +206,10 @@ def said_of_one(verb: str, phrase: str) -> str:
     if verb != "does" or phrase.startswith("not "):
         return f"{VERBS[verb][0]} {phrase}"
     first, _, rest = phrase.partition(" ")
-    return f"{'has' if first == 'have' else first + ('es' if first.endswith('o') else 's')} {rest}"
+    if first == "have":
+        return f"has {rest}"
+    ending = "es" if first.endswith("o") else "s"
+    return f"{first}{ending} {rest}"
 
 
 def _relative(field: Field, predicate: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from taskloom.core.seeding import Random
 from taskloom.suites.draws import pick
+from taskloom.suites.zest.synthetic.algebra import Facts, Record, Stated
 from taskloom.suites.zest.synthetic.domain import (
     OPENERS,
     Domain,
@@ -20,7 +21,6 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
 )
 from taskloom.suites.zest.synthetic.draft import Draft
-from taskloom.suites.zest.synthetic.facts import Facts, Record, Stated
 from taskloom.suites.zest.synthetic.phrase_deck import Decks
 
 T = TypeVar("T")
@@ -74,9 +74,11 @@ class Clause(NamedTuple):
     def subject(self) -> str:
         """Return the place-holder that it begins with, if that is what it is about."""
         template = self.template
-        if self.record is None:
-            return "{E} " if template.startswith("{E} ") else ""
-        return "{N} " if template.startswith("{N} ") else "the {N} " if template.startswith("the {N} ") else ""
+        starts = ("{E} ",) if self.record is None else ("{N} ", "the {N} ")
+        for start in starts:
+            if template.startswith(start):
+                return start
+        return ""
 
 
 Unit = list[Clause]
@@ -98,7 +100,11 @@ def listing(items: list[str], joiner: str) -> str:
 
 def _common(clauses: list[Clause]) -> bool:
     """Return whether another passage might well have the same sentence of these clauses."""
-    enough = ALONE if len(clauses) == 1 else OF_RECORDS if all(clause.record for clause in clauses) else TOGETHER
+    enough = TOGETHER
+    if len(clauses) == 1:
+        enough = ALONE
+    elif all(clause.record for clause in clauses):
+        enough = OF_RECORDS
     # What another entity has in common with this one was not drawn anew: it makes the sentence no rarer.
     return prod({(clause.says, clause.value): clause.ways for clause in clauses}.values()) < enough
 
@@ -350,7 +356,7 @@ class _Writer:
         nearness and topic agree.
         """
         name = self.domain.named(self.draft.people[entity].name)
-        chance = 1.0 if by_name else 0.0 if again else self.rng.random()
+        chance = self._chance(by_name, again)
         if text.startswith("{E}") and self.focus == entity and chance < 0.6:
             return self.domain.pronoun + text[3:]
         if self.last_entity == entity == 0 and chance < 0.75:
@@ -360,8 +366,17 @@ class _Writer:
         self.met.add(entity)
         return text.replace("{E}", name)
 
+    def _chance(self, by_name: bool, again: bool) -> float:
+        """Draw how briefly something is named, from 0 (a pronoun if possible) to 1 (its name).
+
+        If the answer is settled, no number is drawn: the stream of random numbers is part of the data.
+        """
+        if by_name:
+            return 1.0
+        return 0.0 if again else self.rng.random()
+
     def _name_record(self, text: str, record: Record, records: Records, by_name: bool, again: bool) -> str:
-        chance = 1.0 if by_name else 0.0 if again else self.rng.random()
+        chance = self._chance(by_name, again)
         for start in ("{N}", "the {N}"):
             if text.startswith(start) and self.focus is record and chance < 0.45:
                 return "it" + text[len(start) :]

@@ -15,11 +15,10 @@ from taskloom.suites.zest.dataset_statistics import PAPER
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.layout import Layout, Parts, context, layout
 from taskloom.suites.zest.synthetic import draft, phrase_deck, prose
-from taskloom.suites.zest.synthetic.algebra import acceptable, answer, program_text
+from taskloom.suites.zest.synthetic.algebra import NA, acceptable, answer, known, program_text
 from taskloom.suites.zest.synthetic.answer_mix import Mix, spread_answers
 from taskloom.suites.zest.synthetic.described_tasks import DescribedTask, TaskRequest, draw_tasks
-from taskloom.suites.zest.synthetic.domain_catalog import domain_names, find_domain
-from taskloom.suites.zest.synthetic.facts import NA, known
+from taskloom.suites.zest.synthetic.domain_files import domain_names, find_domain
 from taskloom.suites.zest.synthetic.phrase_deck import Decks
 from taskloom.suites.zest.synthetic.programs import JOINING, Program
 from taskloom.suites.zest.task_files import KINDS, Instance, ZestTask
@@ -46,8 +45,6 @@ class TaskWorld:
     def example(self, task: DescribedTask, number: int) -> Example:
         """Make instance `number` of a task."""
         text, drafted, target = self._written(task, number)
-        implied = _implied(task.program, drafted)
-        evidence = "absent" if target == NA else "implied" if implied else "stated"
         return Example(
             layout(task.question, text, self.layout, self.parts),
             acceptable(task.domain, task.program, target),
@@ -56,7 +53,7 @@ class TaskWorld:
                 "domain": task.domain.name,
                 "format": task.format,
                 "answer_type": answer_type(target),
-                "evidence": evidence,
+                "evidence": _evidence(task.program, drafted, target),
                 "derives_from": " ".join(task.derives_from),
                 "program": program_text(task.program),
                 "operation": task.program.op,
@@ -103,8 +100,10 @@ class TaskWorld:
 def answer_kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
     """Assign a kind of answer to each instance of a task."""
     kinds: list[draft.Wanted] = ["na"] * (passages - mix.answered)
-    for i in range(mix.answered):
-        kinds.append(("yes" if i < mix.yes else "no") if yes_no else "answer")
+    if yes_no:
+        kinds += ["yes" if i < mix.yes else "no" for i in range(mix.answered)]
+    else:
+        kinds += ["answer"] * mix.answered
     key.random("kinds", source).shuffle(kinds)
     return tuple(kinds)
 
@@ -113,7 +112,16 @@ def answer_type(target: str) -> str:
     """Return the trait `answer_type`: n/a, yes, no, span, list or structure."""
     if target in (NA, "yes", "no"):
         return target
-    return "structure" if "}" in target else "list" if "|" in target else "span"
+    if "}" in target:
+        return "structure"
+    return "list" if "|" in target else "span"
+
+
+def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
+    """Return the trait `evidence`: how the passage supports the answer."""
+    if target == NA:
+        return "absent"
+    return "implied" if _implied(program, drafted) else "stated"
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:

@@ -1,6 +1,6 @@
-"""The YAML form of a domain, as pydantic models: known keys, types, place-holders, enough values.
+"""The texts and numbers of a domain file, as types that pydantic checks: place-holders, names, words, enough values.
 
-Each form becomes the dataclass of `domain.py` that `PARTS` names; the dataclass says what each key means.
+`domain.py` declares its fields with them, and says what each field means.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
 from taskloom.core.errors import RecipeError, nearest
-from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import load
-from taskloom.suites.zest.synthetic import domain as parts
 
 WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
 """Lists that several domains share, by name."""
@@ -146,196 +144,17 @@ AskExtreme = Annotated[str, AfterValidator(QuestionCheck(("{X}",)))]
 HasValue = Annotated[str, AfterValidator(QuestionCheck(("{V}",)))]
 
 AtLeastOne = Field(min_length=1)
+ValuePhrases = Annotated[tuple[HasValue, ...], BeforeValidator(_phrases), AtLeastOne]
+"""Phrases with a place for the value."""
 Verb = Literal["is", "was", "has", "does"]
 
 
-class _Steps(Fields):
-    """Values from `low` to `high` in steps."""
-
-    low: StrictInt = Field(ge=0, description="passages have no negative numbers")
-    high: StrictInt
-    step: Annotated[StrictInt, Field(ge=1)]
-    unit: str = ""
-
-    def _check_steps(self, least: int) -> None:
-        if len(range(self.low, self.high + 1, self.step)) < least:
-            raise ValueError(
-                f"there are fewer than {least} values from {self.low} to {self.high} in steps of {self.step}"
-            )
-        if (self.high - self.low) % self.step:
-            raise ValueError(
-                f"steps of {self.step} from {self.low} do not reach {self.high}; end at a value that they reach"
-            )
+def _no_bool(given: Any) -> Any:
+    """Refuse true and false for numbers."""
+    if isinstance(given, bool):
+        raise ValueError(f"write a number, not {str(given).lower()}")
+    return given
 
 
-class NumberForm(_Steps):
-    """A `domain.Number` in a file."""
-
-    type: Literal["number"]
-    name: Name
-    says: tuple[OfEntityValue, ...] = AtLeastOne
-    asks: tuple[Ask, ...] = AtLeastOne
-    more: tuple[AskValue, ...] = ()
-    less: tuple[AskValue, ...] = ()
-    commas: StrictBool = True
-    kin: str = ""
-
-    @model_validator(mode="after")
-    def _enough(self) -> NumberForm:
-        self._check_steps(2)  # another value, for a "no"
-        return self
-
-
-class TextForm(Fields):
-    """A `domain.Text` in a file."""
-
-    type: Literal["text"]
-    name: Name
-    values: Pair
-    says: tuple[OfEntityValue, ...] = AtLeastOne
-    asks: tuple[Ask, ...] = AtLeastOne
-    confirm: tuple[AskValue, ...] = ()
-    kin: str = ""
-
-
-class MembersForm(Fields):
-    """A `domain.Members` in a file."""
-
-    type: Literal["members"]
-    name: Name
-    values: Five
-    says: tuple[OfEntityValue, ...] = AtLeastOne
-    denies: tuple[OfEntityValue, ...] = AtLeastOne
-    asks: tuple[Ask, ...] = AtLeastOne
-    has: tuple[AskValue, ...] = ()
-    kin: str = ""
-
-
-class FlagForm(Fields):
-    """A `domain.Flag` in a file."""
-
-    type: Literal["flag"]
-    name: Name
-    affirms: tuple[OfEntity, ...] = AtLeastOne
-    denies: tuple[OfEntity, ...] = AtLeastOne
-    asks: tuple[Ask, ...] = AtLeastOne
-    kin: str = ""
-
-
-class MeasureForm(_Steps):
-    """A `domain.Measure` in a file."""
-
-    type: Literal["measure"]
-    name: Name
-    says: tuple[OfRecordValue, ...] = AtLeastOne
-    more: Phrases
-    less: Phrases
-    most: Phrases
-    least: Phrases
-    how: tuple[AskExtreme, ...] = AtLeastOne
-    column: Filled
-    verb: Verb = "is"
-    each: str = ""
-
-    @model_validator(mode="after")
-    def _enough(self) -> MeasureForm:
-        self._check_steps(3)  # three records of a passage differ
-        return self
-
-
-class QualityForm(Fields):
-    """A `domain.Quality` in a file."""
-
-    type: Literal["quality"]
-    name: Name
-    values: Pair
-    says: tuple[OfRecordValue, ...] = AtLeastOne
-    being: Annotated[tuple[HasValue, ...], BeforeValidator(_phrases), AtLeastOne]
-    column: Filled
-    verb: Verb = "is"
-    each: str = ""
-
-
-class FeatureForm(Fields):
-    """A `domain.Feature` in a file."""
-
-    type: Literal["feature"]
-    name: Name
-    affirms: tuple[OfRecord, ...] = AtLeastOne
-    denies: tuple[OfRecord, ...] = AtLeastOne
-    being: Phrases
-    not_being: Phrases
-    column: Filled
-    verb: Verb = "is"
-    each: str = ""
-
-
-class RecordsForm(Fields):
-    """A `domain.Records` in a file."""
-
-    name: Name
-    one: Filled
-    many: Filled
-    where: Ask
-    heads: Words
-    tails: Words
-    says: tuple[OfEntityRecord, ...] = AtLeastOne
-    column: Filled
-    fields: tuple[Annotated[MeasureForm | QualityForm | FeatureForm, Field(discriminator="type")], ...] = AtLeastOne
-    asks: tuple[Ask, ...] = ()
-
-
-class RuleForm(Fields):
-    """A `domain.Rule` in a file."""
-
-    when: Filled
-    then: Filled
-    affirms: tuple[OfValue, ...] = ()
-    denies: tuple[OfValue, ...] = ()
-    says: tuple[OfOutcome, ...] = ()
-
-
-class DomainForm(Fields):
-    """A `domain.Domain` in a file."""
-
-    name: Name
-    noun: Filled
-    short: Filled
-    pronoun: Literal["it", "she", "he", "they"]
-    heads: Words
-    tails: Words
-    opens: tuple[OfEntity, ...] = AtLeastOne
-    aside: Phrases
-    fillers: tuple[Filled, ...] = AtLeastOne
-    attributes: tuple[Annotated[NumberForm | TextForm | MembersForm | FlagForm, Field(discriminator="type")], ...] = ()
-    records: tuple[RecordsForm, ...] = ()
-    rules: tuple[RuleForm, ...] = ()
-    article: str = ""
-    openers: tuple[Filled, ...] = ()
-    closers: tuple[Filled, ...] = ()
-
-
-PARTS: dict[type[Fields], type] = {
-    NumberForm: parts.Number,
-    TextForm: parts.Text,
-    MembersForm: parts.Members,
-    FlagForm: parts.Flag,
-    MeasureForm: parts.Measure,
-    QualityForm: parts.Quality,
-    FeatureForm: parts.Feature,
-    RecordsForm: parts.Records,
-    RuleForm: parts.Rule,
-    DomainForm: parts.Domain,
-}
-"""Each form, and the dataclass that it becomes."""
-
-TYPES: dict[str, type[Fields]] = {
-    "number": NumberForm,
-    "text": TextForm,
-    "members": MembersForm,
-    "flag": FlagForm,
-    "measure": MeasureForm,
-    "quality": QualityForm,
-    "feature": FeatureForm,
-}
-"""The forms that a part chooses by its key `type`: four of attributes, three of a record's fields."""
+Whole = Annotated[StrictInt, BeforeValidator(_no_bool)]
+"""A whole number; YAML reads an unquoted `yes` as true, which Python takes for 1."""
