@@ -125,8 +125,8 @@ def judge_mean(
         comparable: False where an essential condition differs.
         level: Of the intervals.
         unit: What the trainings differ in: `seeds`, or `tasks`.
-        their_ends: Interval of the published number over the things that it is a share of. It adds to the spread of trainings, which
-            is ours, and counts in place of a published standard deviation.
+        their_ends: Interval of the published number over the things that it is a share of. It adds to the spread of trainings,
+            which is ours, and counts in place of a published standard deviation.
     """
     n = len(scores)
     mean = sum(scores) / n if n else math.nan
