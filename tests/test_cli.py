@@ -17,7 +17,7 @@ import pytest
 from taskloom.cli import dataset_commands, suite_options
 from taskloom.cli.app import COMMANDS, run
 from taskloom.experiments.execute import engines
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from tests.shell_lines import in_process, run_line, shell, with_fewer_rows
 
 ROOT = Path(__file__).parent.parent

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
     from taskloom.experiments.result_table import ResultTable as ResultTable
-    from taskloom.experiments.sources.any_runs import runs as runs
+    from taskloom.experiments.sources import runs as runs
     from taskloom.experiments.table import Runs as Runs
     from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
@@ -93,7 +93,7 @@ _HOME = {
     "role_of": "core.plan",
     "Recipe": "recipe",
     "run": "experiments.api",
-    "runs": "experiments.sources.any_runs",
+    "runs": "experiments.sources",
     "report": "analysis.report.run_report",
     "learner": "learners.decorator",
     "Suite": "core.registry",

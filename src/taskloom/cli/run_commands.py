@@ -214,9 +214,9 @@ def show_runs(
       $ taskloom runs show my-runs --by task --over seeds --where 'seed=0' --json
     """
     from taskloom.cli.run_output import results
-    from taskloom.experiments.sources import any_runs
+    from taskloom.experiments import sources
 
-    chosen = any_runs.runs(store).where(*(where or ()))
+    chosen = sources.runs(store).where(*(where or ()))
     results(chosen.accuracy(by or (), split, over, level, threshold), as_json)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from taskloom.core.errors import nearest
 from taskloom.experiments.accuracy import SuiteScores, check_splits, columns_of, task_means, without_tasks
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup
+from taskloom.experiments.record import RunsError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.scored_rows import ScoredRows
 from taskloom.experiments.statistics import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskloom.experiments.errors import RunsError
+from taskloom.experiments.record import RunsError
 
 
 class ResultTable:

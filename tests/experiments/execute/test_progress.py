@@ -14,9 +14,9 @@ from taskloom.cli.run_output import outcome
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.execute.driver import Driver, ExperimentState
-from taskloom.experiments.execute.engines.here import HereEngine
-from taskloom.experiments.execute.job_progress import JobProgress, read_progress, recorded
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.experiments.execute.progress import display, duration, line, rate, table
+from taskloom.experiments.execute.worker import JobProgress, read_progress, recorded
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
@@ -99,7 +99,7 @@ def test_a_running_job_shows_steps_loss_and_answers(tmp_path: Path) -> None:
 
 
 def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskloom.experiments.execute.job_progress.EVERY", 0.0)
+    monkeypatch.setattr("taskloom.experiments.execute.worker.EVERY", 0.0)
     with recorded(tmp_path):
         report_step(Progress(5, 10, 0.25, 1.0))
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25)

@@ -14,10 +14,9 @@ from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.report_columns import FAILURES
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
-from taskloom.experiments.errors import RunsError
-from taskloom.experiments.failures import failure, failures
-from taskloom.experiments.sources.any_runs import runs
-from taskloom.experiments.store import RunSource
+from taskloom.experiments.record import RunsError
+from taskloom.experiments.sources import runs
+from taskloom.experiments.store import failure, failures
 from taskloom.experiments.table import Runs
 
 
@@ -45,7 +44,7 @@ def report(
         title: The heading; the recipes and learners by default.
     """
     table = (store if isinstance(store, Runs) else runs(store)).where(*where)
-    failed = failures(table.store)
+    failed = failures(table.path)
     if not len(table) and not failed:
         raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
     parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
@@ -86,20 +85,20 @@ def _sections(
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()
-    yield _failures(table.store, failed)
+    yield _failures(table.path, failed)
     yield from dataset_report.sections(data)
     if parts is not None:
         yield parts.overview()
         yield parts.reproduction()
 
 
-def _failures(store: RunSource, failed: dict[str, str]) -> Section:
+def _failures(store: Path, failed: dict[str, str]) -> Section:
     text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
     rows = tuple({"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items())
     return Section("Failures", text, FAILURES, rows)
 
 
-def _failed_cell(store: RunSource, run: str) -> str:
+def _failed_cell(store: Path, run: str) -> str:
     """Return the name that the driver gave to a failed cell."""
     try:
         return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
