@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from taskloom.analysis.report.run_report import report as report
     from taskloom.analysis.reproduction import reproduce as reproduce
     from taskloom.analysis.study import study as study
-    from taskloom.cli.task_output import show as show
+    from taskloom.cli.examples import show as show
     from taskloom.core.errors import TaskloomError as TaskloomError
     from taskloom.core.example import Answer as Answer
     from taskloom.core.example import Example as Example
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 _HOME = {
     "apply": "recipe.apply",
     "audit": "data.audit",
-    "show": "cli.task_output",
+    "show": "cli.examples",
     "Dataset": "data",
     "load": "data",
     "score": "data.competence",

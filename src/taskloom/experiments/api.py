@@ -61,7 +61,7 @@ def dry_run(experiment: Experiment | Sequence[Experiment], store: str | Path | N
     opened = Store(path) if path.is_file() or (path.is_dir() and any(path.iterdir())) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
-    failed = failures(opened) if opened is not None else {}
+    failed = failures(opened.path) if opened is not None else {}
     mine = {cell.run for cell in missing}
     return DryRun(
         table,

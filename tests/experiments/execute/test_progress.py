@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from taskloom.cli.run_output import outcome
+from taskloom.cli.runs import print_outcome
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.execute.driver import Driver, ExperimentState
@@ -129,7 +129,7 @@ def test_runs_that_failed_for_one_reason_share_a_line(tmp_path: Path, capsys: py
     experiment = check({"recipes": ["babi/1"], "learners": ["majority", "nearest-neighbour"], "seeds": 3}, "here")
     cells = expand(experiment)
     failed = {cell.run: "no torch" for cell in cells[:4]} | {cells[4].run: "no disk"}
-    outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
+    print_outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert lines[0].startswith("5 failed")
     assert lines[1].startswith("  4 runs (majority on babi/1")

@@ -20,11 +20,6 @@ from taskloom.experiments.statistics import distributions as dist
 from taskloom.experiments.statistics.distributions import StatisticsError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from taskloom.experiments.statistics.intervals import Floats
-
-if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[Any]
