@@ -32,8 +32,7 @@ from taskloom.experiments.record import LAST_SEED
 from taskloom.experiments.spec.cell_data import CellData, read_data
 from taskloom.experiments.store import LoadedRuns
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import load, validated
 
 
 class PredictionFields(Fields):

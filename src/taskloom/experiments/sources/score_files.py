@@ -52,7 +52,7 @@ from taskloom.experiments.sources.scored_items import (
 from taskloom.experiments.store import LoadedRuns, Store
 from taskloom.experiments.table import Runs
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
+from taskloom.recipe.yaml_files import validated
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 

@@ -20,8 +20,7 @@ from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
 from taskloom.experiments.execute.trackers import TRACKERS
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import load, validated
 
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""
