@@ -5,20 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
+from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
 from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.core.errors import DataError, ParameterError
-
-
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-
-from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -276,7 +270,7 @@ def _splits(audit: Audit) -> Table:
 def _overlaps(audit: Audit) -> Table | None:
     rows = []
     for o in audit.overlaps:
-        verdict = "LEAK" if o.leak else "by design" if o.by_design else "note"
+        verdict = o.verdict.upper() if o.leak else o.verdict
         rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None

@@ -59,10 +59,7 @@ class Audit:
         heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
         parts = [paragraph(repr(self), strong=True), table(heads, rows)]
         if self.overlaps:
-            overlaps = [
-                (o.split, o.other, o.exact, "leak" if o.leak else "by design" if o.by_design else "note")
-                for o in self.overlaps
-            ]
+            overlaps = [(o.split, o.other, o.exact, o.verdict) for o in self.overlaps]
             parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps))
         if self.shortcuts:
             tried = [

@@ -161,7 +161,11 @@ class Cell:
 
     def config(self) -> dict[str, Any]:
         """Return the experiment of this run alone, as `taskloom run` reads it."""
-        tasks: str | list[str] | None = [self.task] if self.task else "mixed" if self.data.unlabelled else None
+        tasks: str | list[str] | None = None
+        if self.task:
+            tasks = [self.task]
+        elif self.data.unlabelled:
+            tasks = "mixed"
         return {
             "recipes": [dict(self.data.block)],
             "learners": [dict(self.block)],

@@ -141,7 +141,11 @@ class Experiment(Fields):
     @field_validator("recipes", "learners", "evaluate", "track", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+        if isinstance(value, str | dict):
+            return [value]
+        if isinstance(value, tuple):
+            return list(value)
+        return value  # a list, or something that pydantic refuses
 
     @field_validator("best_of", mode="before")
     @classmethod
