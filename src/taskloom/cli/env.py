@@ -47,7 +47,9 @@ def serve_env(
         print_exported(environment.info(), sentence, as_json)
         return
     with EnvironmentServer(environment, host, port) as server:
-        print_exported({**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json)
+        print_exported(
+            {**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json
+        )
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):  # the way to end it
             server.serve_forever()

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from taskloom.cli.options import Json, TaskFile
-from taskloom.cli.suite_options import NOTHING
-from taskloom.core.errors import TaskloomError
-
-
-
 import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from taskloom.cli.options import Json, TaskFile
 from taskloom.cli.output import console, emit, percent, table
+from taskloom.cli.suite_options import NOTHING
+from taskloom.core.errors import TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome

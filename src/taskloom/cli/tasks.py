@@ -167,8 +167,8 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
-    from taskloom.cli.output import emit
     from taskloom.cli.examples import resource_status
+    from taskloom.cli.output import emit
     from taskloom.core import resources
 
     if action == "status" and name is None:
