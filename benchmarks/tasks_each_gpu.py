@@ -25,9 +25,9 @@ import torch
 import taskloom as tl
 from taskloom.data import Examples
 from taskloom.experiments.execute.predictions import data_folder, part_of, read_examples, read_part
+from taskloom.experiments.record import TASK_FIELD
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
-from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.store import Store
 
 

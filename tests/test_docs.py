@@ -18,7 +18,7 @@ import taskloom
 from taskloom.cli.app import COMMANDS
 from taskloom.core.registry import SUITES
 from taskloom.experiments.execute import engines
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from tests.shell_lines import run_line, statements, with_fewer_rows
 from tests.source_files import FILES, SOURCE, text_of
 

@@ -16,8 +16,9 @@ import yaml
 import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
-from taskloom.cli.doctor_command import libraries
-from taskloom.cli.output import column_widths, console, table
+from taskloom.cli.doctor import libraries
+from taskloom.cli.grid import column_widths
+from taskloom.cli.output import console, table
 from taskloom.core.errors import nearest
 from taskloom.core.registry import SUITES, TASKS
 from taskloom.recipe.field_table import recipe_schema

@@ -27,9 +27,9 @@ import yaml
 import taskloom as tl
 from taskloom.experiments import api
 from taskloom.experiments.files import MODEL
+from taskloom.experiments.sources import runs as open_store
 from taskloom.experiments.sources.score_files import score_groups, write_scores
 from taskloom.experiments.spec import experiment as spec
-from taskloom.experiments.table import runs as open_store
 from taskloom.papers.dyna_babi.inoculation import KINDS
 from taskloom.papers.dyna_babi.story_runs import story_trainings
 
@@ -78,7 +78,7 @@ def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
     runs = open_store(store)
     for group in story_trainings(runs, (block["after"],)):
         for seed, run in group.by_seed.items() if group.part == block["part"] else ():
-            folder = runs.store.folder(run) / MODEL
+            folder = runs.folder(run) / MODEL
             if folder.is_dir():
                 blocks += [
                     {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from taskloom.analysis.report.run_report import report as report
     from taskloom.analysis.reproduction import reproduce as reproduce
     from taskloom.analysis.study import study as study
-    from taskloom.cli.task_output import show as show
+    from taskloom.cli.examples import show as show
     from taskloom.core.errors import TaskloomError as TaskloomError
     from taskloom.core.example import Answer as Answer
     from taskloom.core.example import Example as Example
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
     from taskloom.experiments.result_table import ResultTable as ResultTable
-    from taskloom.experiments.sources.any_runs import runs as runs
+    from taskloom.experiments.sources import runs as runs
     from taskloom.experiments.table import Runs as Runs
     from taskloom.learners import CallablePackage
     from taskloom.learners.decorator import learner as learner
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 _HOME = {
     "apply": "recipe.apply",
     "audit": "data.audit",
-    "show": "cli.task_output",
+    "show": "cli.examples",
     "Dataset": "data",
     "load": "data",
     "score": "data.competence",
@@ -93,7 +93,7 @@ _HOME = {
     "role_of": "core.plan",
     "Recipe": "recipe",
     "run": "experiments.api",
-    "runs": "experiments.sources.any_runs",
+    "runs": "experiments.sources",
     "report": "analysis.report.run_report",
     "learner": "learners.decorator",
     "Suite": "core.registry",

@@ -109,7 +109,7 @@ def compare(
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
         level: Confidence level of the intervals.
     """
-    from taskloom.experiments.sources.any_runs import runs as open_runs
+    from taskloom.experiments.sources import runs as open_runs
     from taskloom.experiments.table import Runs
 
     opened = runs if isinstance(runs, Runs) else open_runs(runs)

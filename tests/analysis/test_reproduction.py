@@ -22,7 +22,7 @@ from taskloom.analysis.verdict import OTHER, Judgement, judge_number
 from taskloom.cli import run
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute import engines
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from tests.analysis.made_up_scores import group, made_up
 
 OWN = """

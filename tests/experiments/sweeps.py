@@ -14,7 +14,7 @@ import yaml
 
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute.driver import Driver
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.experiments.files import CONFIG, CURVES, PREDICTIONS, SCORES
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check

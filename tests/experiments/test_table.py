@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import taskloom as tl
 from taskloom.experiments import store as store_module
-from taskloom.experiments import table as frame
 from taskloom.experiments.accuracy import MEASURES
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.files import StoreError
+from taskloom.experiments.record import RunsError
 from taskloom.experiments.statistics import (
     StatisticsError,
     holm,
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(folder: Path) -> Runs:
-    return frame.runs(folder)
+    return tl.runs(folder)
 
 
 def test_the_table(runs: Runs) -> None:
@@ -157,7 +157,7 @@ def test_items_that_differ_between_seeds_are_not_crossed(tmp_path: Path) -> None
     table = scores("ctl/A", "bilstm", "iid")
     for seed in range(3):
         write(store, {"iid": table[seed]}, seed=seed, data=f"other items {seed}")
-    row = frame.runs(store.path).accuracy()[0]
+    row = tl.runs(store.path).accuracy()[0]
     expected = over_seeds(table[:3].mean(axis=1))
     assert row["method"] == "t over seeds"
     assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
@@ -214,7 +214,7 @@ def test_compare_recipes_tested_on_one_split(tmp_path: Path) -> None:
     for recipe, table in tables.items():
         for seed in range(3):
             write(store, {"mix": table[seed]}, recipe=recipe, seed=seed, data="the same")
-    found = frame.runs(store.path).compare("x", "y")
+    found = tl.runs(store.path).compare("x", "y")
     assert found[0]["test"] == "t over seeds × items"
     assert found[0]["p"] == pytest.approx(paired_two_way(tables["x"][:3], tables["y"][:3]).p)
 
@@ -226,7 +226,7 @@ def test_partial_scores_and_few_common_seeds(tmp_path: Path) -> None:
     for seed in range(2):
         write(store, {"iid": a[seed]}, learner="a", seed=seed)
         write(store, {"iid": b[seed]}, learner="b", seed=seed + 1)
-    runs = frame.runs(store.path)
+    runs = tl.runs(store.path)
     found = runs.compare("a", "b")[0]
     assert (found["test"], found["p"]) == ("paired bootstrap", paired_bootstrap(a, b).p)
     with pytest.raises(RunsError, match="they share 1"):
@@ -238,7 +238,7 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
     for state in (64, 128):
         for seed in range(2):
             write(store, {"iid": [1, 0, 1, state == 64]}, seed=seed, fields={"learner.state": state})
-    runs = frame.runs(store.path)
+    runs = tl.runs(store.path)
     assert [r["learner.state"] for r in runs.accuracy(by="state")] == [64, 128]
     assert runs.accuracy().columns[0] == "learner.state"
     assert len(runs.where(state=64)) == 2
@@ -247,22 +247,22 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
         runs.compare("bilstm", {"state": 128})
     write(store, {"iid": [1, 1, 1, 1]}, seed=0, learner="other")
     with pytest.raises(RunsError, match=r"'bilstm' means runs with different learner.state \(128, 64\); choose one"):
-        frame.runs(store.path).compare("other", "bilstm")
+        tl.runs(store.path).compare("other", "bilstm")
 
 
 def test_a_trait_comes_before_the_short_name_of_a_field(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     write(store, {"iid": [1, 0]}, fields={"recipe.length": 9}, traits=[{"length": "1"}, {"length": "2"}])
-    found = frame.runs(store.path).accuracy(by="length")
+    found = tl.runs(store.path).accuracy(by="length")
     assert [(r["length"], r["mean"]) for r in found] == [("1", 1.0), ("2", 0.0)]
-    assert frame.runs(store.path).accuracy(by="recipe.length")[0]["recipe.length"] == 9
+    assert tl.runs(store.path).accuracy(by="recipe.length")[0]["recipe.length"] == 9
 
 
 def test_runs_without_predictions(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for seed in range(2):
         write(store, {"iid": [1, seed]}, seed=seed, keep=False)
-    runs = frame.runs(store.path)
+    runs = tl.runs(store.path)
     (row,) = runs.accuracy()
     assert (row["mean"], row["method"]) == (0.75, "t over seeds")
     with pytest.raises(StoreError, match="means over seeds alone"):
@@ -271,8 +271,8 @@ def test_runs_without_predictions(tmp_path: Path) -> None:
         runs.accuracy(by="question")
     write(store, {"iid": [0, 0]}, seed=2)
     with pytest.raises(StoreError, match="2 of 3 runs have no predictions"):
-        frame.runs(store.path).accuracy()
-    assert "0.500" in repr(frame.runs(store.path))
+        tl.runs(store.path).accuracy()
+    assert "0.500" in repr(tl.runs(store.path))
 
 
 def test_runs_that_never_answered_a_split_are_no_fault(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_runs_that_never_answered_a_split_are_no_fault(tmp_path: Path) -> None:
     for seed in range(2):
         write(store, {"iid": [1, 0], "mix": [1, 1, 0], "none": []}, seed=seed)
         write(store, {"iid": [1, 0]}, recipe="ctl/R", seed=seed)
-    runs = frame.runs(store.path)
+    runs = tl.runs(store.path)
     for over in ("seeds", "seeds+items"):
         found = runs.accuracy(split="mix", over=over)
         assert [(r["recipe"], r["mean"]) for r in found] == [("ctl/A", pytest.approx(2 / 3))]
@@ -292,7 +292,7 @@ def test_runs_that_never_answered_a_split_are_no_fault(tmp_path: Path) -> None:
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
-    runs = frame.runs(Store(tmp_path / "runs", create=True).path)
+    runs = tl.runs(Store(tmp_path / "runs", create=True).path)
     assert len(runs) == 0
     assert "no runs" in repr(runs)
     assert len(runs.accuracy()) == 0

@@ -12,8 +12,8 @@ import pytest
 
 from taskloom.cli.app import run as cli
 from taskloom.experiments.files import PREDICTIONS, SCORES, StoreError, read_parquet
+from taskloom.experiments.sources import runs
 from taskloom.experiments.store import Store
-from taskloom.experiments.table import runs
 from taskloom.experiments.verify import verify_runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import fill, recipe

@@ -68,7 +68,7 @@ def test_it_is_run_by_the_file_beside_the_experiment(own: Path, monkeypatch: pyt
     monkeypatch.chdir(own.parent / "elsewhere")
     runs = tl.run(str(file), store=own.parent / "runs", workers=1)
     assert runs.table["learner"].to_pylist() == ["mine/gru", "mine/gru"]
-    store = runs.store
+    store = runs.source
     names = store.names()
     assert len(names) == 2
     fitted = load(store.folder(names[0]) / "model", learner=str(own))

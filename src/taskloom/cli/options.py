@@ -17,7 +17,7 @@ def complete_recipes(typed: str) -> list[str]:
 
 def complete_things(typed: str) -> list[str]:
     """Return everything that `taskloom list` knows and that begins with what was typed."""
-    from taskloom.cli.thing_output import known_names
+    from taskloom.cli.listing import known_names
 
     return [name for name in known_names() if name.startswith(typed)]
 

@@ -51,11 +51,19 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if types <= {dict} and pa.types.is_struct(kind) and not missing:
         children = [_column([value.get(field.name) for value in values], field.type) for field in kind]
         return pa.Array.from_buffers(kind, len(values), [None], children=children)
-    for python, test in ((int, pa.types.is_integer), (float, pa.types.is_floating), (bool, pa.types.is_boolean)):
-        if types <= {python} and test(kind):
-            plain = [0 if value is None else value for value in values] if missing else values
-            return pa.Array.from_buffers(kind, len(values), [validity, _buffer(_array(plain, kind))])
+    if any(types <= {python} and test(kind) for python, test in PLAIN):
+        # Any number will do for a missing value: the validity bits hide it.
+        plain = _filled(values) if missing else values
+        return pa.Array.from_buffers(kind, len(values), [validity, _buffer(_array(plain, kind))])
     raise _OddValueError(f"not all values are of the type {kind}")
+
+
+def _filled(values: Sequence[Any]) -> list[Any]:
+    return [0 if value is None else value for value in values]
+
+
+PLAIN = ((int, pa.types.is_integer), (float, pa.types.is_floating), (bool, pa.types.is_boolean))
+"""Python's types of numbers and truth values, and the tests for Arrow's types that hold them."""
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> NDArray[Any]:

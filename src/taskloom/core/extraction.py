@@ -98,7 +98,11 @@ class Extraction:
     def _cut(self, reply: str) -> str:
         if self.kind == "regex":
             matches = list(re.finditer(self.argument, reply))
-            return (matches[-1][1] or "" if matches[-1].re.groups else matches[-1][0]) if matches else ""
+            if not matches:
+                return ""
+            last = matches[-1]
+            # The first group, if the pattern has one; a group that took no part in the match is None.
+            return (last[1] or "") if last.re.groups else last[0]
         if self.kind == "tag":
             return tagged(reply, self.argument) or ""
         if self.kind == "boxed":
@@ -106,7 +110,9 @@ class Extraction:
         if self.kind == "final":
             return final(reply)
         lines = [line for line in reply.splitlines() if line.strip()]
-        return _unlabelled(lines[0 if self.kind == "line" else -1]) if lines else ""
+        if not lines:
+            return ""
+        return _unlabelled(lines[0] if self.kind == "line" else lines[-1])
 
 
 def boxed(reply: str) -> str | None:

@@ -127,7 +127,9 @@ def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:
     def node(place: int, depth: int) -> TreePicture:
         left[0] -= 1
         step = steps[place]
-        used = ((place - 1,) if place else ()) if step.of is None else step.of
+        used = step.of
+        if used is None:  # a chain: every step uses the one before it, and the first one the input
+            used = (place - 1,) if place else ()
         below = [i for i in used if 0 <= i < place]
         if not below or depth >= DEEPEST or left[0] <= 0:
             return TreePicture(step.rule, step.value, (TreePicture("", input),))

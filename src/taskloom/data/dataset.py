@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from taskloom.core import shards
 from taskloom.core.arguments import path_of
-from taskloom.core.errors import DataError, ParameterError, echo, nearest
+from taskloom.core.errors import DataError, MissingExtra, ParameterError, echo, nearest
 from taskloom.core.files import digest, json_digest
 from taskloom.core.plan import Role, role_of
 from taskloom.core.shards import MANIFEST as MANIFEST
@@ -27,7 +27,11 @@ from taskloom.data.foreign import read_foreign
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
     from taskloom.recipe import Recipe
+
 
 FORMAT = 1
 
@@ -134,7 +138,7 @@ class Dataset:
 
     def to_hf(self) -> DatasetDict:
         """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is `_` there."""
-        from taskloom.data.dataset_dict import dataset_dict
+        from taskloom.data.dataset import dataset_dict
 
         return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
 
@@ -284,3 +288,35 @@ def split_digest(blocks: list[str]) -> str:
 def content_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the digest of a dataset, given names, sizes and digests of its splits."""
     return json_digest([[name, entry["n"], entry["digest"]] for name, entry in splits.items()])
+
+
+def split_names(names: list[str]) -> dict[str, str]:
+    """Return the names of splits in other tools: identifiers there, and `all` is a reserved one.
+
+    >>> split_names(["train", "ood-long", "all"])
+    {'train': 'train', 'ood-long': 'ood_long', 'all': 'any'}
+    """
+    return {name: "any" if name == "all" else name.replace("-", "_") for name in names}
+
+
+def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> DatasetDict:
+    """Build the `DatasetDict` of some splits, with the recipe's description and digest in its info.
+
+    Args:
+        tables: The rows by split; empty splits are left out, since the library has none.
+        manifest: Of the dataset that they are from.
+    """
+    try:
+        from datasets import Dataset as Table
+        from datasets import DatasetDict, DatasetInfo, Features
+    except ImportError:
+        raise MissingExtra("a Hugging Face dataset", "datasets", "interop") from None
+    recipe, digest = manifest["recipe"], manifest["digest"]
+    about = f"{recipe.get('name', '')}, seed {manifest.get('seed', '-')}, digest {digest}. {recipe.get('describe', '')}".strip()
+    names = split_names(list(tables))
+    splits = {}
+    for name, table in tables.items():
+        if table.num_rows:
+            info = DatasetInfo(description=about, features=Features.from_arrow_schema(table.schema))
+            splits[names[name]] = Table(table, info=info)
+    return DatasetDict(splits)

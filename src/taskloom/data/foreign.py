@@ -21,7 +21,9 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
-        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+        files = [path] if path.is_file() else []
+        if path.is_dir():
+            files = sorted(path.glob("*.parquet"))
         if not {p.suffix for p in files} & {".parquet", *READERS}:
             continue
         name = path.name if path.is_dir() else path.stem

@@ -6,13 +6,21 @@ second `make` after any interruption keeps every whole shard, remakes the damage
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+import taskloom
+from taskloom.core import progress as progress_display
 from taskloom.core import shards
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import DataError, ParameterError, RecipeError, TaskloomError, nearest
@@ -20,16 +28,18 @@ from taskloom.core.files import locked, sweep
 from taskloom.core.plan import Plan
 from taskloom.data import Dataset, dataset
 from taskloom.data.folder import origin_of, write_beside
-from taskloom.data.manifest import manifest_of_shards, manifest_of_tables
 from taskloom.data.processes import refuse_while_importing_main
-from taskloom.data.row_progress import ShowRows, shown_rows
 from taskloom.data.workers import Piece, RowCounter, Where, make_shards, table_of
 from taskloom.recipe import Recipe, read
 from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
 
 if TYPE_CHECKING:
+    from taskloom.data.workers import MakeProgress
+
+if TYPE_CHECKING:
     from taskloom.recipe.tasks import Task
+
 
 MOST_ROWS = 10**11
 """Beyond this even the list of files no longer fits a computer."""
@@ -246,3 +256,126 @@ def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
     sweep(folder)
+
+
+ShowRows = Callable[["MakeProgress"], None]
+
+
+@contextmanager
+def shown_rows(progress: ShowRows | bool | None = True) -> Iterator[ShowRows | None]:
+    """Yield a function that shows how far a `make` is, on standard error or below a notebook's cell.
+
+    Args:
+        progress: Whether to show it; by default in notebooks only. Or a function of your own, which is yielded as it is.
+    """
+    if callable(progress):
+        yield progress
+    elif not progress_display.wanted(progress):
+        yield None
+    else:
+        with {"notebook": _notebook, "terminal": _terminal, "log": _log}[progress_display.place()]() as show:
+            yield show
+
+
+@contextmanager
+def _notebook() -> Iterator[ShowRows]:
+    with progress_display.notebook_line() as show:
+        yield lambda p: show(_line(p), p.done, p.total)
+
+
+@contextmanager
+def _terminal() -> Iterator[ShowRows]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("making", total=None)
+        yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
+
+
+@contextmanager
+def _log() -> Iterator[ShowRows]:
+    last = time.monotonic()
+
+    def show(p: MakeProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= progress_display.LOG_EVERY:
+            last = time.monotonic()
+            print(_line(p), file=sys.stderr, flush=True)
+
+    yield show
+
+
+def _line(p: MakeProgress) -> str:
+    rows = f"{p.split}: {p.done:,} of {p.total:,} rows"
+    if p.done >= p.total:
+        return f"{p.total:,} rows in {p.seconds:.0f} s"
+    left = p.seconds / p.done * (p.total - p.done) if p.done else 0
+    return f"{rows}, about {left:.0f} s left"
+
+
+def manifest_of_shards(
+    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], stamps: dict[str, shards.Stamp]
+) -> dict[str, Any]:
+    """Build the manifest of a dataset whose shards, with these stamps, lie in a folder."""
+    entries: dict[str, Any] = {}
+    for split in plan.splits:
+        mine = [p for p in pieces if p.split == split.name]
+        blocks = [block for p in mine for block in stamps[p.file].blocks]
+        entries[split.name] = {
+            "n": split.n,
+            "role": split.role,
+            "describe": split.describe,
+            "digest": dataset.split_digest(blocks),
+            "counts": shards.merge_counts(stamps[p.file].counts for p in mine),
+            "shards": [
+                {"file": p.file, "rows": p.stop - p.start, "bytes": (folder / p.file).stat().st_size} for p in mine
+            ],
+        }
+    return _head(recipe, seed, plan, entries)
+
+
+def manifest_of_tables(recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """Build the manifest of a dataset in memory; it has the digest of the same dataset in a folder."""
+    entries = {
+        s.name: {
+            "n": s.n,
+            "role": s.role,
+            "describe": s.describe,
+            "digest": dataset.split_digest(shards.block_digests(tables[s.name])),
+            "counts": shards.merge_counts([shards.counts(tables[s.name])]),
+        }
+        for s in plan.splits
+    }
+    return _head(recipe, seed, plan, entries)
+
+
+def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "format": dataset.FORMAT,
+        "recipe": recipe.to_dict(),
+        "recipe_digest": recipe.digest,
+        "seed": seed,
+        "digest": dataset.content_digest(entries),
+        "describe": plan.describe,
+        "scorer": plan.scorer.name,
+        "tasks_by": plan.tasks.by,
+        "warnings": list(plan.warnings),
+        "left_out": dict(plan.left_out),
+        "sources": {s.name: s.digest for s in plan.sources},
+        "versions": {
+            "taskloom": taskloom.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+        },
+        "splits": entries,
+    }

@@ -13,12 +13,10 @@ import pyarrow.compute as pc
 
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.errors import nearest
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
-from taskloom.experiments.record import SUITE_SCORE
+from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, RunsError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.scored_rows import ScoredRows, shown_traits
-from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.statistics import (
     Estimate,
     over_binary_items,
@@ -87,7 +85,7 @@ def accuracy(
 
 def _default_over(runs: Runs) -> str:
     """Return what an interval generalizes to where nobody says it: as much as the scores of the runs allow."""
-    return "seeds+items" if any(map(runs.store.keeps_item_scores, runs.names)) else "seeds"
+    return "seeds+items" if any(map(runs.keeps_item_scores, runs.names)) else "seeds"
 
 
 def _two_way_estimates(

@@ -11,12 +11,11 @@ from taskloom.core.arguments import path_of
 from taskloom.experiments.execute import engines, jobs, trackers
 from taskloom.experiments.execute.driver import Driver, ExperimentState, Watch
 from taskloom.experiments.execute.progress import given_progress, watching
-from taskloom.experiments.failures import failures
 from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Experiment
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import Store, failures
 from taskloom.experiments.table import Runs
 from taskloom.recipe.recipe import task_name
 
@@ -62,7 +61,7 @@ def dry_run(experiment: Experiment | Sequence[Experiment], store: str | Path | N
     opened = Store(path) if path.is_file() or (path.is_dir() and any(path.iterdir())) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
-    failed = failures(opened) if opened is not None else {}
+    failed = failures(opened.path) if opened is not None else {}
     mine = {cell.run for cell in missing}
     return DryRun(
         table,

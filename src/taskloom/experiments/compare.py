@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.core.errors import nearest
-from taskloom.experiments.accuracy import SuiteScores, check_splits, columns_of, task_means, without_tasks
-from taskloom.experiments.errors import RunsError
+from taskloom.experiments.accuracy import SuiteScores, TaskMeans, check_splits, columns_of, task_means, without_tasks
 from taskloom.experiments.groups import ScoreGroup
+from taskloom.experiments.record import RunsError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.scored_rows import ScoredRows
 from taskloom.experiments.statistics import (
@@ -122,36 +122,64 @@ def compare_sides(
     over: str = "items",
 ) -> ResultTable:
     """Compare two sides that may have been read before; see `compare`."""
-    sides = (a, b)
     if a.names & b.names:
         raise RunsError(f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different groups")
-    own, traits = columns_of(runs, by)
-    apart = [c for c in _apart(sides, over) if c not in own] + own
-    if "split" not in apart and len(splits or runs.splits) > 1:
-        apart.append("split")
-    scored = [side.scored(apart, traits, splits, over == "tasks") for side in sides]
-    data, tables = [rows for rows, _ in scored], [groups for _, groups in scored]
-    shared = [values for values in tables[0] if values in tables[1]]
+    apart, traits = _grouped_by(runs, (a, b), splits, by, over)
+    rows_a, groups_a = a.scored(apart, traits, splits, over == "tasks")
+    rows_b, groups_b = b.scored(apart, traits, splits, over == "tasks")
+    shared = [values for values in groups_a if values in groups_b]
     if not shared:
         raise RunsError(
             f"{a.selection!r} and {b.selection!r} have nothing in common to compare: no split, or no value of "
             f"{', '.join(apart)}"
         )
-    suite = [SuiteScores(side.runs, splits) for side in sides] if not traits and over == "items" else []
-    names = [c for c in suite[0].columns if c in suite[1].columns] if suite else []
+    # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
+    beside = _BesideScores((a, b), splits) if not traits and over == "items" else None
+    compared = _over_tasks if over == "tasks" else _test
     rows = []
     for values in shared:
-        compared = _over_tasks if over == "tasks" else _test
-        comparison = compared(data, [t[values] for t in tables], test, level)
+        groups = (groups_a[values], groups_b[values])
+        comparison = compared((rows_a, rows_b), groups, test, level)
         row = {**dict(zip([*apart, *traits], values, strict=True)), **_measures(comparison)}
-        for side, one, score, table in zip("ab", data, suite, tables, strict=False):
-            means = score.of([one.names[run] for run in table[values].runs], row.get("split"))
-            row |= {f"{side} {name}": means[name] for name in names}
+        if beside is not None:
+            row |= beside.of((rows_a, rows_b), groups, row.get("split"))
         rows.append(row)
-    for row, p in zip(rows, correct([row["p"] for row in rows], correction), strict=True):
+    corrected = correct([row["p"] for row in rows], correction)  # all rows are one family of tests
+    for row, p in zip(rows, corrected, strict=True):
         row["corrected_p"] = float(p)
-    beside = [f"{side} {name}" for name in names for side in "ab"]
-    return ResultTable([*apart, *traits, *MEASURES, *beside], rows)
+    further = [] if beside is None else beside.columns
+    return ResultTable([*apart, *traits, *MEASURES, *further], rows)
+
+
+def _grouped_by(
+    runs: Runs, sides: Sequence[ComparedSide], splits: Sequence[str], by: Sequence[str], over: str
+) -> tuple[list[str], list[str]]:
+    """Columns of the runs and traits of the examples whose values have a row each."""
+    own, traits = columns_of(runs, by)
+    varying = [c for c in _apart(sides, over) if c not in own]
+    apart = [*varying, *own]
+    if "split" not in apart and len(splits or runs.splits) > 1:
+        apart.append("split")
+    return apart, traits
+
+
+class _BesideScores:
+    """Scores that the suites compute themselves, for both sides of a comparison: `a C@90`, `b C@90`."""
+
+    def __init__(self, sides: Sequence[ComparedSide], splits: Sequence[str]) -> None:
+        self._scores = [SuiteScores(side.runs, splits) for side in sides]
+        first, second = self._scores
+        self._names = [c for c in first.columns if c in second.columns]
+        self.columns = [f"{side} {name}" for name in self._names for side in "ab"]
+
+    def of(self, data: Sequence[ScoredRows], groups: Sequence[ScoreGroup], split: str | None) -> dict[str, Any]:
+        """The scores of one row of the comparison, by column."""
+        found = {}
+        for side, scores, rows, group in zip("ab", self._scores, data, groups, strict=True):
+            means = scores.of([rows.names[run] for run in group.runs], split)
+            for name in self._names:
+                found[f"{side} {name}"] = means[name]
+        return found
 
 
 def _measures(comparison: Comparison) -> dict[str, Any]:
@@ -183,11 +211,18 @@ def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: s
         return replace(paired_two_way(tables[0], tables[1], level), test="t over seeds × tasks")
     if test == "two-way":
         raise RunsError(f"the test 'two-way' needs at least two seeds that both sides have; they share {len(shared)}")
-    each = [
-        [float(np.mean([np.mean(v) for (_, t), v in side.items() if t == task])) for task in tasks] for side in means
-    ]
-    result = sign_flip(each[0], each[1], level=level)
+    first, second = (_mean_by_task(side, tasks) for side in means)
+    result = sign_flip(first, second, level=level)
     return replace(result, test="sign flips over tasks", seeds=min(map(len, seeds)), items=len(tasks))
+
+
+def _mean_by_task(means: TaskMeans, tasks: Sequence[tuple[str, str]]) -> list[float]:
+    """The mean of each task over the seeds of one side, every seed with the same weight."""
+    by_task: dict[tuple[str, str], list[Any]] = {task: [] for task in tasks}
+    for (_, task), scores in means.items():
+        if task in by_task:
+            by_task[task].append(np.mean(scores))
+    return [float(np.mean(by_task[task])) for task in tasks]
 
 
 def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:

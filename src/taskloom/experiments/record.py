@@ -11,7 +11,25 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.core.arrow import column
+from taskloom.core.errors import TaskloomError
 from taskloom.experiments.files import SCHEMA, StoreError, damaged
+
+LAST_SEED = 2**63 - 1
+"""The greatest seed that a column of seeds holds."""
+
+BEST_OF_FIELD = "learner.best_of"
+"""The field of a run that is the best of several tries."""
+
+LIMIT_FIELD = "recipe.limit"
+"""The field of a run that answers at most so many examples of each split."""
+
+TASK_FIELD = "recipe.task"
+"""The field of a run on one task of a recipe of several."""
+
+
+class RunsError(TaskloomError):
+    """A question that the runs at hand cannot answer."""
+
 
 SUITE_SCORE = "score."
 """Prefix of the columns for scores that a suite computes itself, in the table of runs: `score.C@90`."""

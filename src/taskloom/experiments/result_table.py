@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from taskloom.experiments.errors import RunsError
+from taskloom.experiments.record import RunsError
 
 
 class ResultTable:
@@ -129,8 +129,10 @@ def _number(value: float) -> str:
     >>> _number(-0.0004), _number(-0.02)
     ('0.000', '-0.020')
     """
-    if not math.isfinite(value):
-        return "" if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
     return f"{round(value, 3) + 0.0:.3f}"
 
 

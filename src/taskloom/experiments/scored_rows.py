@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.core.arrow import column as column_of
 from taskloom.core.errors import nearest
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.files import StoreError
 from taskloom.experiments.groups import ScoreGroup, SortedScores, numbered, sort_scores, trait
+from taskloom.experiments.record import RunsError
 
 if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
@@ -59,7 +59,7 @@ class ScoredRows:
     def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
         """Read columns of all runs, and number the run of each row."""
         about = int(whole_array(self._runs.table["n"]).sum())
-        rows, counts = self._runs.store.scored(self.names, wanted, about)
+        rows, counts = self._runs.source.scored(self.names, wanted, about)
         number = numbers(np.repeat(np.arange(len(self.names)), counts))
         if self._splits:
             wanted_rows = pc.is_in(rows["split"].cast(pa.string()), strings(self._splits))
@@ -113,7 +113,7 @@ class ScoredRows:
         """Return indices and texts of what a group's first run answered."""
         if group.values not in self._inputs:
             split = dict(zip(self.columns, group.values, strict=True)).get("split")
-            rows = self._runs.store.predictions(
+            rows = self._runs.source.predictions(
                 [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
             )
             self._inputs[group.values] = rows.select(["index", "input"])
@@ -129,5 +129,5 @@ def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     """Return the traits that a run of each recipe shows."""
     table = runs.table
     first = dict(zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True))
-    traits = runs.store.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
+    traits = runs.source.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
     return {name for row in traits.to_pylist() for name, _ in row or ()}

@@ -17,6 +17,7 @@ any number of kills, on any machine of the same libraries. Times are therefore i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from taskloom.core import files
 from taskloom.core.arguments import path_of
 from taskloom.core.arrow import column
+from taskloom.core.errors import DataError
 from taskloom.core.files import atomic
 from taskloom.experiments.files import (
     CONFIG,
@@ -73,10 +75,6 @@ class RunSource(ABC):
     @abstractmethod
     def records(self, names: Iterable[str] | None = None) -> list[Run]:
         """What is known of runs, all by default, without opening their predictions."""
-
-    @abstractmethod
-    def scores(self, run: str) -> dict[str, Any]:
-        """The scores of a run, as scores.json has them."""
 
     @abstractmethod
     def config(self, run: str) -> str:
@@ -351,3 +349,50 @@ class Store(RunSource):
                 files.rename(beside, target)
                 shutil.rmtree(aside, ignore_errors=True)
         return True
+
+
+def failure(store: Path, run: str) -> Path:
+    """The file in a store's folder that holds the reason of a failed run until the run succeeds."""
+    return store / "work" / "failed" / f"{run}.json"
+
+
+def failures(store: Path) -> dict[str, str]:
+    """Reasons of the runs of a store's folder that have failed and not succeeded since."""
+    reasons = {}
+    for path in sorted((store / "work" / "failed").glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            reasons[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
+    return reasons
+
+
+class LoadedRuns(RunSource):
+    """Runs in memory; what is known of one beyond its scores is up to the kind of file.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path_of(path)
+        self._scores: dict[str, dict[str, Any]] = {}
+
+    def names(self) -> list[str]:
+        """Digests of all runs, sorted."""
+        return sorted(self._scores)
+
+    def records(self, names: Iterable[str] | None = None) -> list[Run]:
+        """What is known of runs, all by default."""
+        records = []
+        for run in self.names() if names is None else names:
+            if run not in self._scores:
+                raise DataError(f"{self.path} has no run {run}")
+            records.append(record_of(self._scores[run]))
+        return records
+
+    def folder(self, run: str) -> Path:
+        """Where the folder of a run would be; there is none."""
+        return self.path / run
+
+    def keeps_predictions(self, run: str) -> bool:
+        """False: a score file has at most the scores of examples."""
+        return False

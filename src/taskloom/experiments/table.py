@@ -25,12 +25,10 @@ from taskloom.core.errors import nearest
 from taskloom.core.notebook import paragraph
 from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.compare import Selection, compare
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.files import CURVES, PREDICTIONS, StoreError
-from taskloom.experiments.record import SUITE_SCORE, Run, run_table
+from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.spec.field_names import TASK_FIELD
-from taskloom.experiments.store import RunSource, Store
+from taskloom.experiments.store import RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -56,20 +54,20 @@ class Runs:
     predictions and curves behind it.
 
     Args:
-        store: Where the runs come from: a folder, a score file, or predictions made elsewhere.
+        source: Where the runs come from: a folder, a score file, or predictions made elsewhere.
         names: Digests of the runs; all by default.
     """
 
-    def __init__(self, store: RunSource, names: Iterable[str] | None = None) -> None:
-        self.store = store
-        records = store.records(names)
+    def __init__(self, source: RunSource, names: Iterable[str] | None = None) -> None:
+        self.source = source
+        records = source.records(names)
         self._records = {run.name: run for run in records}
         self.table: pa.Table = run_table(records)
 
     def _some(self, table: pa.Table) -> Runs:
         """These runs, but only the rows in `table`."""
         some = copy(self)
-        some.__dict__ = {"store": self.store, "_records": self._records, "table": table}
+        some.__dict__ = {"source": self.source, "_records": self._records, "table": table}
         return some
 
     def __getitem__(self, name: str) -> Run:
@@ -81,9 +79,14 @@ class Runs:
         return map(self._records.__getitem__, self.names)
 
     @property
+    def store(self) -> RunSource:
+        """The source by its old name: the guide to studies of one's own used it until 0.2.0."""
+        return self.source
+
+    @property
     def path(self) -> Path:
         """The folder or file that the runs come from."""
-        return self.store.path
+        return self.source.path
 
     @cached_property
     def names(self) -> list[str]:
@@ -112,8 +115,8 @@ class Runs:
     def __repr__(self) -> str:
         count = len(self)
         if not count:
-            return f"no runs in {self.store.path}"
-        parts = [f"{count:,} runs in {self.store.path}" if count > 1 else f"1 run in {self.store.path}"]
+            return f"no runs in {self.path}"
+        parts = [f"{count:,} runs in {self.path}" if count > 1 else f"1 run in {self.path}"]
         for column in ("recipe", "learner", "seed", "split"):
             values = sorted(set(self.table[column].to_pylist()))
             shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
@@ -123,7 +126,7 @@ class Runs:
     def _repr_html_(self) -> str:
         if not len(self):
             return paragraph(repr(self))
-        return paragraph(f"{len(self):,} runs in {self.store.path}", strong=True) + self.overview()._repr_html_()
+        return paragraph(f"{len(self):,} runs in {self.path}", strong=True) + self.overview()._repr_html_()
 
     def overview(self) -> ResultTable:
         """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no predictions.
@@ -280,7 +283,7 @@ class Runs:
 
     def curves(self) -> pa.Table:
         """Return all learning curves: run, recipe, learner, seed, step, split, score, loss."""
-        return self.store.curves(self.names)
+        return self.source.curves(self.names)
 
     def predictions(
         self,
@@ -297,36 +300,39 @@ class Runs:
             runs: Only these of the runs.
         """
         names = self.names if runs is None else runs
-        return self.store.predictions(names, columns, splits=_listed(split) or None)
+        return self.source.predictions(names, columns, splits=_listed(split) or None)
 
     def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the predictions of one run; None if it kept none."""
-        return self.store.rows(run, PREDICTIONS, columns)
+        return self.source.rows(run, PREDICTIONS, columns)
 
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""
-        return self.store.rows(run, CURVES, columns)
+        return self.source.rows(run, CURVES, columns)
 
     def model(self, run: str) -> Path | None:
         """The folder of the trained model that a run kept; None if it kept none."""
-        return self.store.model(run)
+        return self.source.model(run)
 
     def config(self, run: str) -> str:
         """The experiment of one run alone, as YAML."""
-        return self.store.config(run)
+        return self.source.config(run)
 
     def environment(self, run: str) -> dict[str, Any]:
         """Machine, versions and seconds of one run; empty if they are not known."""
-        return self.store.environment(run)
+        return self.source.environment(run)
 
+    def folder(self, run: str) -> Path:
+        """The folder of a run; there is none if the runs come from a file."""
+        return self.source.folder(run)
 
-def runs(path: str | Path = "runs") -> Runs:
-    """Return the runs in a store.
+    def keeps_predictions(self, run: str) -> bool:
+        """True if inputs and answers of the run are known."""
+        return self.source.keeps_predictions(run)
 
-    Args:
-        path: The store's folder.
-    """
-    return Runs(Store(path))
+    def keeps_item_scores(self, run: str) -> bool:
+        """True if the score of each example is known, and not only the mean."""
+        return self.source.keeps_item_scores(run)
 
 
 def _columns(selection: str) -> dict[str, list[Any]]:

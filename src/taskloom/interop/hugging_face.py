@@ -17,8 +17,7 @@ from taskloom.core.errors import DataError
 from taskloom.core.files import atomic_folder
 from taskloom.core.registry import SUITES
 from taskloom.data.audit import Audit, audit
-from taskloom.data.dataset import Dataset, load
-from taskloom.data.dataset_dict import split_names
+from taskloom.data.dataset import Dataset, load, split_names
 
 AUDIT, MANIFEST, RECIPE = "audit.json", "taskloom-manifest.json", "recipe.yaml"
 SMALL = (

@@ -26,7 +26,7 @@ from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
 from taskloom.recipe.finder import find, from_mapping
 from taskloom.recipe.input_parts import InputParts, keep_part
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes, override
-from taskloom.recipe.validation_errors import validated
+from taskloom.recipe.yaml_files import validated
 
 if TYPE_CHECKING:
     from taskloom.core.plan import Plan

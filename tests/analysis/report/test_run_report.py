@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import taskloom as tl
 from taskloom.analysis.report import charts, report_columns
 from taskloom.analysis.report.charts import Curve, Mark
 from taskloom.analysis.report.run_numbers import RunNumbers
@@ -112,7 +113,7 @@ def test_every_section_is_there(html: str) -> None:
 
 
 def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
-    runs = frame.runs(store.path)
+    runs = tl.runs(store.path)
     found = sections(html)
     scores = [
         [r["recipe"], r["learner"], r["split"], f"{r['mean']:.3f}", f"{r['low']:.3f} to {r['high']:.3f}"]
@@ -231,7 +232,7 @@ def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
 def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None:
     (row,) = [
         r
-        for r in frame.runs(store.path).accuracy()
+        for r in tl.runs(store.path).accuracy()
         if (r["recipe"], r["learner"], r["split"]) == ("ctl/A", "bilstm", "ood")
     ]
     findings = html.partition("Findings</h2>")[2].partition("Scores</h2>")[0]

@@ -30,7 +30,7 @@ from taskloom.apps.collect.undo import undo
 from taskloom.cli.app import run as cli
 from taskloom.data.verify import verify
 from taskloom.experiments.execute import engines
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.suites.zest import evaluation
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.task_files import read_tasks

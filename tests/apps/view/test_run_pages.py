@@ -20,9 +20,8 @@ from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.prediction_rows import PredictionRows
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.claims import Claims
-from taskloom.experiments.failures import failure
-from taskloom.experiments.store import Store
-from taskloom.experiments.table import runs as read_runs
+from taskloom.experiments.sources import runs as read_runs
+from taskloom.experiments.store import Store, failure
 from tests.apps.view.hostile import SCRIPT, assert_harmless
 from tests.apps.view.hostile_runs import TRAITS, fill
 from tests.experiments.made_up_runs import write
@@ -242,7 +241,7 @@ def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(f
     claims = Claims(filled.folder / "work" / "claims")
     try:
         assert claims.take("ab" * 16)
-        reason = failure(store, "cd" * 16)
+        reason = failure(store.path, "cd" * 16)
         reason.parent.mkdir(parents=True)
         reason.write_text(json.dumps({"reason": f"loss was not a number {SCRIPT}"}))
         job = filled.folder / "work" / "jobs" / "job-1"

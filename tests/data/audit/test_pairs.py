@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.core.plan import Role
-from taskloom.data.audit.constants import find_constant_tasks
-from taskloom.data.audit.pairs import PairLeak, find_pair_leaks
+from taskloom.data.audit.pairs import PairLeak, find_constant_tasks, find_pair_leaks
 
 ROLES: dict[str, Role] = {"train": "train", "few": "train", "test": "test", "answers": "probe"}
 Pairs = list[tuple[str, list[str]]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskloom.cli.dataset_output import scorer_table
+from taskloom.cli.dataset import print_scorers
 from taskloom.core.errors import ParameterError
 from taskloom.core.example import Example
 from taskloom.core.scoring import Scorer, any_of, scorer, set_of
@@ -109,5 +109,5 @@ def test_sets_take_articles_and_items_of_several_words(prediction: str, target: 
 
 
 def test_the_table_says_what_refused_means(capsys: pytest.CaptureFixture[str]) -> None:
-    scorer_table(audit_scorers(n=5), as_json=False)
+    print_scorers(audit_scorers(n=5), as_json=False)
     assert "refused: right answers that got less than the full score" in capsys.readouterr().out

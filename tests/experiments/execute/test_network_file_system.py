@@ -24,7 +24,7 @@ DRIVER = """
 import json, os, random, sys, time
 from pathlib import Path
 
-from taskloom.experiments.execute.engines.here import HereEngine
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.core import files
 from taskloom.experiments.execute import driver
 from taskloom.experiments.spec import experiment as spec

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from taskloom.cli.run_output import outcome
+from taskloom.cli.runs import print_outcome
 from taskloom.experiments.api import Outcome
 from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.execute.driver import Driver, ExperimentState
-from taskloom.experiments.execute.engines.here import HereEngine
-from taskloom.experiments.execute.job_progress import JobProgress, read_progress, recorded
+from taskloom.experiments.execute.engines import HereEngine
 from taskloom.experiments.execute.progress import display, duration, line, rate, table
+from taskloom.experiments.execute.worker import JobProgress, read_progress, recorded
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
@@ -99,7 +99,7 @@ def test_a_running_job_shows_steps_loss_and_answers(tmp_path: Path) -> None:
 
 
 def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskloom.experiments.execute.job_progress.EVERY", 0.0)
+    monkeypatch.setattr("taskloom.experiments.execute.worker.EVERY", 0.0)
     with recorded(tmp_path):
         report_step(Progress(5, 10, 0.25, 1.0))
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25)
@@ -129,7 +129,7 @@ def test_runs_that_failed_for_one_reason_share_a_line(tmp_path: Path, capsys: py
     experiment = check({"recipes": ["babi/1"], "learners": ["majority", "nearest-neighbour"], "seeds": 3}, "here")
     cells = expand(experiment)
     failed = {cell.run: "no torch" for cell in cells[:4]} | {cells[4].run: "no disk"}
-    outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
+    print_outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert lines[0].startswith("5 failed")
     assert lines[1].startswith("  4 runs (majority on babi/1")

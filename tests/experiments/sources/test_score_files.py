@@ -12,8 +12,8 @@ import taskloom as tl
 from taskloom.analysis.conditions import conditions_of
 from taskloom.analysis.report.run_report import report
 from taskloom.core.errors import DataError
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.files import StoreError
+from taskloom.experiments.record import RunsError
 from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.experiments.sources.scored_items import pack_answers
 from taskloom.experiments.table import Runs
@@ -77,7 +77,7 @@ def test_how_a_recipe_was_used_is_not_taken_for_its_fields(tmp_path: Path) -> No
     conditions = conditions_of(runs, runs.names[0])
     assert conditions["recipe.splits.train.n"] == 300_000
     assert conditions["learner.feed_forward"] == 512
-    config = parse(runs.store.config(runs.names[0]))
+    config = parse(runs.config(runs.names[0]))
     assert (config["limit"], config["tasks"], config["best_of"]) == (3_000, ["ab"], {"seeds": 4})
 
 

@@ -11,13 +11,12 @@ import pytest
 
 from taskloom.analysis.report.run_report import report
 from taskloom.experiments import api
-from taskloom.experiments.errors import RunsError
 from taskloom.experiments.execute.jobs import jobs
+from taskloom.experiments.record import TASK_FIELD, RunsError
 from taskloom.experiments.rescore import rescore
 from taskloom.experiments.spec.cell_data import read_recipes
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import ExperimentError, Resources, check
-from taskloom.experiments.spec.field_names import TASK_FIELD
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from tests.experiments.sweeps import fill, recipe

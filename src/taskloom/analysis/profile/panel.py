@@ -13,8 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from taskloom.core.errors import TaskloomError, nearest
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import load, validated
 
 FILE = Path(__file__).parent / "panel.yaml"
 

@@ -55,8 +55,8 @@ class RunNumbers:
         self.threshold = threshold
         self.level = level
         self._fields = [c for c in varying(table) if c not in ("recipe", "learner")]
-        self.predicted = all(map(table.store.keeps_predictions, table.names))
-        self.scored = all(map(table.store.keeps_item_scores, table.names))
+        self.predicted = all(map(table.keeps_predictions, table.names))
+        self.scored = all(map(table.keeps_item_scores, table.names))
 
     def label(self, row: Row) -> Row:
         """Name recipe and learner as the page does: each with the fields that differ."""

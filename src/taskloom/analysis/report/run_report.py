@@ -21,10 +21,9 @@ from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
 from taskloom.core.errors import DataError
 from taskloom.data import Dataset, dataset
-from taskloom.experiments.errors import RunsError
-from taskloom.experiments.failures import failure, failures
-from taskloom.experiments.sources.any_runs import runs
-from taskloom.experiments.store import RunSource
+from taskloom.experiments.record import RunsError
+from taskloom.experiments.sources import runs
+from taskloom.experiments.store import failure, failures
 from taskloom.experiments.table import Runs
 
 
@@ -52,7 +51,7 @@ def report(
         title: The heading; the recipes and learners by default.
     """
     table = (store if isinstance(store, Runs) else runs(store)).where(*where)
-    failed = failures(table.store)
+    failed = failures(table.path)
     if not len(table) and not failed:
         raise RunsError(f"{table.path} holds no finished run yet; fill it with 'taskloom run'")
     parts = RunSections(RunNumbers(table, level, threshold)) if len(table) else None
@@ -93,20 +92,20 @@ def _sections(
         yield parts.comparisons()
         yield from parts.by_task()
         yield parts.examples()
-    yield _failures(table.store, failed)
+    yield _failures(table.path, failed)
     yield from _dataset_sections(data)
     if parts is not None:
         yield parts.overview()
         yield parts.reproduction()
 
 
-def _failures(store: RunSource, failed: dict[str, str]) -> Section:
+def _failures(store: Path, failed: dict[str, str]) -> Section:
     text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
     rows = tuple({"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items())
     return Section("Failures", text, FAILURES, rows)
 
 
-def _failed_cell(store: RunSource, run: str) -> str:
+def _failed_cell(store: Path, run: str) -> str:
     """Return the name that the driver gave to a failed cell."""
     try:
         return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))

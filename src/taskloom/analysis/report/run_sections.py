@@ -31,7 +31,7 @@ from taskloom.core.arrow import numbers, whole_array
 from taskloom.core.scoring import competence_at
 from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.accuracy import SuiteScores
-from taskloom.experiments.errors import RunsError
+from taskloom.experiments.record import RunsError
 from taskloom.experiments.result_table import probability
 from taskloom.experiments.scored_rows import known_traits
 
@@ -418,16 +418,15 @@ class RunSections:
 
     def reproduction(self) -> Section | None:
         """Show how to run any of it again; None where the runs are another program's."""
-        store = self.runs.store
         first = self.runs.names[0]
-        folder = store.folder(first)
+        folder = self.runs.folder(first)
         if not folder.is_dir():
             return None
         text = (
             "Every run's folder holds the experiment that makes it again; runs that are in the store are not repeated. The "
             "first run's is below."
         )
-        block = f"taskloom run {folder / 'config.yaml'} --store again\n\n{store.config(first)}"
+        block = f"taskloom run {folder / 'config.yaml'} --store again\n\n{self.runs.config(first)}"
         rows = tuple(self.numbers.rows)
         return Section("How to run it again", text, FOLDERS, rows, blocks=(block,), folded="All runs and their folders")
 

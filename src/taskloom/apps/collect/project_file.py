@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
-from taskloom.recipe.validation_errors import explain
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import explain, load
 
 FILE = "project.yaml"
 

@@ -14,10 +14,9 @@ from taskloom.apps.view.folders import VanishedError
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute.claims import lives, owner_of
 from taskloom.experiments.execute.worker import job_folder
-from taskloom.experiments.failures import failures
 from taskloom.experiments.files import DIGEST, LOG, SCORES
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import Store, failures
 from taskloom.experiments.table import Runs
 
 LOG_SHOWN = 4_000
@@ -166,7 +165,7 @@ class ViewedStore:
         finished = {run.name for run in runs}
         recent = sum(now - run.finished < RECENT for run in runs)
         running = [name for name in live_claims(store.path / "work" / "claims") if name not in finished]
-        return LiveState(len(runs), recent, len(running), failures(store), _jobs(store, now))
+        return LiveState(len(runs), recent, len(running), failures(store.path), _jobs(store, now))
 
 
 def _order(run: StoredRun) -> tuple[bool, str, str, str, int]:

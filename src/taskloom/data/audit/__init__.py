@@ -16,12 +16,10 @@ from taskloom.core.notebook import paragraph, table
 from taskloom.core.offers import TaskForm
 from taskloom.core.registry import SUITES
 from taskloom.data import Dataset, dataset
-from taskloom.data.audit.balance import Balance, Coverage, balances, coverages
-from taskloom.data.audit.constants import ConstantTask, find_constant_tasks
+from taskloom.data.audit.balance import Balance, Coverage, HeldOutCount, balances, coverages, held_out_counts
 from taskloom.data.audit.divergence import Divergence, divergences
-from taskloom.data.audit.held_out import HeldOutCount, held_out_counts
 from taskloom.data.audit.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
-from taskloom.data.audit.pairs import PairLeak, find_pair_leaks
+from taskloom.data.audit.pairs import ConstantTask, PairLeak, find_constant_tasks, find_pair_leaks
 from taskloom.data.audit.shortcuts import Shortcut, find_shortcuts, shortcut_count
 
 __all__ = ["Audit", "audit"]
@@ -61,10 +59,7 @@ class Audit:
         heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
         parts = [paragraph(repr(self), strong=True), table(heads, rows)]
         if self.overlaps:
-            overlaps = [
-                (o.split, o.other, o.exact, "leak" if o.leak else "by design" if o.by_design else "note")
-                for o in self.overlaps
-            ]
+            overlaps = [(o.split, o.other, o.exact, o.verdict) for o in self.overlaps]
             parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps))
         if self.shortcuts:
             tried = [

@@ -121,7 +121,10 @@ def _reordered(q: AuditedExample) -> str | None:
 
 def _with_and(q: AuditedExample) -> str | None:
     many = _many(q)
-    return f"{', '.join(many[:-1])}{',' if len(many) > 2 else ''} and {many[-1]}" if many else None
+    if not many:
+        return None
+    comma = "," if len(many) > 2 else ""
+    return f"{', '.join(many[:-1])}{comma} and {many[-1]}"
 
 
 def _bullets(q: AuditedExample) -> str | None:

@@ -126,7 +126,12 @@ Edge = tuple[int, int]
 
 def _compounds(steps: list[dict[str, Any]]) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
     """Return the two-step compounds by edge, and the three-step compounds with the two edges that each consists of."""
-    used = [([i - 1] if i else []) if step["of"] is None else list(step["of"]) for i, step in enumerate(steps)]
+    used: list[list[int]] = []
+    for i, step in enumerate(steps):
+        if step["of"] is not None:
+            used.append(list(step["of"]))
+        else:  # a chain: every step uses the one before it, and the first one the input
+            used.append([i - 1] if i else [])
     rule = [step["rule"] for step in steps]
     pairs: dict[Edge, Compound] = {}
     triples: list[tuple[tuple[Edge, Edge], Compound]] = []

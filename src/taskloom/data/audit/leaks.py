@@ -57,6 +57,13 @@ class Overlap:
     by_design: bool
     examples: list[str]
 
+    @property
+    def verdict(self) -> str:
+        """One word or two for tables: a leak, by design, or a note."""
+        if self.leak:
+            return "leak"
+        return "by design" if self.by_design else "note"
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:

@@ -18,15 +18,13 @@ from taskloom.core import files
 from taskloom.experiments.execute import jobs
 from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.execute.engines import Engine
-from taskloom.experiments.execute.job_progress import EVERY, JobProgress, read_progress
 from taskloom.experiments.execute.predictions import data_folder
-from taskloom.experiments.execute.worker import Job, JobResult, job_folder
-from taskloom.experiments.failures import failure
+from taskloom.experiments.execute.worker import EVERY, Job, JobProgress, JobResult, job_folder, read_progress
 from taskloom.experiments.files import StoreError, writing
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Resources
-from taskloom.experiments.store import Store
+from taskloom.experiments.store import Store, failure
 
 POLL = 0.5
 """Seconds between checks of what other drivers do, and between two reports: short for a person, long for a file system."""
@@ -227,7 +225,7 @@ class Driver:
             if run in self.open:
                 self.open.discard(run)
                 self.state.done += 1
-                failure(self.store, run).unlink(missing_ok=True)
+                failure(self.store.path, run).unlink(missing_ok=True)
 
     def _fail(self, reasons: dict[str, str]) -> None:
         for run, why in reasons.items():
@@ -236,7 +234,7 @@ class Driver:
             cell = self.by_run[run]
             record = {"run": run, "cell": str(cell), "reason": why, "config": cell.config()}
             with writing(self.store.path):
-                path = failure(self.store, run)
+                path = failure(self.store.path, run)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

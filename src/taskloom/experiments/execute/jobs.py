@@ -17,10 +17,10 @@ from typing import Any
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import digest
 from taskloom.experiments.execute.worker import SHARED, TOGETHER, Job
+from taskloom.experiments.record import BEST_OF_FIELD
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Resources
-from taskloom.experiments.spec.field_names import BEST_OF_FIELD
 from taskloom.experiments.store import Store
 from taskloom.learners.config import read as read_learner
 

@@ -1,13 +1,20 @@
-"""The files of a finished run, written durably beside the place that the run then takes."""
+"""The files of a finished run, written durably beside the place that the run then takes.
+
+`environment.json` describes the machine and the libraries: for people, and for estimates of cost. No result depends on it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
+import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+import taskloom
 from taskloom.experiments.files import CONFIG, CURVES, ENVIRONMENT, FLEETING, LOG, PREDICTIONS, SCORES, writing
+from taskloom.experiments.spec.cells import Cell
 
 UNCOMPRESSED = 100
 """Rows up to which a file is not compressed, which would take half of the time of writing and of reading it."""
@@ -89,3 +98,47 @@ def _flushers() -> ThreadPoolExecutor:
 
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """The C writer is ten times faster; both write the same."""
+
+
+LIBRARIES = ("numpy", "pyarrow", "torch", "transformers", "peft", "scikit-learn", "ray")
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    versions = {"taskloom": taskloom.__version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "host": platform.node(),
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "versions": versions,
+    }
+
+
+def environment(cell: Cell, kind: str, together: int, seconds: float) -> dict[str, Any]:
+    """Describe machine, versions, the recipe and settings in full, and how long the run took.
+
+    Args:
+        cell: The run.
+        kind: `alone`, or whether `seeds` or `tasks` were trained together.
+        together: How many were.
+        seconds: Of this run; its share where several were trained together.
+    """
+    torch: Any = sys.modules.get("torch")
+    gpu = torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None
+    recipes = [part.recipe.to_dict() for part in cell.data.parts]
+    return {
+        "seconds": round(seconds, 3),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "trained": kind,
+        "together": together,
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+        "gpu": gpu,
+        **_machine(),
+        "recipe": recipes[0] if len(recipes) == 1 else recipes,
+        "settings": cell.settings,
+    }

@@ -28,12 +28,11 @@ from taskloom.core.files import json_digest
 from taskloom.core.predictions import predictions_for
 from taskloom.core.shards import to_examples, to_table
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
-from taskloom.experiments.sources.loaded_runs import LoadedRuns
-from taskloom.experiments.sources.score_tables import LAST_SEED
+from taskloom.experiments.record import LAST_SEED
 from taskloom.experiments.spec.cell_data import CellData, read_data
+from taskloom.experiments.store import LoadedRuns
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import load, validated
 
 
 class PredictionFields(Fields):

@@ -15,18 +15,52 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from taskloom.core.errors import nearest
 from taskloom.core.files import json_digest
 from taskloom.core.registry import is_python
+from taskloom.experiments.record import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
 from taskloom.experiments.spec.cell_data import CellData, RecipeMix, own_grid, products, read_data
 from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit, SplitFinder, spell
 from taskloom.experiments.spec.experiment import BestOf, Experiment, ExperimentError, Keep
-from taskloom.experiments.spec.field_names import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
-from taskloom.experiments.spec.limits import refuse_monsters
 from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import LEARNERS, Learner, find_learner
+
+MOST_RECIPES = 2_000
+MOST_CELLS = 200_000
+"""Recipes (each takes a tenth of a second to plan) and cells up to which an experiment can be listed in a few minutes."""
+
+Grid = Mapping[str, Sequence[Any]]
+
+
+def refuse_monsters(experiment: Experiment, recipe_grid: Grid, learner_grid: Grid) -> None:
+    """Raise an error for an experiment of more cells than could be listed in minutes."""
+    recipes = _count(experiment.recipes, recipe_grid)
+    learners = _count(experiment.learners, learner_grid)
+    seeds = experiment.seeds if isinstance(experiment.seeds, int) else len(experiment.seeds)
+    if recipes > MOST_RECIPES:
+        raise ExperimentError(
+            f"recipes: {recipes:,} recipes, their grids counted, are more than {MOST_RECIPES:,}; each has to be planned: use "
+            "shorter grids, or several experiments on one store"
+        )
+    if recipes * learners * seeds > MOST_CELLS:
+        raise ExperimentError(
+            f"{recipes:,} recipes x {learners:,} learners x {seeds:,} seeds are more than {MOST_CELLS:,} runs; use shorter grids, "
+            "or several experiments on one store"
+        )
+
+
+def _count(blocks: Sequence[Any], grid: Grid) -> int:
+    """Return how many recipes or learners some blocks stand for."""
+    total = 0
+    for block in blocks:
+        own = block.get("grid") if isinstance(block, dict) else None
+        sizes = {**grid, **(own if isinstance(own, dict) else {})}.values()
+        total += prod(len(values) for values in sizes if isinstance(values, list))
+    return total
+
 
 VERSION = 1
 """Raised whenever the code here would give the same cell other predictions or scores."""
@@ -127,7 +161,11 @@ class Cell:
 
     def config(self) -> dict[str, Any]:
         """Return the experiment of this run alone, as `taskloom run` reads it."""
-        tasks: str | list[str] | None = [self.task] if self.task else "mixed" if self.data.unlabelled else None
+        tasks: str | list[str] | None = None
+        if self.task:
+            tasks = [self.task]
+        elif self.data.unlabelled:
+            tasks = "mixed"
         return {
             "recipes": [dict(self.data.block)],
             "learners": [dict(self.block)],

@@ -20,8 +20,7 @@ from taskloom.core.arguments import path_of
 from taskloom.core.errors import TaskloomError, nearest
 from taskloom.experiments.execute.trackers import TRACKERS
 from taskloom.recipe import Fields
-from taskloom.recipe.validation_errors import validated
-from taskloom.recipe.yaml_files import load
+from taskloom.recipe.yaml_files import load, validated
 
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""
@@ -142,7 +141,11 @@ class Experiment(Fields):
     @field_validator("recipes", "learners", "evaluate", "track", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str | dict) else list(value) if isinstance(value, tuple) else value
+        if isinstance(value, str | dict):
+            return [value]
+        if isinstance(value, tuple):
+            return list(value)
+        return value  # a list, or something that pydantic refuses
 
     @field_validator("best_of", mode="before")
     @classmethod

@@ -2,9 +2,10 @@
 
 from taskloom.experiments.statistics.correction import benjamini_hochberg, bonferroni, correct, holm
 from taskloom.experiments.statistics.distributions import StatisticsError
-from taskloom.experiments.statistics.effects import cohens_h, hedges_g, odds_ratio
 from taskloom.experiments.statistics.intervals import (
     Estimate,
+    between_kinds,
+    between_kinds_by_stratum,
     clopper_pearson,
     newcombe,
     over_binary_items,
@@ -17,11 +18,13 @@ from taskloom.experiments.statistics.intervals import (
     two_way_tables,
     wilson,
 )
-from taskloom.experiments.statistics.item_kinds import between_kinds, between_kinds_by_stratum
 from taskloom.experiments.statistics.paired_tests import (
     Comparison,
+    cohens_h,
+    hedges_g,
     independent_seeds,
     mcnemar,
+    odds_ratio,
     paired_bootstrap,
     paired_two_way,
     sign_flip,

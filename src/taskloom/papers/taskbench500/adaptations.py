@@ -12,8 +12,7 @@ from taskloom.analysis.conditions import Conditions, conditions_of, model_name
 from taskloom.analysis.seed_scores import repeated_runs
 from taskloom.analysis.study import StudyError
 from taskloom.core.errors import TaskloomError
-from taskloom.experiments.record import SUITE_SCORE, Run
-from taskloom.experiments.spec.field_names import TASK_FIELD
+from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run
 from taskloom.experiments.table import Runs
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.language import name, read

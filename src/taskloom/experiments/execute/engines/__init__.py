@@ -5,7 +5,36 @@ from __future__ import annotations
 from typing import Protocol
 
 from taskloom.core.errors import TaskloomError, nearest
-from taskloom.experiments.execute.worker import Job, JobResult
+from taskloom.experiments.execute.worker import Job, JobResult, perform
+
+
+class HereEngine:
+    """The engine without processes: runs a job as soon as it is submitted, and returns when it is done.
+
+    For what only this process knows: a task, a learner or a scorer that a notebook or the running script defines.
+    """
+
+    slots = 1
+
+    def __init__(self) -> None:
+        self._results: list[JobResult] = []
+
+    def room(self, job: Job) -> bool:
+        """Return whether the last result has been taken."""
+        return not self._results
+
+    def submit(self, job: Job) -> None:
+        """Run the job."""
+        self._results.append(perform(job))
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        """Return what has been run since the last call."""
+        results, self._results = self._results, []
+        return results
+
+    def close(self) -> None:
+        """Do nothing: there is no process to stop."""
+
 
 ENGINES = ("local", "ray")
 
@@ -47,7 +76,7 @@ def start(
 
         return LocalEngine(workers, cpus, gpus)
     if name == "here":
-        from taskloom.experiments.execute.engines.here import HereEngine
+        from taskloom.experiments.execute.engines import HereEngine
 
         return HereEngine()
     if name == "ray":

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Answer, Example, Step, Trait
 from taskloom.core.seeding import Random
-from taskloom.recipe.validation_errors import explain
+from taskloom.recipe.yaml_files import explain
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.story.text_format import QuestionLine, Sentence, StoryText, read_lines
 

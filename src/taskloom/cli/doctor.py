@@ -69,7 +69,9 @@ def _folders() -> Iterator[DoctorLine]:
 
     data = os.environ.get("TASKLOOM_DATA", "")
     there = bool(data) and Path(data).is_dir()
-    state = data if there else f"{data} is not there" if data else "TASKLOOM_DATA is not set"
+    state = data or "TASKLOOM_DATA is not set"
+    if data and not there:
+        state = f"{data} is not there"
     yield DoctorLine(
         "data folder", there, state, "" if there else "export TASKLOOM_DATA=FOLDER, for recipes that need it"
     )
@@ -83,7 +85,9 @@ def _folders() -> Iterator[DoctorLine]:
     )
     for resource in resources().values():
         path = resource.find()
-        remedy = "" if path else f"taskloom data get {resource.name}" if resource.fetch else "set TASKLOOM_DATA"
+        remedy = f"taskloom data get {resource.name}" if resource.fetch else "set TASKLOOM_DATA"
+        if path:
+            remedy = ""
         yield DoctorLine(f"resource {resource.name}", path is not None, str(path) if path else "missing", remedy)
 
 

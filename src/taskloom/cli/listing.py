@@ -367,7 +367,9 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
         value = None if "*" in row.name else _reach(values, row)
         # As texts: a whole number that may also be a range is written as one.
         differs = "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
-        text = "" if not differs else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = ""
+        if differs:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         short = text if len(text) <= SHOWN else f"{text[: SHOWN - 2]} …"
         rows.append((not differs, (row.name, row.kind, short, row.shown_default, row.meaning)))
     rows.sort(key=lambda pair: pair[0])

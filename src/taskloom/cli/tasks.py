@@ -44,7 +44,7 @@ def list_(
       $ taskloom list bilstm
       $ taskloom list ctl --schema
     """
-    from taskloom.cli.thing_output import KINDS, listing, thing
+    from taskloom.cli.listing import KINDS, listing, thing
 
     if set and (not what or what in KINDS):
         raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")
@@ -81,7 +81,7 @@ def show(
       $ taskloom show ctl/A -n 2
       $ taskloom show ctl/S --split ood --set overlap=8 --json
     """
-    from taskloom.cli.task_output import examples, views
+    from taskloom.cli.examples import examples, views
 
     if given:
         views(name, given, set or (), as_json, task)
@@ -105,7 +105,7 @@ def apply(
       $ taskloom apply ctl/A "c b a 3"
       $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
     """
-    from taskloom.cli import task_output as printing
+    from taskloom.cli import examples as printing
     from taskloom.recipe.apply import answerer
     from taskloom.recipe.overrides import parse_changes
 
@@ -167,8 +167,8 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
+    from taskloom.cli.examples import resource_status
     from taskloom.cli.output import emit
-    from taskloom.cli.task_output import resource_status
     from taskloom.core import resources
 
     if action == "status" and name is None:

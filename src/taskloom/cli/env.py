@@ -36,7 +36,7 @@ def serve_env(
 
     While it runs: curl -s -X POST localhost:8321/reset -d '{}'
     """
-    from taskloom.cli.dataset_output import exported
+    from taskloom.cli.dataset import print_exported
     from taskloom.interop.env_server import EnvironmentServer, RecipeEnvironment
     from taskloom.interop.graded import open_split
 
@@ -44,10 +44,12 @@ def serve_env(
     environment = RecipeEnvironment(graded)
     sentence = f"{graded.name}, split {graded.split}: {len(graded):,} examples, scored by {graded.plan.scorer.name}"
     if only_info:
-        exported(environment.info(), sentence, as_json)
+        print_exported(environment.info(), sentence, as_json)
         return
     with EnvironmentServer(environment, host, port) as server:
-        exported({**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json)
+        print_exported(
+            {**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json
+        )
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):  # the way to end it
             server.serve_forever()

@@ -69,7 +69,7 @@ def profile(
         return
     from taskloom.analysis.profile import profile as profiles
     from taskloom.analysis.profile.profile import read_model
-    from taskloom.cli import run_output
+    from taskloom.cli.runs import print_plan
     from taskloom.experiments import api
 
     if not model and compare is None:
@@ -81,7 +81,7 @@ def profile(
         return
     asked = read_model(model, random=random, endpoint=endpoint)
     if dry_run:
-        run_output.experiment(api.dry_run(profiles.planned(asked, quick), store), as_json)
+        print_plan(api.dry_run(profiles.planned(asked, quick), store), as_json)
         return
     result = profiles.profile(
         model, quick=quick, random=random, endpoint=endpoint, store=store, workers=workers, gpus=gpus, progress=True

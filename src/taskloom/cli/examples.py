@@ -290,8 +290,8 @@ def resource_status(as_json: bool) -> None:
     if as_json:
         emit([{"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d} for n, p, f, d in rows])
         return
-    lines = [
-        (n, str(p) if p else ("missing: taskloom data get " + n if f else "missing: set TASKLOOM_DATA"), d)
-        for n, p, f, d in rows
-    ]
+    lines = []
+    for name, path, fetchable, what in rows:
+        remedy = f"taskloom data get {name}" if fetchable else "set TASKLOOM_DATA"
+        lines.append((name, str(path) if path else f"missing: {remedy}", what))
     console().print(table("resources", ("name", "where", "what it is"), lines))

@@ -1,22 +1,188 @@
-"""Datasets: what was made, what a verification and an audit found."""
+"""Datasets: make, export, verify, audit."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
+import typer
 
+from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
 from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
+from taskloom.cli.suite_options import NOTHING, as_changes
+from taskloom.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from taskloom.data import Dataset
     from taskloom.data.audit import Audit
     from taskloom.data.audit.scorer_audit import ScorerAudit
     from taskloom.data.verify import Verification
 
 
-def make_result(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:
+def make(
+    name: RecipeName,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN].")
+    ] = None,
+    seed: Seed = None,
+    set: Set = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
+    shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Replace the dataset that is in the folder; files of your own there are not touched."
+        ),
+    ] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
+    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    as_json: Json = False,
+    given: Mapping[str, str] = NOTHING,
+) -> None:
+    """Make a dataset. Interrupted at any moment, rerun the command to resume.
+
+    \b
+    Examples:
+      $ taskloom make ctl/A -o my-data --set splits.train.n=5000
+      $ taskloom make ctl/R -o my-data-R --seed 1 --workers 2 --jsonl --set splits.train.n=5000
+    """
+    from taskloom.core.shards import MANIFEST
+    from taskloom.data import make as making
+    from taskloom.recipe import read
+    from taskloom.recipe.overrides import parse_changes
+
+    recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
+    chosen = recipe.seed if seed is None else seed
+    folder = out or making.default_folder(recipe, chosen)
+    known = (folder / MANIFEST).is_file() and not force  # another dataset than the one that is asked for is refused
+    data = making.make(
+        recipe,
+        folder,
+        seed=chosen,
+        workers=workers,
+        shard_rows=shard_rows,
+        jsonl=jsonl,
+        force=force,
+        engine=engine,
+        address=address,
+        progress=True,
+    )
+    print_made(data, folder, as_json, known)
+
+
+def export(
+    folder: Folder,
+    kind: Annotated[
+        str, typer.Option("--format", help="hf, lm-eval, or a format that the dataset's suite offers, for one split.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval.")
+    ],
+    split: Annotated[str | None, typer.Option("--split", help="Which split, for the formats of suites.")] = None,
+    extract: Annotated[
+        str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
+    ] = "line",
+    task: TaskFile = None,
+    as_json: Json = False,
+) -> None:
+    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite offers.
+
+    \b
+    Examples:
+      $ taskloom make babi/1 -o stories --set "splits={train: {n: 100}, test: {n: 20}}"
+      $ taskloom export stories --split train --format babi -o qa1.txt
+      $ taskloom export stories --split train --format squad -o qa1.json --json
+      $ taskloom export stories --format lm-eval -o tasks
+    """
+    from taskloom import verbs
+
+    result = verbs.export(folder, kind, out, split=split, extract=extract, task=task)
+    place = "folder" if kind in verbs.TOOLS else "file"
+    print_exported({place: str(result.path), "format": kind, **result.details}, result.text, as_json)
+
+
+def verify(
+    folder: Folder,
+    every: Annotated[bool, typer.Option("--every", "--all", help="Derive every answer again, not a sample.")] = False,
+    task: TaskFile = None,
+    as_json: Json = False,
+) -> None:
+    """Check a dataset's bytes against its manifest, and its answers by the task's second solver.
+
+    \b
+    Examples:
+      $ taskloom verify my-data
+      $ taskloom verify my-data --all --json
+
+    A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
+    """
+    from taskloom.data import verify as verifying
+
+    if (folder / "store.json").is_file():
+        from taskloom.cli.runs import verify_runs
+
+        typer.echo(f"taskloom: 'taskloom verify {folder}' is now 'taskloom runs verify {folder}'", err=True)
+        verify_runs(folder, as_json)
+        return
+
+    result = verifying.verify(folder, every=every, task=task)
+    print_verification(result, folder, as_json)
+    if result.wrong:
+        raise typer.Exit(1)
+
+
+def audit(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="DIR|scorers", help="A dataset's folder, or the word scorers (./scorers is a folder)."),
+    ],
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--recipe", metavar="RECIPE", help="With scorers: a recipe whose scorer is tried, too."),
+    ] = None,
+    extract: Annotated[
+        str,
+        typer.Option(
+            "--extract", help="With scorers: how answers are cut out of replies, e.g. last-line or tag:answer."
+        ),
+    ] = "final",
+    as_json: Json = False,
+) -> None:
+    """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence; status 1 on a leak.
+
+    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+
+    With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in the forms that models write.
+
+    \b
+    Examples:
+      $ taskloom audit my-data
+      $ taskloom audit my-data --json
+      $ taskloom audit scorers --recipe ctl/A
+    """
+    if what == "scorers":
+        from taskloom.data.audit.scorer_audit import audit_scorers
+
+        print_scorers(audit_scorers(recipe or (), extract=extract), as_json)
+        return
+    if recipe or extract != "final":
+        raise ParameterError("recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out")
+    if not Path(what).exists() and difflib.get_close_matches(what, ["scorers"]):
+        raise DataError(f"there is no dataset folder {what}; did you mean 'taskloom audit scorers'?")
+    from taskloom.data import audit as audits
+
+    result = audits.audit(what)
+    print_certificate(result, as_json)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) -> None:
     """Print the end of `taskloom make`; `known` where the dataset was there before."""
     m = data.manifest
     if as_json:
@@ -45,7 +211,7 @@ def make_result(data: Dataset, folder: Path, as_json: bool, known: bool = False)
     )
 
 
-def exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
+def print_exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
     """Print the end of `taskloom export`."""
     if as_json:
         emit(entry)
@@ -53,7 +219,7 @@ def exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
         print(printable(sentence))
 
 
-def verification(result: Verification, folder: Path, as_json: bool) -> None:
+def print_verification(result: Verification, folder: Path, as_json: bool) -> None:
     """Print the result of `taskloom verify`."""
     if as_json:
         emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
@@ -67,7 +233,7 @@ def verification(result: Verification, folder: Path, as_json: bool) -> None:
         print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")
 
 
-def certificate(audit: Audit, as_json: bool) -> None:
+def print_certificate(audit: Audit, as_json: bool) -> None:
     """Print the certificate of `taskloom audit`."""
     if as_json:
         emit(audit.to_dict())
@@ -104,7 +270,7 @@ def _splits(audit: Audit) -> Table:
 def _overlaps(audit: Audit) -> Table | None:
     rows = []
     for o in audit.overlaps:
-        verdict = "LEAK" if o.leak else "by design" if o.by_design else "note"
+        verdict = o.verdict.upper() if o.leak else o.verdict
         rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
@@ -158,7 +324,7 @@ def _divergence(audit: Audit) -> Table | None:
     return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
 
 
-def scorer_table(scorers: list[ScorerAudit], as_json: bool) -> None:
+def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
     """Print the rates of `taskloom audit scorers`."""
     if as_json:
         emit([one.to_dict() for one in scorers])
