@@ -80,16 +80,17 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
 
 
 def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with the steps that epochs amount to, which count in place of the steps that are set; none where unknown.
+    """Settings with the steps that epochs amount to, which count in place of the steps that are set; none if unknown.
 
-    >>> rows = {"recipe.splits.train.n": 100}
+    `recipe.limit` is about test items, so that it changes nothing:
+
+    >>> rows = {"recipe.splits.train.n": 100, "recipe.limit": 10}
     >>> _with_steps_of_epochs({"learner.epochs": 2.0, "learner.steps": 9, "learner.batch": 8, **rows})["learner.steps"]
     25
     """
     if not settings.get(EPOCHS):
         return settings
     rows, batch = settings.get("recipe.splits.train.n"), settings.get("learner.batch")
-    rows = min(filter(None, (rows, settings.get("recipe.limit"))), default=None)
     known = {STEPS: int(settings[EPOCHS] * rows / batch)} if rows and batch else {}
     return {key: value for key, value in settings.items() if key != STEPS} | known
 
