@@ -78,6 +78,7 @@ def test_headlines_state_their_basis(entries: list[Any]) -> None:
         if entry.headline:
             assert entry.unit, entry.id
             assert entry.n, entry.id
+            assert entry.margin, entry.id
             assert entry.study, entry.id
             assert (ROOT / "docs" / "results" / entry.scores.partition(",")[0]).exists(), entry.id
 
