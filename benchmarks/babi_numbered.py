@@ -36,13 +36,20 @@ def main(files: list[str]) -> None:
     for number, task in TASKS.items():
         seconds = min(generation(number) for _ in range(3))
         sign = " " if number in EXACT else "<"
-        reference, ratio = f"{sign} {REFERENCE[number]:.1f}", f"{sign} {REFERENCE[number] / seconds:.0f}"
-        print(f"{number} {task.name:25}{seconds:10.3f}{reference:>14}{ratio:>10}{QUESTIONS / seconds:12.0f}")
+        reference, ratio = (
+            f"{sign} {REFERENCE[number]:.1f}",
+            f"{sign} {REFERENCE[number] / seconds:.0f}",
+        )
+        print(
+            f"{number} {task.name:25}{seconds:10.3f}{reference:>14}{ratio:>10}{QUESTIONS / seconds:12.0f}"
+        )
     for file in files:
         start = time.process_time()
         report = solve_file(file)
         seconds = time.process_time() - start
-        print(f"solve task {report.number}: {len(report.solved)} questions in {seconds:.3f} CPU-seconds")
+        print(
+            f"solve task {report.number}: {len(report.solved)} questions in {seconds:.3f} CPU-seconds"
+        )
 
 
 if __name__ == "__main__":

@@ -39,15 +39,25 @@ def simulate(stories: int) -> None:
     """Print the share of questions with GIVE in the support in stories simulated as the reference does, with its names."""
     fields = read("babi/mix-T7").fields
     assert isinstance(fields, BabiFields)
-    vocabulary, rng, weights = Vocabulary(), Key("babi_paper").random("simulate"), action_weights(fields.groups[0])
+    vocabulary, rng, weights = (
+        Vocabulary(),
+        Key("babi_paper").random("simulate"),
+        action_weights(fields.groups[0]),
+    )
     counts: Counter[tuple[str, int, bool]] = Counter()
     for _ in range(stories):
         simulator = Simulator(vocabulary, rng)
         simulator.settle()
         events: list[Event] = []
-        while len(events) < 20:  # two sentences at once may make it 21, which the reference throws away
+        while (
+            len(events) < 20
+        ):  # two sentences at once may make it 21, which the reference throws away
             events += simulator.act(weights)
-        knowledge = Knowledge(vocabulary.places).tell_all(events) if len(events) == 20 else Knowledge(vocabulary.places)
+        knowledge = (
+            Knowledge(vocabulary.places).tell_all(events)
+            if len(events) == 20
+            else Knowledge(vocabulary.places)
+        )
         kinds: tuple[QuestionKind, ...] = ("where-P", "where-O", "where-was-O")
         for question in filter(None, (next(askable(knowledge, kind, rng), None) for kind in kinds)):
             support = supports(knowledge, question)[0]
@@ -56,10 +66,16 @@ def simulate(stories: int) -> None:
     for group in fields.groups:
         assert group.support is not None
         (kind,), size = group.questions, group.support.low
-        share = counts[kind, size, True] / max(1, counts[kind, size, True] + counts[kind, size, False])
+        share = counts[kind, size, True] / max(
+            1, counts[kind, size, True] + counts[kind, size, False]
+        )
         expected[size] += round(group.n * share)
-        print(f"  {group.name}: GIVE in {share:.3f} of the supports; mix(T7) has {group.frequencies.get('GIVE', 0)}")
-    print(f"  of 3,000 questions: {expected[2]} with two facts (99), {expected[3]} with three (468)")
+        print(
+            f"  {group.name}: GIVE in {share:.3f} of the supports; mix(T7) has {group.frequencies.get('GIVE', 0)}"
+        )
+    print(
+        f"  of 3,000 questions: {expected[2]} with two facts (99), {expected[3]} with three (468)"
+    )
 
 
 def main() -> None:
@@ -76,15 +92,22 @@ def main() -> None:
     print("Table 1: task, length (paper), support (paper)")
     for task in PARTS["T12"]:
         ours = sample(str(task), most)
-        length, support = (number("Table 1", task=task, what=what) for what in ("length", "support"))
+        length, support = (
+            number("Table 1", task=task, what=what) for what in ("length", "support")
+        )
         print(
             f"  {task:2}  {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support}), shortest {ours.minimal:.2f}"
         )
 
     print("Table 2: split, length (paper), support (paper)")
     for name in ("mix-T2", "mix-T7", "mix-T12", *TRAINING_SPLITS):
-        ours, whole = sample(name, None if name.startswith("mix") else most and 3 * most), name.removesuffix("-trimmed")
-        length, support = (number("Table 2", split=whole, what=what) for what in ("length", "support"))
+        ours, whole = (
+            sample(name, None if name.startswith("mix") else most and 3 * most),
+            name.removesuffix("-trimmed"),
+        )
+        length, support = (
+            number("Table 2", split=whole, what=what) for what in ("length", "support")
+        )
         print(f"  {name:18} {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support})")
 
     print("Table 9, mix(T7): facts, GIVE, questions (paper)")
@@ -101,7 +124,9 @@ def main() -> None:
 
     mixed = list(examples_of("mix-T12"))
     answers = Counter(e.target for e in mixed if e.traits["question"] == "yes-no")
-    print(f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']} maybe")
+    print(
+        f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']} maybe"
+    )
     for kind in ("list", "counting"):
         long = [e for e in mixed if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
         with_coref = sum(support_has(e, "COREF") for e in long)
@@ -110,8 +135,14 @@ def main() -> None:
         )
     diverse = list(examples_of("diverse-T12"))
     for kind in ("list", "counting"):
-        sizes = Counter(min(6, max(3, int(e.traits["support"]))) for e in diverse if e.traits["question"] == kind)
-        print(f"diverse(T12), {kind}: 1-3, 4, 5, 6-15 facts: {[sizes[s] for s in (3, 4, 5, 6)]} (250 each)")
+        sizes = Counter(
+            min(6, max(3, int(e.traits["support"])))
+            for e in diverse
+            if e.traits["question"] == kind
+        )
+        print(
+            f"diverse(T12), {kind}: 1-3, 4, 5, 6-15 facts: {[sizes[s] for s in (3, 4, 5, 6)]} (250 each)"
+        )
 
 
 if __name__ == "__main__":

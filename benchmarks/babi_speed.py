@@ -44,7 +44,13 @@ n = sum(1 for _ in split.rows(0, min(split.n, int(sys.argv[2]))))
 print(time.process_time() - start, n)
 """
 
-BESIDE = {"babi/1": 9_000, "babi/3": 1_000, "babi/mix-T7": 1_500, "babi/mix-T12": 1_500, "babi/diverse-T7": 1_500}
+BESIDE = {
+    "babi/1": 9_000,
+    "babi/3": 1_000,
+    "babi/mix-T7": 1_500,
+    "babi/mix-T12": 1_500,
+    "babi/diverse-T7": 1_500,
+}
 BESIDE |= {"babi/diverse-T12": 1_500, "babi/concat-T7": 20_000}
 """Examples that are made of each recipe beside another commit."""
 
@@ -80,7 +86,9 @@ print(json.dumps({"n": 1000, "seconds": time.process_time() - start, "wrong": le
 
 
 def measure(code: str, *arguments: str) -> dict[str, float]:
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -95,11 +103,16 @@ def compare(other: Path) -> None:
             which = (i + i // 2) % 2  # one first, then the other first
             environment = os.environ | {"PYTHONPATH": str(trees[which].resolve() / "src")}
             command = [sys.executable, "-c", SOME, name, str(most)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, env=environment
+            )
             seconds, n = done.stdout.split()
             best[which] = min(best[which], float(seconds))
         rates = [int(n) / seconds for seconds in best]
-        print(f"{name:18} {int(n):9,} {rates[0]:8,.0f} {rates[1]:8,.0f} {best[0] / best[1]:15.2f}", flush=True)
+        print(
+            f"{name:18} {int(n):9,} {rates[0]:8,.0f} {rates[1]:8,.0f} {best[0] / best[1]:15.2f}",
+            flush=True,
+        )
 
 
 def compare_least(other: Path) -> None:
@@ -112,7 +125,9 @@ def compare_least(other: Path) -> None:
             which = (i + i // 2) % 2
             environment = os.environ | {"PYTHONPATH": str(trees[which].resolve() / "src")}
             command = [sys.executable, "-c", EACH, name, str(LEAST_ROWS)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, env=environment
+            )
             times = json.loads(done.stdout)
             least[which] = [min(pair) for pair in zip(least[which] or times, times, strict=True)]
         ours, theirs = (sum(times) / LEAST_ROWS / 1000 for times in least)
@@ -129,13 +144,18 @@ def main() -> None:
     recipes = ["babi/1", "babi/3", "babi/mix-T12"] if "--quick" in sys.argv else [
         *(f"babi/{n}" for n in range(1, 14)), "babi/mix-T2", *REFERENCE, "babi/concat-T7",
     ]  # fmt: skip
-    print(f"{'recipe':18} {'examples':>9} {'CPU s':>8} {'per s':>8} {'peak MB':>8} {'reference s':>12} {'ratio':>8}")
+    print(
+        f"{'recipe':18} {'examples':>9} {'CPU s':>8} {'per s':>8} {'peak MB':>8} {'reference s':>12} {'ratio':>8}"
+    )
     for name in recipes:
         got = measure(ONE, name)
         reference = REFERENCE.get(name)
         beside = f"{reference:12,.0f} {reference / got['seconds']:7,.0f}x" if reference else ""
         rate = got["n"] / got["seconds"]
-        print(f"{name:18} {got['n']:9,.0f} {got['seconds']:8.2f} {rate:8,.0f} {got['mb']:8.0f} {beside}", flush=True)
+        print(
+            f"{name:18} {got['n']:9,.0f} {got['seconds']:8.2f} {rate:8,.0f} {got['mb']:8.0f} {beside}",
+            flush=True,
+        )
     got = measure(SOLVE)
     print(
         f"solve, mix-T12     {got['n']:9,.0f} {got['seconds']:8.2f} {got['n'] / got['seconds']:8,.0f}   (with all minimal supports)"

@@ -69,7 +69,12 @@ WRITTEN: dict[str, tuple[str, list[str]]] = {
     ),
 }
 NEEDS_DATA = ("words", "factual", "map(synonyms)")
-TINY = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 200}, "ood": {"n": 10}}}
+TINY = {
+    "symbols": 4,
+    "functions": 8,
+    "max_length": 3,
+    "splits": {"train": {"n": 200}, "ood": {"n": 10}},
+}
 
 MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own in it
 """A file system in memory, on Linux."""
@@ -134,7 +139,11 @@ def generate(recipe: str, changes: tuple[str, ...] = ()) -> Figures:
 def synonyms() -> Figures:
     """Make 10,000 sequences of one task."""
     small = ("sequences.n=10000", "answers=false", "few_shot=null", "lexicon=nltk")
-    return {"map(synonyms) | 10,000 sequences": sum(generate("taskbench/map(synonyms[eng])", small).values())}
+    return {
+        "map(synonyms) | 10,000 sequences": sum(
+            generate("taskbench/map(synonyms[eng])", small).values()
+        )
+    }
 
 
 def write(what: str) -> Figures:
@@ -170,7 +179,9 @@ def commands() -> Figures:
         return {
             f"`verify --all` | {rows}": run("verify", "--all", f"{folder}/data"),
             f"`audit` | {rows}": run("audit", f"{folder}/data"),
-            f"`make --jsonl` | {rows}": run("make", "ctl/A", "-o", f"{folder}/jsonl", "--jsonl", *size),
+            f"`make --jsonl` | {rows}": run(
+                "make", "ctl/A", "-o", f"{folder}/jsonl", "--jsonl", *size
+            ),
         }
 
 
@@ -180,21 +191,27 @@ def scores() -> Figures:
     from taskloom.recipe import read
     from taskloom.suites.zest.evaluation import score
 
-    worlds = first_module("taskloom.suites.zest.synthetic.task_world", "taskloom.suites.zest.synthetic.weaving")
+    worlds = first_module(
+        "taskloom.suites.zest.synthetic.task_world", "taskloom.suites.zest.synthetic.weaving"
+    )
     recipe = read("zest/synthetic")
     build = worlds.task_world if hasattr(worlds, "task_world") else worlds.world
     tasks = worlds.zest_tasks(build(recipe.fields, Key(recipe.digest, 0)), "test")
     rng = Random(0)
     predictions = [noisy(str(i.answer), rng) for task in tasks for i in task.instances]
     return {
-        f"scoring ZEST, {mode} | {len(predictions):,} instances": timed(partial(score, tasks, predictions, mode))
+        f"scoring ZEST, {mode} | {len(predictions):,} instances": timed(
+            partial(score, tasks, predictions, mode)
+        )
         for mode in ("official", "corrected")
     }
 
 
 def noisy(answer: str, rng: Random) -> str:
     """Return a prediction that is right, missing, superfluous or damaged."""
-    return rng.choice([answer, answer, answer.upper(), "n/a", "yes", answer[: len(answer) // 2], answer + " more"])
+    return rng.choice(
+        [answer, answer, answer.upper(), "n/a", "yes", answer[: len(answer) // 2], answer + " more"]
+    )
 
 
 def evaluation() -> Figures:
@@ -203,7 +220,11 @@ def evaluation() -> Figures:
     with contextlib.redirect_stdout(printed):
         runpy.run_path(str(checkout() / "benchmarks" / "learners_overhead.py"), run_name="__main__")
     lines = re.findall(r"^(\w+),.*?([\d.]+) ms an example", printed.getvalue(), re.MULTILINE)
-    return {f"evaluation loop, {name} | 1,000 examples": float(ms) for name, ms in lines if name != "endpoint"}
+    return {
+        f"evaluation loop, {name} | 1,000 examples": float(ms)
+        for name, ms in lines
+        if name != "endpoint"
+    }
 
 
 def cells() -> Figures:
@@ -234,7 +255,10 @@ def fill_store(folder: Path, number: int) -> float:
     from taskloom.experiments.spec.experiment import check
 
     recipe = {"recipe": "ctl/A", "set": TINY}
-    experiment = check({"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]}, "bench")
+    experiment = check(
+        {"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]},
+        "bench",
+    )
     return timed(lambda: api.fill(experiment, folder, workers=1))
 
 
@@ -243,11 +267,19 @@ def endpoint() -> Figures:
     clients = first_module("taskloom.learners.models.client", "taskloom.learners.asking")
     client = getattr(clients, "ModelClient", None) or clients.Asker
     figures = {}
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening, tempfile.TemporaryDirectory() as folder:
-        server = multiprocessing.get_context("fork").Process(target=serve, args=(listening,), daemon=True)
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=64) as listening,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        server = multiprocessing.get_context("fork").Process(
+            target=serve, args=(listening,), daemon=True
+        )
         server.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        for name, cache in (("endpoint", None), ("endpoint with its cache on disk", Path(folder) / "cache")):
+        for name, cache in (
+            ("endpoint", None),
+            ("endpoint with its cache on disk", Path(folder) / "cache"),
+        ):
             model = client(url, "m", "key", clients.Limits(at_once=8), cache)
             model.ask([f"warm {i}" for i in range(50)], 8)
             questions = [f"Is {i} a number? |" for i in range(1000)]
@@ -258,7 +290,10 @@ def endpoint() -> Figures:
 
 
 PIECES: dict[str, tuple[Callable[[], Figures], int]] = {
-    **{name: (partial(generate, name), 2 if "balanced" in name or "memorise" in name else 0) for name in GENERATED},
+    **{
+        name: (partial(generate, name), 2 if "balanced" in name or "memorise" in name else 0)
+        for name in GENERATED
+    },
     "map(synonyms)": (synonyms, 0),
     **{f"written {what}": (partial(write, what), 0 if "ctl" in what else 2) for what in WRITTEN},
     "verify, audit, jsonl": (commands, 2),
@@ -294,7 +329,11 @@ def compare(piece: str, other: Path, rounds: int) -> Iterator[tuple[str, float, 
 
 def size(what: str) -> int:
     """Return the number of examples that a figure is of."""
-    return int(re.split(r"\| ", what)[1].split(" ")[0].replace(",", "")) if re.search(r"\| \d", what) else 1
+    return (
+        int(re.split(r"\| ", what)[1].split(" ")[0].replace(",", ""))
+        if re.search(r"\| \d", what)
+        else 1
+    )
 
 
 def commit(tree: Path) -> str:
@@ -306,10 +345,14 @@ def commit(tree: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("other", type=Path, nargs="?", help="a checkout of another commit")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=[""], help="parts of the names of what is measured")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="parts of the names of what is measured"
+    )
     parser.add_argument("--piece", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.piece:
@@ -320,7 +363,9 @@ def main() -> None:
     chosen = [piece for piece in PIECES if any(part in piece for part in options.only)]
     if not os.environ.get("TASKLOOM_DATA"):
         chosen = [piece for piece in chosen if not any(part in piece for part in NEEDS_DATA)]
-    print(f"| what | size | {commit(HERE)} | {commit(options.other)} | ratio |\n| --- | --- | --- | --- | --- |")
+    print(
+        f"| what | size | {commit(HERE)} | {commit(options.other)} | ratio |\n| --- | --- | --- | --- | --- |"
+    )
     began, slower = time.monotonic(), []
     for piece in chosen:
         rounds = min(options.rounds, PIECES[piece][1] or options.rounds)
@@ -328,7 +373,9 @@ def main() -> None:
             print(f"| {what} | {here:.3g} | {there:.3g} | {here / there:.2f} |", flush=True)
             if here > LIMIT * there:
                 slower.append(what.partition(" |")[0])
-    print(f"\nabove {LIMIT}: {', '.join(slower) or 'nothing'} ({time.monotonic() - began:.0f} s in all)")
+    print(
+        f"\nabove {LIMIT}: {', '.join(slower) or 'nothing'} ({time.monotonic() - began:.0f} s in all)"
+    )
 
 
 if __name__ == "__main__":

@@ -23,15 +23,23 @@ def run(tree: Path, folder: Path, cells: int) -> float:
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     command = [sys.executable, __file__, "--fill", str(folder), "--cells", str(cells)]
-    return float(subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return float(
+        subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("other", type=Path, nargs="?", help="a checkout of another commit")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cells", type=int, default=700)
-    parser.add_argument("--disk", type=Path, help="where stores are written; where temporary files are by default")
+    parser.add_argument(
+        "--disk", type=Path, help="where stores are written; where temporary files are by default"
+    )
     parser.add_argument("--fill", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fill:
@@ -42,7 +50,10 @@ def main() -> None:
     trees = (options.other, HERE)
     with tempfile.TemporaryDirectory(dir=options.disk) as parent:
         rounds = [
-            [run(tree, Path(parent) / f"{turn}-{place}", options.cells) for place, tree in enumerate(trees)]
+            [
+                run(tree, Path(parent) / f"{turn}-{place}", options.cells)
+                for place, tree in enumerate(trees)
+            ]
             for turn in range(options.rounds + 1)
         ][1:]
     for tree, seconds in zip(trees, zip(*rounds, strict=True), strict=True):

@@ -55,22 +55,32 @@ def measure(code: str, *arguments: str) -> dict[str, float]:
     """Return the best of three fresh processes: the machine's other work can only add."""
     runs = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+        )
         runs.append(json.loads(done.stdout))
     return min(runs, key=lambda r: r["cpu"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--large", action="store_true", help="also 10^7 examples (minutes)")
     args = parser.parse_args()
     took = measure(IMPORT)["cpu"]
     print(f"import taskloom: {took:.3f} CPU-seconds (limit 0.3)")
     for name, reference in REFERENCE_CPU.items():
         generated, written = measure(GENERATE, name), measure(WRITE, name)
-        print(f"{name}: {generated['rows']:,} examples generated in {generated['cpu']:.2f} CPU-seconds (limit 0.6)")
-        print(f"  with Parquet {written['cpu']:.2f} (limit 1.5), peak {written['mb']:.0f} MB (limit 400)")
-        print(f"  reference {reference:.0f} CPU-seconds: {reference / written['cpu']:.0f} times as fast, with Parquet")
+        print(
+            f"{name}: {generated['rows']:,} examples generated in {generated['cpu']:.2f} CPU-seconds (limit 0.6)"
+        )
+        print(
+            f"  with Parquet {written['cpu']:.2f} (limit 1.5), peak {written['mb']:.0f} MB (limit 400)"
+        )
+        print(
+            f"  reference {reference:.0f} CPU-seconds: {reference / written['cpu']:.0f} times as fast, with Parquet"
+        )
     sizes = [10_000, 100_000, 1_000_000] + ([10_000_000] if args.large else [])
     for n in sizes:
         large = measure(WRITE, "ctl/A", f"splits={{train: {{n: {n}}}}}")

@@ -21,7 +21,9 @@ PUBLIC = {
 }
 """The public code with 32 processes, one run (S: 16 shared functions, six shared symbols)."""
 
-RECIPES = [f"ctl/{variant}{kind}" for variant in "ARS" for kind in ("", "-reference", "-independent")]
+RECIPES = [
+    f"ctl/{variant}{kind}" for variant in "ARS" for kind in ("", "-reference", "-independent")
+]
 
 
 def chains(data: tl.Dataset) -> dict[int, Counter[tuple[str, ...]]]:
@@ -57,12 +59,18 @@ def describe(data: tl.Dataset) -> tuple[str, str, str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recipes", nargs="*", default=RECIPES)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], help="recipe fields, as in `taskloom make --set`")
+    parser.add_argument(
+        "--set", action="append", default=[], help="recipe fields, as in `taskloom make --set`"
+    )
     args = parser.parse_args()
-    print("| training data | rows with iid | distinct chains | symbols per longest chain | nested, % |")
+    print(
+        "| training data | rows with iid | distinct chains | symbols per longest chain | nested, % |"
+    )
     print("| --- | --- | --- | --- | --- |")
     for name in args.recipes:
         data: Any = tl.make(name, seed=args.seed, set=args.set)

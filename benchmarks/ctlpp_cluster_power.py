@@ -102,11 +102,15 @@ def detected(world: Planted, trials: int, seed: int = 0) -> dict[str, float]:
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=1000)
     trials = parser.parse_args().trials
     print(f"separate: silhouette >= {SILHOUETTE}, gap >= {GAP}; {trials} trials a row\n")
-    print("| planted | within (measured) | gap (measured) | *separate* | known groups pass the silhouette |")
+    print(
+        "| planted | within (measured) | gap (measured) | *separate* | known groups pass the silhouette |"
+    )
     print("| --- | --- | --- | --- | --- |")
     for world in WORLDS:
         shares = detected(world, trials)

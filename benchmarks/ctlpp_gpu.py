@@ -77,12 +77,18 @@ class Stack:
         self.names = list(dict.fromkeys(name for name, _ in self.members))
         self.data = [Data(args.data / f"ctl-{name}.npz") for name in self.names]
         entry = LEARNERS.get(args.model)
-        chosen: dict[str, Any] = {**PRESETS["ctlpp"][args.model], **dict(_value(text) for text in args.set)}
+        chosen: dict[str, Any] = {
+            **PRESETS["ctlpp"][args.model],
+            **dict(_value(text) for text in args.set),
+        }
         known = {one.name for one in dataclasses.fields(entry.settings)}
         learner: Any = entry(**{name: value for name, value in chosen.items() if name in known})
         self.net: Net = self.data[0].net(learner)
         changes = {name: value for name, value in chosen.items() if name not in known}
-        changes |= {"evaluate_every": args.evaluate_every, "checkpoint_every": args.checkpoint_every}
+        changes |= {
+            "evaluate_every": args.evaluate_every,
+            "checkpoint_every": args.checkpoint_every,
+        }
         changes |= {"precision": args.precision, "kernels": args.kernels, "device": args.device}
         self.how: Training = settings(args.model, self.net, **changes)
 
@@ -106,7 +112,13 @@ class Stack:
         try:
             work = self.args.work
             outcomes = train_each(
-                self.net, sources, members, self.how, folder=work, progress=self.progress, seconds=left
+                self.net,
+                sources,
+                members,
+                self.how,
+                folder=work,
+                progress=self.progress,
+                seconds=left,
             )
         except (Paused, KeyboardInterrupt) as end:
             return saved_outcomes(self.args.work, self.net, len(members)), str(end) or "interrupted"
@@ -117,11 +129,18 @@ class Stack:
         # A checkpoint is written after the report of its step, so that the next report is the first to see it.
         if now.step % 2_000 == 0 or (now.step <= 2_000 and now.step % 500 in (0, 100)):
             print(f"step {now.step:,} loss {now.loss:.4f} {now.seconds:.0f} s", flush=True)
-        if now.step % self.how.checkpoint_every == LOOK_EVERY and now.step > self.how.checkpoint_every:
+        if (
+            now.step % self.how.checkpoint_every == LOOK_EVERY
+            and now.step > self.how.checkpoint_every
+        ):
             saved = read_about(self.args.work)
-            self.write([record["curve"] for record in saved["records"]], saved["done"], saved["seconds"])
+            self.write(
+                [record["curve"] for record in saved["records"]], saved["done"], saved["seconds"]
+            )
 
-    def write(self, curves: list[list[dict[str, Any]]], step: int, seconds: float, **more: Any) -> None:
+    def write(
+        self, curves: list[list[dict[str, Any]]], step: int, seconds: float, **more: Any
+    ) -> None:
         """Write the curves of every dataset, and print the last scores."""
         about = {
             "model": self.args.model,
@@ -136,23 +155,31 @@ class Stack:
         }
         for name in self.names:
             places = self.places(name)
-            own = {self.members[i][1]: [list(point.values()) for point in curves[i]] for i in places}
+            own = {
+                self.members[i][1]: [list(point.values()) for point in curves[i]] for i in places
+            }
             mine = {key: value[name] for key, value in more.items()}
-            _replace(self.file(name, ".json"), json.dumps({"data": name, **about, **mine, "curves": own}))
+            _replace(
+                self.file(name, ".json"), json.dumps({"data": name, **about, **mine, "curves": own})
+            )
             for split in ("iid", "ood"):
                 last = [[p["score"] for p in curves[i] if p["split"] == split][-1:] for i in places]
                 print(f"  {name} {split}", " ".join(f"{s[0]:.3f}" for s in last if s), flush=True)
 
     def finish(self, outcomes: list[TrainingOutcome], seconds: float) -> None:
         """Write the curves, accuracy by layers, states and answers."""
-        device = torch.device("cuda" if torch.cuda.is_available() and self.args.device != "cpu" else "cpu")
+        device = torch.device(
+            "cuda" if torch.cuda.is_available() and self.args.device != "cpu" else "cpu"
+        )
         curves = [[dataclasses.asdict(point) for point in outcome.curve] for outcome in outcomes]
         step = outcomes[0].step
         self.write(curves, step, seconds, layers=dict.fromkeys(self.names))
         layers = {}
         for name, data in zip(self.names, self.data, strict=True):
             own = [outcomes[i] for i in self.places(name)]
-            weights = {n: torch.stack([o.weights[n] for o in own]).to(device) for n in own[0].weights}
+            weights = {
+                n: torch.stack([o.weights[n] for o in own]).to(device) for n in own[0].weights
+            }
             arrays = states(self.net, data, weights, device)
             arrays |= {"learner": np.array(self.args.model), "data": np.array(name)}
             arrays["seeds"] = np.array([self.members[i][1] for i in self.places(name)])
@@ -180,7 +207,9 @@ def read_about(folder: Path) -> dict[str, Any]:
         return about
 
 
-def answer(net: Net, data: Data, weights: dict[str, Tensor], raw: Encoded, device: torch.device) -> tuple[Any, Any]:
+def answer(
+    net: Net, data: Data, weights: dict[str, Tensor], raw: Encoded, device: torch.device
+) -> tuple[Any, Any]:
     """Return the classes [seeds, rows] that networks answer with, and their read-out states."""
     framed = Resident(data.framed(net, raw), device)
     answers, read = [], []
@@ -190,16 +219,24 @@ def answer(net: Net, data: Data, weights: dict[str, Tensor], raw: Encoded, devic
             tokens, lengths, _ = framed.batch(rows, framed.tokens.shape[1])
             answers.append(net.forward(weights, tokens, lengths, trace=trace).argmax(-1))
             read.append(trace["readout"])
-    return torch.cat(answers, 1).cpu().numpy().astype(np.int8), torch.cat(read, 1).cpu().numpy().astype(np.float16)
+    return torch.cat(answers, 1).cpu().numpy().astype(np.int8), torch.cat(
+        read, 1
+    ).cpu().numpy().astype(np.float16)
 
 
-def states(net: Net, data: Data, weights: dict[str, Tensor], device: torch.device) -> dict[str, Any]:
+def states(
+    net: Net, data: Data, weights: dict[str, Tensor], device: torch.device
+) -> dict[str, Any]:
     """Return answers on every test split and on every two functions, and the read-out state of every `function symbol`."""
     symbols = [w for w in data.words.words if w in data.classes]
     functions = [w for w in data.words.words if w not in data.classes]
     singles = [f"{f} {s}" for f in functions for s in symbols]
     pairs = [f"{g} {single}" for g in functions for single in singles]
-    arrays: dict[str, Any] = {"singles": np.array(singles), "pairs": np.array(pairs), "classes": np.array(data.classes)}
+    arrays: dict[str, Any] = {
+        "singles": np.array(singles),
+        "pairs": np.array(pairs),
+        "classes": np.array(data.classes),
+    }
     texts = {"singles": encode(singles, data.words), "pairs": encode(pairs, data.words)}
     for name, raw in {**{n: r for n, r in data.raw.items() if n != "train"}, **texts}.items():
         answers, read = answer(net, data, weights, raw, device)
@@ -209,7 +246,9 @@ def states(net: Net, data: Data, weights: dict[str, Tensor], device: torch.devic
     return arrays
 
 
-def by_layers(net: Any, data: Data, weights: dict[str, Tensor], device: torch.device) -> dict[str, dict[int, Any]]:
+def by_layers(
+    net: Any, data: Data, weights: dict[str, Tensor], device: torch.device
+) -> dict[str, dict[int, Any]]:
     """Return the accuracy of every seed by split and by the number of layers that are applied when answering."""
     if not hasattr(net, "layers_answering"):
         return {}
@@ -256,7 +295,9 @@ def per_source(identity: dict[str, Any], key: str) -> list[Any]:
     return list(identity[key]) if "members" in identity else [identity[key]]
 
 
-def identity_of(identity: dict[str, Any], sources: list[Any], members: list[tuple[int, int]]) -> dict[str, Any]:
+def identity_of(
+    identity: dict[str, Any], sources: list[Any], members: list[tuple[int, int]]
+) -> dict[str, Any]:
     """Return an identity with other sources (digests of training data and of test splits) and members."""
     data, evaluate = [one for one, _ in sources], [one for _, one in sources]
     own = {k: v for k, v in identity.items() if k != "members"}
@@ -288,14 +329,19 @@ def join(parts: list[Saved]) -> Saved:
     members: list[tuple[int, int]] = []
     for _, about in parts:
         if any(about[key] != first[key] for key in ("done", "measured")):
-            raise SystemExit("the checkpoints are of different steps; train the earlier one further, then join them")
+            raise SystemExit(
+                "the checkpoints are of different steps; train the earlier one further, then join them"
+            )
         own = about["identity"]
         if any(own[key] != first["identity"][key] for key in ("network", "settings")):
             raise SystemExit("the checkpoints are of different networks or settings")
         known = list(zip(per_source(own, "data"), per_source(own, "evaluate"), strict=True))
         sources += [one for one in known if one not in sources]
         members += [(sources.index(known[place]), seed) for place, seed in members_saved(about)]
-    tensors = {n: torch.cat([part[n] for part, _ in parts]) if t.dim() else t for n, t in parts[0][0].items()}
+    tensors = {
+        n: torch.cat([part[n] for part, _ in parts]) if t.dim() else t
+        for n, t in parts[0][0].items()
+    }
     identity = identity_of(first["identity"], sources, members)
     records = [record for _, about in parts for record in about["records"]]
     return tensors, {**first, "identity": identity, "records": records}
@@ -306,7 +352,9 @@ def cut_file(args: argparse.Namespace) -> None:
     saved = read_saved(args.work)
     wanted = [(int(place), seed) for place, seed in members_of(args.members)]
     args.out.mkdir(parents=True, exist_ok=True)
-    checkpoint.save(args.out, *cut(saved, [members_saved(saved[1]).index(member) for member in wanted]))
+    checkpoint.save(
+        args.out, *cut(saved, [members_saved(saved[1]).index(member) for member in wanted])
+    )
 
 
 def list_members(args: argparse.Namespace) -> None:
@@ -323,24 +371,42 @@ def join_files(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("train")
     one.add_argument("--model", choices=learners_gpu.MODELS, required=True)
     one.add_argument("--data", type=Path, required=True, help="the folder of the exports")
-    one.add_argument("--members", nargs="+", required=True, help="DATASET:SEEDS, as in A:0-9 R:0-3,8")
+    one.add_argument(
+        "--members", nargs="+", required=True, help="DATASET:SEEDS, as in A:0-9 R:0-3,8"
+    )
     one.add_argument("--out", type=Path, required=True)
-    one.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint; in memory it costs least")
-    one.add_argument("--seconds", type=float, default=1e9, help="for everything, from the start of the process")
+    one.add_argument(
+        "--work",
+        type=Path,
+        required=True,
+        help="the folder of the checkpoint; in memory it costs least",
+    )
+    one.add_argument(
+        "--seconds", type=float, default=1e9, help="for everything, from the start of the process"
+    )
     one.add_argument("--evaluate-every", type=int, default=2_000)
     one.add_argument("--checkpoint-every", type=int, default=4_000)
     one.add_argument("--precision", default="bf16")
     one.add_argument("--kernels", choices=("auto", "always", "never"), default="always")
     one.add_argument("--device", default="auto")
-    one.add_argument("--set", action="append", default=[], help="a setting of network or training, as JSON: state=32")
+    one.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        help="a setting of network or training, as JSON: state=32",
+    )
     two = commands.add_parser("cut")
     two.add_argument("--work", type=Path, required=True)
-    two.add_argument("--members", nargs="+", required=True, help="PLACE OF THE DATASET:SEEDS, as in 0:0-9 1:3")
+    two.add_argument(
+        "--members", nargs="+", required=True, help="PLACE OF THE DATASET:SEEDS, as in 0:0-9 1:3"
+    )
     two.add_argument("--out", type=Path, required=True)
     listed = commands.add_parser("members")
     listed.add_argument("--work", type=Path, required=True)
@@ -349,7 +415,9 @@ def main() -> None:
     three.add_argument("--work", type=Path, required=True)
     args = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
-        {"train": run, "cut": cut_file, "join": join_files, "members": list_members}[args.command](args)
+        {"train": run, "cut": cut_file, "join": join_files, "members": list_members}[args.command](
+            args
+        )
 
 
 if __name__ == "__main__":

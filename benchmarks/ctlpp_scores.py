@@ -24,8 +24,16 @@ import numpy as np
 PROCESSES = "recipe.processes"
 
 DRAWS: dict[str, dict[str, Any]] = {
-    "chains": {"recipe.draw": "chains", "recipe.include_singles": False, "recipe.include_pairs": True},
-    "independent": {"recipe.draw": "independent", "recipe.include_singles": False, "recipe.include_pairs": True},
+    "chains": {
+        "recipe.draw": "chains",
+        "recipe.include_singles": False,
+        "recipe.include_pairs": True,
+    },
+    "independent": {
+        "recipe.draw": "independent",
+        "recipe.include_singles": False,
+        "recipe.include_pairs": True,
+    },
 }
 """Settings of ctl/A and ctl/R by the draw in an export's name; without one the draw is the recipe's own."""
 
@@ -88,7 +96,9 @@ def group_of(result: dict[str, Any], commit: str) -> dict[str, Any]:
         },
         "seeds": {seed: last_scores(curve) for seed, curve in result["curves"].items()},
         "curves": {
-            seed: [[step, split, round(score, 4)] for step, split, score, _ in curve if split in SPLITS]
+            seed: [
+                [step, split, round(score, 4)] for step, split, score, _ in curve if split in SPLITS
+            ]
             for seed, curve in result["curves"].items()
         },
     }
@@ -126,7 +136,10 @@ STEPS = "learner.steps"
 
 def without_steps(group: dict[str, Any]) -> dict[str, Any]:
     """Return a group without the number of steps after which its training was stopped."""
-    return {**group, "fields": {name: value for name, value in group["fields"].items() if name != STEPS}}
+    return {
+        **group,
+        "fields": {name: value for name, value in group["fields"].items() if name != STEPS},
+    }
 
 
 def both_commands(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +197,9 @@ def add_curves(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
     if known is None:
         groups.append(group)
         return
-    further = [s for s, curve in group["curves"].items() if _end(curve) >= _end(known["curves"].get(s, []))]
+    further = [
+        s for s, curve in group["curves"].items() if _end(curve) >= _end(known["curves"].get(s, []))
+    ]
     for key in ("seeds", "curves"):
         known[key] = by_number({**known[key], **{seed: group[key][seed] for seed in further}})
     if further:
@@ -198,18 +213,27 @@ def _end(curve: list[list[Any]]) -> int:
 def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
     """Return a group of curves as a group of scores at a step, with the seeds that were measured there."""
     scores = {
-        seed: {split: score for at, split, score in curve if at == step} for seed, curve in group["curves"].items()
+        seed: {split: score for at, split, score in curve if at == step}
+        for seed, curve in group["curves"].items()
     }
     kept = {key: value for key, value in group.items() if key != "curves"}
     fields = {**group["fields"], STEPS: step}
     return {**kept, "fields": fields, "seeds": {seed: own for seed, own in scores.items() if own}}
 
 
-def before_the_end(scores: list[dict[str, Any]], curves: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
+def before_the_end(
+    scores: list[dict[str, Any]], curves: list[dict[str, Any]], step: int
+) -> list[dict[str, Any]]:
     """Return the learners of which some runs were stopped as they were at a step, and the others' final scores."""
-    stopped = {group["learner"] for group in scores if steps_of(group) < PAPER_STEPS[group["learner"]]}
+    stopped = {
+        group["learner"] for group in scores if steps_of(group) < PAPER_STEPS[group["learner"]]
+    }
     final = [group for group in scores if group["learner"] not in stopped]
-    compared = [group for group in curves if group["learner"] in stopped and PROCESSES not in group["fields"]]
+    compared = [
+        group
+        for group in curves
+        if group["learner"] in stopped and PROCESSES not in group["fields"]
+    ]
     return final + [at_step(group, step) for group in compared]
 
 
@@ -217,7 +241,10 @@ def at_paper_steps(group: dict[str, Any], known: list[dict[str, Any]]) -> dict[s
     """Return a training of more steps as it was after the paper's, without the seeds of which that is known."""
     early = without_steps(at_step(group, PAPER_STEPS[group["learner"]]))
     there = {seed for one in known if alike(one, early) for seed in one["seeds"]}
-    return {**early, "seeds": {seed: scores for seed, scores in early["seeds"].items() if seed not in there}}
+    return {
+        **early,
+        "seeds": {seed: scores for seed, scores in early["seeds"].items() if seed not in there},
+    }
 
 
 def layers_of(result: dict[str, Any]) -> dict[str, Any]:
@@ -225,7 +252,12 @@ def layers_of(result: dict[str, Any]) -> dict[str, Any]:
     variant, _, draw = result["data"].partition("-")
     seeds = [int(seed) for seed in result["curves"]]
     about = {"learner": result["model"], "variant": variant, "draw": draw or "published"}
-    return {**about, "step": [result["step"]] * len(seeds), "seeds": seeds, "accuracy": result["layers"]}
+    return {
+        **about,
+        "step": [result["step"]] * len(seeds),
+        "seeds": seeds,
+        "accuracy": result["layers"],
+    }
 
 
 def add_layers(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
@@ -240,10 +272,15 @@ def add_layers(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
 def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return an entry with the seeds of both, sorted."""
     seeds, steps = one["seeds"] + other["seeds"], one["step"] + other["step"]
-    last = {seed: place for place, seed in sorted(enumerate(seeds), key=lambda item: steps[item[0]])}
+    last = {
+        seed: place for place, seed in sorted(enumerate(seeds), key=lambda item: steps[item[0]])
+    }
     places = [last[seed] for seed in sorted(last)]
     accuracy = {
-        split: {layers: _some(values + other["accuracy"][split][layers], places) for layers, values in counts.items()}
+        split: {
+            layers: _some(values + other["accuracy"][split][layers], places)
+            for layers, values in counts.items()
+        }
         for split, counts in one["accuracy"].items()
     }
     return {**one, "step": _some(steps, places), "seeds": sorted(last), "accuracy": accuracy}
@@ -280,7 +317,11 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     answers: dict[int, Any] = {}
     for path in sources:
         with np.load(path) as file:
-            texts |= {key: file[key] for key in ("learner", "data", "singles", "pairs", "classes") if key in file}
+            texts |= {
+                key: file[key]
+                for key in ("learner", "data", "singles", "pairs", "classes")
+                if key in file
+            }
             if "data" in texts:
                 texts["data"] = np.array(SHORT_NAMES.get(str(texts["data"]), str(texts["data"])))
             states |= dict(zip(file["seeds"].tolist(), file["singles.readout"], strict=True))
@@ -294,14 +335,21 @@ def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
     arrays = {**texts, "seeds": np.array(seeds), "singles.readout": readout}
     answered = [seed for seed in seeds if seed in answers]
     if answered:
-        arrays |= {"pairs.seeds": np.array(answered), "pairs.answers": np.stack([answers[seed] for seed in answered])}
+        arrays |= {
+            "pairs.seeds": np.array(answered),
+            "pairs.answers": np.stack([answers[seed] for seed in answered]),
+        }
     np.savez_compressed(out, **arrays)
 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, nargs="*", help="the folders that ctlpp_gpu.py wrote to")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "results", type=Path, nargs="*", help="the folders that ctlpp_gpu.py wrote to"
+    )
     parser.add_argument("--page", type=Path, required=True, help="the folder of the page's files")
     parser.add_argument("--commit", required=True, help="of the code that trained")
     parser.add_argument(
@@ -309,12 +357,21 @@ def main() -> None:
         type=int,
         help="write draws-scores.json: learners with stopped runs at this step, others at the end",
     )
-    parser.add_argument("--states", nargs="*", default=[], help="MODEL-DATASET:SEEDS whose states are kept")
+    parser.add_argument(
+        "--states", nargs="*", default=[], help="MODEL-DATASET:SEEDS whose states are kept"
+    )
     args = parser.parse_args()
-    results = [json.loads(path.read_text()) for folder in args.results for path in sorted(folder.glob("*.json"))]
-    scores, curves = (json.loads((args.page / name).read_text()) for name in ("scores.json", "curves.json"))
+    results = [
+        json.loads(path.read_text())
+        for folder in args.results
+        for path in sorted(folder.glob("*.json"))
+    ]
+    scores, curves = (
+        json.loads((args.page / name).read_text()) for name in ("scores.json", "curves.json")
+    )
     layers, processes = (
-        json.loads((args.page / name).read_text()) for name in ("layers.json", "processes-scores.json")
+        json.loads((args.page / name).read_text())
+        for name in ("layers.json", "processes-scores.json")
     )
     for result in results:
         group = group_of(result, args.commit)
@@ -328,18 +385,27 @@ def main() -> None:
         if result.get("layers") and PROCESSES not in group["fields"]:
             add_layers(layers["trainings"], layers_of(result))
         ends = {seed: last_scores(curve) for seed, curve in result["curves"].items()}
-        print(result["data"], result["step"], {seed: (end["iid"], end["ood"]) for seed, end in ends.items()})
+        print(
+            result["data"],
+            result["step"],
+            {seed: (end["iid"], end["ood"]) for seed, end in ends.items()},
+        )
     (args.page / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     (args.page / "processes-scores.json").write_text(json.dumps(processes, indent=1) + "\n")
     (args.page / "curves.json").write_text(json.dumps(curves) + "\n")
     (args.page / "layers.json").write_text(json.dumps(layers) + "\n")
     if args.draws_at:
         groups = before_the_end(scores["groups"], curves["groups"], args.draws_at)
-        (args.page / "draws-scores.json").write_text(json.dumps({**scores, "groups": groups}, indent=1) + "\n")
+        (args.page / "draws-scores.json").write_text(
+            json.dumps({**scores, "groups": groups}, indent=1) + "\n"
+        )
     for text in args.states:
         name, _, seeds = text.partition(":")
         file = f"{name}-states.npz"
-        files = [file, *(f"{name.partition('-')[0]}-{short}-states.npz" for short in short_names(name))]
+        files = [
+            file,
+            *(f"{name.partition('-')[0]}-{short}-states.npz" for short in short_names(name)),
+        ]
         candidates = [folder / own for folder in (args.page, *args.results) for own in files]
         sources = [path for path in candidates if path.is_file()]
         write_states(sources, [int(seed) for seed in seeds.split(",")], args.page / file)

@@ -38,7 +38,9 @@ def run(checkout: Path, arguments: list[str], times: int, fresh: Path | None = N
     for _ in range(times):
         if fresh is not None:
             shutil.rmtree(fresh, ignore_errors=True)
-        process = subprocess.Popen([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in (0, 1):  # an audit that finds something ends with 1
@@ -48,7 +50,9 @@ def run(checkout: Path, arguments: list[str], times: int, fresh: Path | None = N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000, help="training rows of ctl/A")
     parser.add_argument("--beside", type=Path, help="another checkout")
     args = parser.parse_args()
@@ -58,7 +62,11 @@ def main() -> None:
         program = ["-m", "taskloom"]
         run(HERE, [*program, "make", "ctl/A", "-o", str(data), *size], 1)
         commands = {
-            f"verify --all, {args.rows:,} rows": ([*program, "verify", "--all", str(data)], 1, None),
+            f"verify --all, {args.rows:,} rows": (
+                [*program, "verify", "--all", str(data)],
+                1,
+                None,
+            ),
             f"audit, {args.rows:,} rows": ([*program, "audit", str(data)], 1, None),
             f"make --jsonl, {args.rows:,} rows": (
                 [*program, "make", "ctl/A", "-o", str(other), "--jsonl", *size],

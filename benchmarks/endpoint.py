@@ -31,16 +31,28 @@ def measure(url: str, requests: int, cache: Path | None) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=4000)
     args = parser.parse_args()
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening, tempfile.TemporaryDirectory() as folder:
-        server = multiprocessing.get_context("fork").Process(target=serve, args=(listening,), daemon=True)
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=64) as listening,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        server = multiprocessing.get_context("fork").Process(
+            target=serve, args=(listening,), daemon=True
+        )
         server.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        for name, cache in (("answers in memory", None), ("answers in a cache on disk", Path(folder) / "cache")):
+        for name, cache in (
+            ("answers in memory", None),
+            ("answers in a cache on disk", Path(folder) / "cache"),
+        ):
             rate, cost = measure(url, args.requests, cache)
-            print(f"{name}: {rate:,.0f} requests a second, {cost:.2f} CPU-ms each ({1000 / cost:,.0f} a CPU-second)")
+            print(
+                f"{name}: {rate:,.0f} requests a second, {cost:.2f} CPU-ms each ({1000 / cost:,.0f} a CPU-second)"
+            )
         server.terminate()
 
 

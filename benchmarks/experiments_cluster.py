@@ -18,7 +18,12 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-TINY = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 200}, "ood": {"n": 10}}}
+TINY = {
+    "symbols": 4,
+    "functions": 8,
+    "max_length": 3,
+    "splits": {"train": {"n": 200}, "ood": {"n": 10}},
+}
 
 OPERATIONS = 30
 """Of a run: 29 system calls that name a path in the store or sync a file, counted with strace for a tiny cell."""
@@ -36,7 +41,12 @@ def measured(cells: int = 300) -> float:
     spent = {}
     for number in (10, 10 + cells):
         recipe = {"recipe": "ctl/A", "set": TINY}
-        experiment = {"recipes": [recipe], "learners": ["majority"], "seeds": number, "evaluate": ["ood"]}
+        experiment = {
+            "recipes": [recipe],
+            "learners": ["majority"],
+            "seeds": number,
+            "evaluate": ["ood"],
+        }
         with TemporaryDirectory() as folder:
             before = resource.getrusage(resource.RUSAGE_SELF)
             began = time.perf_counter()
@@ -73,11 +83,17 @@ def simulated(workers: int, seconds: float, driver: float, server: float, cells:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--driver-ms", type=float, help="CPU milliseconds of the driver for a cell; measured by default"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--operation-ms", type=float, default=0.05, help="of the file server for one operation")
+    parser.add_argument(
+        "--driver-ms",
+        type=float,
+        help="CPU milliseconds of the driver for a cell; measured by default",
+    )
+    parser.add_argument(
+        "--operation-ms", type=float, default=0.05, help="of the file server for one operation"
+    )
     chosen = parser.parse_args()
     driver = (chosen.driver_ms if chosen.driver_ms is not None else measured()) / 1000
     server = OPERATIONS * chosen.operation_ms / 1000

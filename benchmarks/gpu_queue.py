@@ -63,7 +63,9 @@ class Room:
 class Queue:
     """The jobs, and when they must be over."""
 
-    def __init__(self, jobs: list[Job], out: Path, seconds: float, room: Room, grace: float) -> None:
+    def __init__(
+        self, jobs: list[Job], out: Path, seconds: float, room: Room, grace: float
+    ) -> None:
         self.jobs, self.out, self.room, self.grace = jobs, out, room, grace
         self.start = time.monotonic()
         self.end = self.start + seconds
@@ -86,7 +88,9 @@ class Queue:
         """Run until everything is done or time is up."""
         while time.monotonic() < self.end - self.grace:
             self.collect()
-            self.interrupt([job for job in self.jobs if job.most and time.monotonic() - job.began > job.most])
+            self.interrupt(
+                [job for job in self.jobs if job.most and time.monotonic() - job.began > job.most]
+            )
             self.launch()
             if not any(job.state == "running" for job in self.jobs):
                 break
@@ -98,13 +102,21 @@ class Queue:
                 time.sleep(0.2)
                 self.collect()
         states = {job.name: job.state for job in self.jobs if job.state != "done"}
-        self.note(f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done; others: {states}")
+        self.note(
+            f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done; others: {states}"
+        )
 
     def collect(self) -> None:
         """Look which jobs have ended."""
         for job in self.jobs:
-            if job.state == "running" and job.process is not None and job.process.poll() is not None:
-                job.state = "done" if job.process.returncode == 0 else f"failed ({job.process.returncode})"
+            if (
+                job.state == "running"
+                and job.process is not None
+                and job.process.poll() is not None
+            ):
+                job.state = (
+                    "done" if job.process.returncode == 0 else f"failed ({job.process.returncode})"
+                )
                 if job.state == "done":
                     (self.out / f"{job.name}.done").touch()
                 self.note(f"{job.name}: {job.state} after {time.monotonic() - job.began:.0f} s")
@@ -123,7 +135,10 @@ class Queue:
         """Start a job in a group of processes of its own."""
         with (self.out / f"{job.name}.log").open("ab") as log:
             job.process = subprocess.Popen(
-                ["/bin/bash", "-c", job.run], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                ["/bin/bash", "-c", job.run],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         job.began, job.state = time.monotonic(), "running"
         self.note(f"{job.name}: started")
@@ -141,28 +156,49 @@ class Queue:
 def read_jobs(path: Path) -> list[Job]:
     """Read the jobs; the names that are needed must be there."""
     contents: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    jobs = [Job(**{**entry, "run": contents.get("shell", "") + entry["run"]}) for entry in contents["jobs"]]
+    jobs = [
+        Job(**{**entry, "run": contents.get("shell", "") + entry["run"]})
+        for entry in contents["jobs"]
+    ]
     unknown = {name for job in jobs for name in job.needs} - {job.name for job in jobs}
     if unknown or len({job.name for job in jobs}) < len(jobs):
-        raise SystemExit(f"{path}: a name is there twice, or needed and not there: {sorted(unknown)}")
+        raise SystemExit(
+            f"{path}: a name is there twice, or needed and not there: {sorted(unknown)}"
+        )
     return jobs
 
 
 def main() -> None:
     """Read the arguments."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--at-once", type=float, default=3.0, help="places of the jobs that run at one time")
     parser.add_argument(
-        "--memory", type=float, default=float("inf"), help="GB of GPU memory that they may need together"
+        "--at-once", type=float, default=3.0, help="places of the jobs that run at one time"
     )
-    parser.add_argument("--grace", type=float, default=25.0, help="seconds before the end at which Ctrl-C is pressed")
+    parser.add_argument(
+        "--memory",
+        type=float,
+        default=float("inf"),
+        help="GB of GPU memory that they may need together",
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=25.0,
+        help="seconds before the end at which Ctrl-C is pressed",
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which nohup and & turn off, for the jobs as well
-    queue = Queue(read_jobs(args.jobs), args.out, args.seconds, Room(args.at_once, args.memory), args.grace)
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # which nohup and & turn off, for the jobs as well
+    queue = Queue(
+        read_jobs(args.jobs), args.out, args.seconds, Room(args.at_once, args.memory), args.grace
+    )
     signal.signal(signal.SIGTERM, queue.stop)
     queue.go()
 

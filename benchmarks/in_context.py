@@ -47,19 +47,32 @@ def clock(device: str, call: Callable[[], T]) -> tuple[T, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--shots", type=int, default=32)
     parser.add_argument("--inputs", type=int, nargs="+", default=[64])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--ways", nargs="+", choices=("recorded", "unrecorded"), help="default: those of the device")
-    parser.add_argument("--logprobs", action="store_true", help="log-probabilities of candidates instead of answers")
+    parser.add_argument(
+        "--ways", nargs="+", choices=("recorded", "unrecorded"), help="default: those of the device"
+    )
+    parser.add_argument(
+        "--logprobs", action="store_true", help="log-probabilities of candidates instead of answers"
+    )
     parser.add_argument("--out", type=Path, help="a file of JSON lines to add the figures to")
-    parser.add_argument("--profile", type=Path, help="a file of text for a profile of one call of each way")
+    parser.add_argument(
+        "--profile", type=Path, help="a file of text for a profile of one call of each way"
+    )
     args = parser.parse_args()
     ways = args.ways or (["unrecorded"] if args.device == "cpu" else ["recorded", "unrecorded"])
     train = [(f"{x} {n}", f"{y} {n}") for n in range(1, 9) for x, y in WORDS]
-    block = {"learner": "in-context", "model": args.model, "shots": args.shots, "device": args.device}
+    block = {
+        "learner": "in-context",
+        "model": args.model,
+        "shots": args.shots,
+        "device": args.device,
+    }
     fitted: Any = read(block).fit(train, seed=0)
     report("the model is there")
     for number in args.inputs:
@@ -69,7 +82,9 @@ def main() -> None:
         for figures in compared(fitted, some_inputs(number), args.device, ways):
             if args.out:
                 with args.out.open("a") as file:
-                    file.write(json.dumps({"device": args.device, "shots": args.shots, **figures}) + "\n")
+                    file.write(
+                        json.dumps({"device": args.device, "shots": args.shots, **figures}) + "\n"
+                    )
     if args.profile:
         for way in ways:
             with args.profile.open("a") as file:
@@ -87,12 +102,16 @@ def some_inputs(number: int) -> list[str]:
     return [f"{x} {n}" for n in range(9, 9 + number) for x, _ in WORDS][:number]
 
 
-def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> Iterator[dict[str, Any]]:
+def compared(
+    fitted: Any, inputs: list[str], device: str, ways: list[str]
+) -> Iterator[dict[str, Any]]:
     """Answer inputs in all ways, print the figures and yield those of each way beside plain `generate`."""
     writer, prompt = fitted.writer, fitted.prompt
 
     def prompts() -> list[list[int]]:
-        return read_sources(writer.base, [prompt.before(text) for text in inputs], fitted.learner.join)
+        return read_sources(
+            writer.base, [prompt.before(text) for text in inputs], fitted.learner.join
+        )
 
     def plain() -> list[str]:
         return [prompt.extract(reply) for reply in writer.say(prompts())]
@@ -103,11 +122,15 @@ def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> It
     for way in ways:
         writer.records_steps, times[way] = way == "recorded", []
         for number in range(rounds):
-            if number < 2:  # the first round loads the kernels, the second is `new`, the last one counts
+            if (
+                number < 2
+            ):  # the first round loads the kernels, the second is `new`, the last one counts
                 writer.forget_prefix()
             answers[way], seconds = clock(device, lambda: fitted.answer(inputs))
             times[way].append(seconds)
-        report(f"prefix once, {way}, {len(inputs)} inputs: {', '.join(f'{t:.3f}' for t in times[way])}")
+        report(
+            f"prefix once, {way}, {len(inputs)} inputs: {', '.join(f'{t:.3f}' for t in times[way])}"
+        )
         report(writer.recording)
     least, shared_prefix.LEAST = shared_prefix.LEAST, 10**9  # nothing is shared
     writer.forget_prefix()
@@ -120,7 +143,9 @@ def compared(fitted: Any, inputs: list[str], device: str, ways: list[str]) -> It
     for way in ways:
         once, new = times[way][-1], times[way][:2][-1]
         same = sum(a == b for a, b in zip(answers[way], whole, strict=True))
-        print(f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal")
+        print(
+            f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal"
+        )
         print(
             f"prefix once, {way}: {once:.3f} {unit} (new {new:.3f}); plain generate: {each:.3f} {unit}; "
             f"{each / once:.1f} times as fast (new {each / new:.1f})",
@@ -169,7 +194,11 @@ def profiled(fitted: Any, inputs: list[str], device: str, way: str) -> str:
         fitted.answer(inputs)
         watched = time.perf_counter() - began
     events = run.key_averages()
-    starts = {e.key: e.count for e in events if "Launch" in e.key or e.key.startswith(("cudaMemcpy", "cudaStream"))}
+    starts = {
+        e.key: e.count
+        for e in events
+        if "Launch" in e.key or e.key.startswith(("cudaMemcpy", "cudaStream"))
+    }
     kernels = [e for e in events if str(e.device_type).endswith("CUDA")]
     busy = sum(e.self_device_time_total for e in kernels) / 1e6
     order = "self_device_time_total" if gpu else "self_cpu_time_total"

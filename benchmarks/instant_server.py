@@ -6,7 +6,10 @@ import socket
 import threading
 
 REPLY = b'{"choices": [{"message": {"role": "assistant", "content": "yes"}}], "usage": {"total_tokens": 9}}'
-RAW = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(REPLY), REPLY)
+RAW = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(REPLY),
+    REPLY,
+)
 
 
 def serve(listening: socket.socket) -> None:

@@ -73,11 +73,15 @@ CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
 def stepper_for(model: str, seeds: int, length: int, how: str) -> Stepper:
     random = np.random.default_rng(length)
     n = BATCH * BATCHES
-    data = Encoded(random.integers(0, 40, (n, length)), np.full(n, length), random.integers(0, 8, n))
+    data = Encoded(
+        random.integers(0, 40, (n, length)), np.full(n, length), random.integers(0, 8, n)
+    )
     way, precision = how.split()
     kernels: Any = "always" if way == "kernels" else "never"
     chosen: Any = precision
-    settings = Training(batch=BATCH, precision=chosen, device=DEVICE, kernels=kernels, compile=way != "plain")
+    settings = Training(
+        batch=BATCH, precision=chosen, device=DEVICE, kernels=kernels, compile=way != "plain"
+    )
     return Stepper(NETS[model], data, list(range(seeds)), settings)
 
 
@@ -118,7 +122,9 @@ def cell(model: str, seeds: int, length: int, how: str) -> dict[str, Any]:
         "GiB": round(torch.cuda.max_memory_allocated() / 2**30, 1),
         "errors from fp32: here, plain": errors,
         "warnings": [
-            str(one.message)[:300] for one in caught if "gradients" in str(one.message) or "kernels" in str(one.message)
+            str(one.message)[:300]
+            for one in caught
+            if "gradients" in str(one.message) or "kernels" in str(one.message)
         ],
     }
     for i in range(4):
@@ -132,9 +138,17 @@ def cell(model: str, seeds: int, length: int, how: str) -> dict[str, Any]:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / (STEPS // 5))
-    timing = {"ms a step": round(statistics.median(times), 3), "ms a step, all": [round(one, 3) for one in times]}
+    timing = {
+        "ms a step": round(statistics.median(times), 3),
+        "ms a step, all": [round(one, 3) for one in times],
+    }
     loss = float(stepper.state.loss.mean()) / float(stepper.state.step)
-    return {**timing, **result, "loss": loss, "where the time goes": top_kernels(stepper, rows, length)}
+    return {
+        **timing,
+        **result,
+        "loss": loss,
+        "where the time goes": top_kernels(stepper, rows, length),
+    }
 
 
 def top_kernels(stepper: Stepper, rows: list[Any], length: int) -> list[Any]:
@@ -146,7 +160,9 @@ def top_kernels(stepper: Stepper, rows: list[Any], length: int) -> list[Any]:
             stepper.advance(rows[i % BATCHES], length)
         torch.cuda.synchronize()
     events = [(e.key[:70], e.self_device_time_total / 3, e.count / 3) for e in seen.key_averages()]
-    return [[k, round(t, 1), round(c, 1)] for k, t, c in sorted(events, key=lambda one: -one[1])[:40]]
+    return [
+        [k, round(t, 1), round(c, 1)] for k, t, c in sorted(events, key=lambda one: -one[1])[:40]
+    ]
 
 
 @contextlib.contextmanager
@@ -167,7 +183,10 @@ def serve(group: int, build_until: float, parent: Connection) -> None:
     began = time.monotonic()
     for each in CELLS:
         if each[0] == group and time.monotonic() < build_until:
-            print(f"group {group}: {named(each)}: {build(each)}, {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"group {group}: {named(each)}: {build(each)}, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
     parent.send("built")
     while True:
         parent.send(measured(CELLS[parent.recv()]))
@@ -206,7 +225,14 @@ def measured(each: tuple[int, str, int, int, str, dict[str, Any]]) -> dict[str, 
     except Exception as error:
         print(f"{named(each)}: {type(error).__name__}: {str(error)[:600]}", flush=True)
         result = {"error": traceback.format_exc()[-2500:]}
-    return {"model": model, "seeds": seeds, "length": length, "how": how, "constants": constants, **result}
+    return {
+        "model": model,
+        "seeds": seeds,
+        "length": length,
+        "how": how,
+        "constants": constants,
+        **result,
+    }
 
 
 def named(each: tuple[int, str, int, int, str, dict[str, Any]]) -> str:
@@ -216,10 +242,17 @@ def named(each: tuple[int, str, int, int, str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=90, help="no cell begins later")
-    parser.add_argument("--build-seconds", type=float, default=30, help="no kernels ahead of their cell's turn later")
+    parser.add_argument(
+        "--build-seconds",
+        type=float,
+        default=30,
+        help="no kernels ahead of their cell's turn later",
+    )
     args = parser.parse_args()
     began = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -228,7 +261,9 @@ def main() -> None:
     children: dict[int, Connection] = {}
     for group in sorted({each[0] for each in CELLS}):
         children[group], theirs = fork.Pipe()
-        fork.Process(target=serve, args=(group, began + args.build_seconds, theirs), daemon=True).start()
+        fork.Process(
+            target=serve, args=(group, began + args.build_seconds, theirs), daemon=True
+        ).start()
         theirs.close()
     for child in children.values():
         answer(child)
@@ -247,7 +282,8 @@ def main() -> None:
 def report(what: str, result: dict[str, Any], seconds: float) -> None:
     """Print a cell."""
     errors = [
-        [f"{one[0]:.4f} {one[1]}", f"plain {one[2]:.4f}"] for one in result.get("errors from fp32: here, plain", ())
+        [f"{one[0]:.4f} {one[1]}", f"plain {one[2]:.4f}"]
+        for one in result.get("errors from fp32: here, plain", ())
     ]
     shown = {
         name: result.get(name)

@@ -17,12 +17,16 @@ from taskloom.learners.scratch.tokens import WordVocabulary, encode
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("recipe")
     parser.add_argument("out", type=Path)
     parser.add_argument("--splits", default="train,iid,ood,all")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], help="recipe fields, as in `taskloom make --set`")
+    parser.add_argument(
+        "--set", action="append", default=[], help="recipe fields, as in `taskloom make --set`"
+    )
     args = parser.parse_args()
 
     data = taskloom.make(args.recipe, seed=args.seed, set=args.set)
@@ -38,7 +42,9 @@ def main() -> None:
         arrays[f"{name}.labels"] = found.labels.astype(np.int16)
     np.savez_compressed(args.out, **arrays)
     sizes = ", ".join(f"{name} {len(inputs):,}" for name, (inputs, _) in texts.items())
-    print(f"{args.out}: {args.out.stat().st_size:,} bytes; {sizes}; {len(words.words)} words, {len(classes)} classes")
+    print(
+        f"{args.out}: {args.out.stat().st_size:,} bytes; {sizes}; {len(words.words)} words, {len(classes)} classes"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,12 @@ MODELS = ("bilstm", "ndr", "transformer")
 VARIANTS: dict[str, dict[str, Any]] = {
     "compiled tf32": {"precision": "tf32", "compile": True, "kernels": "never"},
     "compiled bf16": {"precision": "bf16", "compile": True, "kernels": "never"},
-    "compiled bf16, not packed": {"precision": "bf16", "compile": True, "kernels": "never", "pack": 1},
+    "compiled bf16, not packed": {
+        "precision": "bf16",
+        "compile": True,
+        "kernels": "never",
+        "pack": 1,
+    },
     "kernels bf16": {"precision": "bf16", "compile": True, "kernels": "always"},
     "kernels tf32": {"precision": "tf32", "compile": True, "kernels": "always"},
     "graphs tf32": {"precision": "tf32", "compile": False},
@@ -71,13 +76,17 @@ class Data:
 
     @staticmethod
     def _read(file: Any, name: str) -> Encoded:
-        return Encoded(*(file[f"{name}.{part}"].astype(np.int64) for part in ("tokens", "lengths", "labels")))
+        return Encoded(
+            *(file[f"{name}.{part}"].astype(np.int64) for part in ("tokens", "lengths", "labels"))
+        )
 
     def net(self, learner: Scratch) -> Net:
         return learner.network(len(self.words.words), len(self.classes))
 
     def framed(self, net: Net, raw: Encoded) -> Encoded:
-        return raw.framed(self.words.sos if net.frame[0] else None, self.words.eos if net.frame[1] else None)
+        return raw.framed(
+            self.words.sos if net.frame[0] else None, self.words.eos if net.frame[1] else None
+        )
 
 
 def settings(name: str, net: Net, **changes: Any) -> Training:
@@ -123,7 +132,11 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
     seconds = time.monotonic() - start
     applied = getattr(net, "layers", 1)
     # 6 operations per weight and token: one multiply-add forward and two backward; embeddings aside.
-    flops = 6 * (count(net) - net.shapes()["embedding.weight"][0] * net.shapes()["embedding.weight"][1]) * applied
+    flops = (
+        6
+        * (count(net) - net.shapes()["embedding.weight"][0] * net.shapes()["embedding.weight"][1])
+        * applied
+    )
     return {
         "model": name,
         "seeds": seeds,
@@ -135,10 +148,14 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
         "paper's minutes for the same seeds": PAPER_MINUTES[name] * seeds,
         "matrix TFLOP/s (6 per weight and token)": flops * tokens * seeds / seconds / 1e12,
         "seconds to be ready": ready,
-        "GPU memory, GiB": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
+        "GPU memory, GiB": torch.cuda.max_memory_allocated() / 2**30
+        if torch.cuda.is_available()
+        else None,
         "loss finite": bool((stepper.state.bad < 0).all()),
         "mean loss": float(stepper.state.loss.mean()) / (steps + len(set(widths.tolist()))),
-        "where the time goes": top_kernels(stepper, rows, widths) if torch.cuda.is_available() else None,
+        "where the time goes": top_kernels(stepper, rows, widths)
+        if torch.cuda.is_available()
+        else None,
     }
 
 
@@ -154,7 +171,10 @@ def top_kernels(stepper: Stepper, rows: Any, widths: Any) -> list[dict[str, Any]
         found = [(e.key[:90], e.self_device_time_total, e.count) for e in seen.key_averages()]
         total = sum(t for _, t, _ in found) or 1.0
         ranked = sorted(found, key=lambda f: -f[1])[:14]
-        return [{"kernel": k, "share": round(t / total, 4), "calls a step": c / 10} for k, t, c in ranked]
+        return [
+            {"kernel": k, "share": round(t / total, 4), "calls a step": c / 10}
+            for k, t, c in ranked
+        ]
     except RuntimeError as error:
         return f"no profile: {error}"
 
@@ -186,12 +206,22 @@ def bench(args: argparse.Namespace) -> None:
                 flush=True,
             )
         except Exception as error:  # a cell that fails must not lose the others
-            found = {"model": model, "seeds": seeds, "variant": variant, "error": traceback.format_exc()[-3000:]}
+            found = {
+                "model": model,
+                "seeds": seeds,
+                "variant": variant,
+                "error": traceback.format_exc()[-3000:],
+            }
             print(f"{model} x {seeds} {variant}: {type(error).__name__}: {error}", flush=True)
         results.append(found)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        about = {"device": machine, "torch": torch.__version__, "command": " ".join(sys.argv), "cells": results}
+        about = {
+            "device": machine,
+            "torch": torch.__version__,
+            "command": " ".join(sys.argv),
+            "cells": results,
+        }
         (args.out / "bench.json").write_text(json.dumps(about, indent=1))
 
 
@@ -217,7 +247,10 @@ def run(args: argparse.Namespace) -> None:
 
     def show(progress: Progress) -> None:
         if progress.step % 2000 == 0:
-            print(f"step {progress.step:,} loss {progress.loss:.4f} {progress.seconds:.0f} s", flush=True)
+            print(
+                f"step {progress.step:,} loss {progress.loss:.4f} {progress.seconds:.0f} s",
+                flush=True,
+            )
         # A point's checkpoint is on disk when the first report after it comes.
         if progress.step > how.evaluate_every and progress.step % how.evaluate_every == LOOK_EVERY:
             watch_curves(args)
@@ -233,7 +266,9 @@ def run(args: argparse.Namespace) -> None:
         outcomes = saved_outcomes(args.work, net, len(seeds) * len(sources))
     except Paused as pause:
         print(pause)
-        (args.out / "paused.json").write_text(json.dumps({"message": str(pause), "command": " ".join(sys.argv)}))
+        (args.out / "paused.json").write_text(
+            json.dumps({"message": str(pause), "command": " ".join(sys.argv)})
+        )
         return
     seconds = time.monotonic() - began
     for i, (path, one) in enumerate(zip(args.data, datasets, strict=True)):
@@ -253,7 +288,9 @@ def watch_curves(args: argparse.Namespace) -> None:
     if saved is None:
         return
     curves = [record["curve"] for record in saved[1]["records"]]
-    (args.out / "curves.json").write_text(json.dumps([[list(point.values()) for point in curve] for curve in curves]))
+    (args.out / "curves.json").write_text(
+        json.dumps([[list(point.values()) for point in curve] for curve in curves])
+    )
     scores = [[point["score"] for point in curve if point["split"] == "iid"] for curve in curves]
     print("  iid", " ".join(f"{score[-1]:.3f}" for score in scores), flush=True)
     if args.until and all(len(score) > 1 and min(score[-2:]) >= args.until for score in scores):
@@ -268,7 +305,9 @@ def saved_outcomes(folder: Path, net: Net, members: int) -> list[TrainingOutcome
     views = Flat(net.shapes(), members, torch.device("cpu")).views(tensors["weights"])
     curves = [tuple(Point(**point) for point in record["curve"]) for record in about["records"]]
     weights = [{name: view[i].clone() for name, view in views.items()} for i in range(members)]
-    return [TrainingOutcome(w, curve, about["done"]) for w, curve in zip(weights, curves, strict=True)]
+    return [
+        TrainingOutcome(w, curve, about["done"]) for w, curve in zip(weights, curves, strict=True)
+    ]
 
 
 def source(data: Data, net: Net) -> LearningData:
@@ -287,11 +326,14 @@ def report(
     seconds: float,
 ) -> None:
     ends = {
-        split: [p.score for o in outcomes for p in o.curve[-len(data.raw) :] if p.split == split] for split in data.raw
+        split: [p.score for o in outcomes for p in o.curve[-len(data.raw) :] if p.split == split]
+        for split in data.raw
     }
     for split, scores in ends.items():
         spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
-        print(f"{out.name:10} {split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)} seeds")
+        print(
+            f"{out.name:10} {split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)} seeds"
+        )
     result = {
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "torch": torch.__version__,
@@ -306,13 +348,19 @@ def report(
     states(args, out, data, net, outcomes)
 
 
-def states(args: argparse.Namespace, out: Path, data: Data, net: Net, outcomes: list[TrainingOutcome]) -> None:
+def states(
+    args: argparse.Namespace, out: Path, data: Data, net: Net, outcomes: list[TrainingOutcome]
+) -> None:
     """Answers on every test split and the read-out state of every `function symbol`, for the analyses."""
     device = torch.device("cuda" if torch.cuda.is_available() and args.device != "cpu" else "cpu")
     symbols = [w for w in data.words.words if w in data.classes]
     singles = [f"{f} {s}" for f in data.words.words if f not in data.classes for s in symbols]
-    asked = {name: raw for name, raw in data.raw.items() if name != "train"} | {"singles": encode(singles, data.words)}
-    stack = {n: torch.stack([o.weights[n] for o in outcomes]).to(device) for n in outcomes[0].weights}
+    asked = {name: raw for name, raw in data.raw.items() if name != "train"} | {
+        "singles": encode(singles, data.words)
+    }
+    stack = {
+        n: torch.stack([o.weights[n] for o in outcomes]).to(device) for n in outcomes[0].weights
+    }
     arrays: dict[str, Any] = {"singles": np.array(singles), "classes": np.array(data.classes)}
     with torch.no_grad():
         for name, raw in asked.items():
@@ -330,29 +378,46 @@ def states(args: argparse.Namespace, out: Path, data: Data, net: Net, outcomes: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("bench")
     one.add_argument("--models", default=",".join(MODELS))
     one.add_argument("--seeds", default="25,1")
     one.add_argument("--variants", default=";".join(VARIANTS), help="separated by semicolons")
-    one.add_argument("--seconds", type=float, default=480, help="no cell is started after so many seconds")
+    one.add_argument(
+        "--seconds", type=float, default=480, help="no cell is started after so many seconds"
+    )
     two = commands.add_parser("run")
     two.add_argument("--model", choices=MODELS, required=True)
     two.add_argument("--work", type=Path, required=True, help="the folder of the checkpoint")
     two.add_argument("--seeds", type=int, default=25)
     two.add_argument("--first-seed", type=int, default=0)
     two.add_argument("--steps", type=int, default=0, help="0: the paper's")
-    two.add_argument("--preset", choices=[name for name in PRESETS if name.startswith("ctlpp")], help="of a paper")
+    two.add_argument(
+        "--preset",
+        choices=[name for name in PRESETS if name.startswith("ctlpp")],
+        help="of a paper",
+    )
     two.add_argument("--precision", default="auto")
     two.add_argument("--evaluate-every", type=int, default=1000)
     two.add_argument("--checkpoint-every", type=int, default=20_000)
     two.add_argument("--seconds", type=float, default=540)
-    two.add_argument("--kernels", choices=("auto", "always", "never"), default="auto", help="see the setting kernels")
-    two.add_argument("--until", type=float, default=0.0, help="end when all seeds have this iid score; 0: never")
+    two.add_argument(
+        "--kernels",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="see the setting kernels",
+    )
+    two.add_argument(
+        "--until", type=float, default=0.0, help="end when all seeds have this iid score; 0: never"
+    )
     for command in (one, two):
         several = {"nargs": "+"} if command is two else {}
-        command.add_argument("--data", type=Path, required=True, help="run: several are one stack", **several)
+        command.add_argument(
+            "--data", type=Path, required=True, help="run: several are one stack", **several
+        )
         command.add_argument("--out", type=Path, required=True)
         command.add_argument("--device", default="auto")
     args = parser.parse_args()

@@ -30,13 +30,18 @@ WAYS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "bf16": ("bf16", None),
     "bf16, compiled": ("bf16", {}),
     "bf16, compiled, not fused": ("bf16", {"max_fusion_size": 1}),
-    "bf16, compiled, rows and columns not reduced together": ("bf16", {"triton.mix_order_reduction": False}),
+    "bf16, compiled, rows and columns not reduced together": (
+        "bf16",
+        {"triton.mix_order_reduction": False},
+    ),
     "bf16, compiled, rounded as without the compiler": ("bf16", {"emulate_precision_casts": True}),
 }
 """Precision, and the compiler's options (none: not compiled); the first is what the others are compared with."""
 
 
-def gradients(data: Data, seeds: int, tokens: int, precision: str, options: dict[str, Any] | None) -> list[Any]:
+def gradients(
+    data: Data, seeds: int, tokens: int, precision: str, options: dict[str, Any] | None
+) -> list[Any]:
     """Return the gradients of three calls on the first batch of that many tokens, by weight."""
     learner: Any = LEARNERS.get("ndr")()
     net = data.net(learner)
@@ -45,7 +50,9 @@ def gradients(data: Data, seeds: int, tokens: int, precision: str, options: dict
     stepper = Stepper(net, framed, list(range(seeds)), how)
     torch._dynamo.reset()
     if options is not None:
-        stepper.wrap = functools.cache(lambda f: torch.compile(f, dynamic=False, options=options or None))
+        stepper.wrap = functools.cache(
+            lambda f: torch.compile(f, dynamic=False, options=options or None)
+        )
     rows, widths = Order(framed.lengths, how.batch, 0, how.shortest).epoch(0)
     batch = torch.from_numpy(rows[int(np.argmax(widths == tokens))]).to(stepper.device)
     with computing(stepper.precision, stepper.device):
@@ -54,7 +61,9 @@ def gradients(data: Data, seeds: int, tokens: int, precision: str, options: dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=2)
@@ -67,11 +76,22 @@ def main() -> None:
         exact = exact or calls[0]
         worst, weight = largest_difference(calls[-1], exact)
         repeats = all(torch.equal(call[n], calls[0][n]) for call in calls for n in call)
-        rows.append({"way": name, "largest relative error": worst, "weight": weight, "repeats": repeats})
-        print(f"{name:60} {worst:.4f} ({weight}), {'repeats' if repeats else 'DOES NOT REPEAT'}", flush=True)
-    about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "command": " ".join(sys.argv)}
+        rows.append(
+            {"way": name, "largest relative error": worst, "weight": weight, "repeats": repeats}
+        )
+        print(
+            f"{name:60} {worst:.4f} ({weight}), {'repeats' if repeats else 'DOES NOT REPEAT'}",
+            flush=True,
+        )
+    about = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "command": " ".join(sys.argv),
+    }
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "gradients.json").write_text(json.dumps({**about, "seeds": args.seeds, "ways": rows}, indent=1))
+    (args.out / "gradients.json").write_text(
+        json.dumps({**about, "seeds": args.seeds, "ways": rows}, indent=1)
+    )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,13 @@ SMOLLM2 = {
     "max_position_embeddings": 8192,
     "tie_word_embeddings": True,
 }
-TINY = {**SMOLLM2, "vocab_size": 500, "hidden_size": 36, "intermediate_size": 64, "num_hidden_layers": 2}
+TINY = {
+    **SMOLLM2,
+    "vocab_size": 500,
+    "hidden_size": 36,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+}
 ANSWER = 4
 """Target tokens of each example, the end mark included."""
 
@@ -49,7 +55,9 @@ TIMED_SECONDS = 8.0
 
 def model(tiny: bool) -> Any:
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**(TINY if tiny else SMOLLM2), pad_token_id=2, eos_token_id=2, bos_token_id=1))
+    return LlamaForCausalLM(
+        LlamaConfig(**(TINY if tiny else SMOLLM2), pad_token_id=2, eos_token_id=2, bos_token_id=1)
+    )
 
 
 def rows(n: int, width: int, vocabulary: int, seed: int) -> EncodedRows:
@@ -83,7 +91,9 @@ def plain_fine_tuning(batch: int, width: int, args: argparse.Namespace) -> float
     made = model(args.tiny).to(args.device).train()
     optimiser = torch.optim.AdamW(made.parameters(), lr=1e-4)
     data = rows(batch, width, made.config.vocab_size, 0)
-    ids = torch.tensor([s + t[0] for s, t in zip(data.sources, data.targets, strict=True)], device=args.device)
+    ids = torch.tensor(
+        [s + t[0] for s, t in zip(data.sources, data.targets, strict=True)], device=args.device
+    )
     labels = ids.clone()
     labels[:, : width - ANSWER] = -100
     mask = torch.ones_like(ids)
@@ -103,9 +113,13 @@ def our_fine_tuning(batch: int, width: int, args: argparse.Namespace, **changes:
     made = model(args.tiny).to(args.device)
     marks: Any = SimpleNamespace(pad_token_id=2, eos_token_id=2)
     base = Base("bench", "decoder", made, marks)
-    how = Training(steps=10**9, batch=batch, rate=1e-4, warmup=0, clip=1.0, precision="bf16", **changes)
+    how = Training(
+        steps=10**9, batch=batch, rate=1e-4, warmup=0, clip=1.0, precision="bf16", **changes
+    )
     trained = {n: p.requires_grad_() for n, p in made.named_parameters()}
-    adapter = Adapter(base, trained, {"task": rows(2 * batch, width, made.config.vocab_size, 0)}, how, 0)
+    adapter = Adapter(
+        base, trained, {"task": rows(2 * batch, width, made.config.vocab_size, 0)}, how, 0
+    )
     return timed(lambda: one(adapter))
 
 
@@ -122,7 +136,9 @@ def peft_prompt_tuning(batch: int, width: int, args: argparse.Namespace) -> floa
     made = get_peft_model(model(args.tiny), config).to(args.device).train()
     optimiser = torch.optim.AdamW([p for p in made.parameters() if p.requires_grad], lr=1e-2)
     data = rows(batch, width, 400, 0)
-    ids = torch.tensor([s + t[0] for s, t in zip(data.sources, data.targets, strict=True)], device=args.device)
+    ids = torch.tensor(
+        [s + t[0] for s, t in zip(data.sources, data.targets, strict=True)], device=args.device
+    )
     labels = ids.clone()
     labels[:, : width - ANSWER] = -100
     mask = torch.ones_like(ids)
@@ -137,14 +153,20 @@ def peft_prompt_tuning(batch: int, width: int, args: argparse.Namespace) -> floa
     return timed(step)
 
 
-def our_prompt_tuning(tasks: int, batch: int, width: int, args: argparse.Namespace, **changes: Any) -> float:
+def our_prompt_tuning(
+    tasks: int, batch: int, width: int, args: argparse.Namespace, **changes: Any
+) -> float:
     made = model(args.tiny).to(args.device)
     words: Any = type(
-        "Words", (), {"pad_token_id": 2, "eos_token_id": 2, "__len__": lambda self: made.config.vocab_size}
+        "Words",
+        (),
+        {"pad_token_id": 2, "eos_token_id": 2, "__len__": lambda self: made.config.vocab_size},
     )()
     base = Base("bench", "decoder", made, words)
     trained, prompts = PromptTune(n=100).prepare(base, tasks, 0)
-    how = Training(steps=10**9, batch=batch, rate=1e-2, warmup=0, clip=0.0, precision="bf16", **changes)
+    how = Training(
+        steps=10**9, batch=batch, rate=1e-2, warmup=0, clip=0.0, precision="bf16", **changes
+    )
     data = {f"task {i}": rows(2 * batch, width, 400, i) for i in range(tasks)}
     adapter = Adapter(base, trained, data, how, 0, prompts=prompts)
     return timed(lambda: one(adapter))
@@ -163,11 +185,21 @@ def cells(args: argparse.Namespace) -> list[tuple[str, int, Callable[[], float]]
             ]
             for name, run, changes in plan:
                 found.append(
-                    (f"fine-tune {batch} x {width}: {name}", batch, _later(run, batch, width, args, **changes))
+                    (
+                        f"fine-tune {batch} x {width}: {name}",
+                        batch,
+                        _later(run, batch, width, args, **changes),
+                    )
                 )
     if args.only in ("", "prompt"):
         tasks, batch, width = (3, 4, 12) if small else (16, 64, 16)
-        found.append((f"prompt: peft, one task x {batch}", batch, _later(peft_prompt_tuning, batch, width, args)))
+        found.append(
+            (
+                f"prompt: peft, one task x {batch}",
+                batch,
+                _later(peft_prompt_tuning, batch, width, args),
+            )
+        )
         for name, changes in (("graphs", {}), ("eager", {"graphs": False})):
             run_all = _later(our_prompt_tuning, tasks, batch, width, args, **changes)
             found.append((f"prompt: ours, {tasks} tasks x {batch}, {name}", tasks * batch, run_all))
@@ -179,11 +211,15 @@ def _later(run: Callable[..., float], *values: Any, **named: Any) -> Callable[[]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--only", choices=["", "fine-tune", "prompt"], default="")
-    parser.add_argument("--tiny", action="store_true", help="a small model, to try the script on a CPU")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a small model, to try the script on a CPU"
+    )
     args = parser.parse_args()
     args.device = "cuda" if torch.cuda.is_available() else "cpu"
     args.out.mkdir(parents=True, exist_ok=True)
@@ -196,8 +232,14 @@ def main() -> None:
         found: dict[str, Any] = {"cell": name}
         try:
             seconds = measure()
-            found |= {"milliseconds a step": 1000 * seconds, "sequences per second": sequences / seconds}
-            print(f"{name:60} {1000 * seconds:9.2f} ms a step {sequences / seconds:10.0f} sequences/s", flush=True)
+            found |= {
+                "milliseconds a step": 1000 * seconds,
+                "sequences per second": sequences / seconds,
+            }
+            print(
+                f"{name:60} {1000 * seconds:9.2f} ms a step {sequences / seconds:10.0f} sequences/s",
+                flush=True,
+            )
         except Exception as error:  # a cell that fails must not lose the others
             found["error"] = traceback.format_exc()[-3000:]
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
@@ -205,7 +247,12 @@ def main() -> None:
         if args.device == "cuda":
             torch.cuda.empty_cache()
         machine = torch.cuda.get_device_name() if args.device == "cuda" else "cpu"
-        about = {"device": machine, "torch": torch.__version__, "command": " ".join(sys.argv), "cells": results}
+        about = {
+            "device": machine,
+            "torch": torch.__version__,
+            "command": " ".join(sys.argv),
+            "cells": results,
+        }
         (args.out / "language.json").write_text(json.dumps(about, indent=1))
 
 

@@ -39,7 +39,9 @@ class Mock:
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
         return {}
 
-    def forward(self, weights: Any, tokens: Tensor, lengths: Tensor, *rest: Any, **more: Any) -> Tensor:
+    def forward(
+        self, weights: Any, tokens: Tensor, lengths: Tensor, *rest: Any, **more: Any
+    ) -> Tensor:
         return torch.zeros(1, len(tokens), 8)
 
 
@@ -51,7 +53,9 @@ class MockPointer(Mock):
     def __init__(self, asked: int) -> None:
         self.asked = asked
 
-    def forward(self, weights: Any, tokens: Tensor, lengths: Tensor, *rest: Any, **more: Any) -> Tensor:
+    def forward(
+        self, weights: Any, tokens: Tensor, lengths: Tensor, *rest: Any, **more: Any
+    ) -> Tensor:
         return torch.zeros(1, len(tokens), 2, tokens.shape[1] - self.asked)
 
 
@@ -88,7 +92,9 @@ def main() -> None:
     judge = Exact()
     score = sum(judge.score(a, e) for a, e in zip(said, examples, strict=True)) / len(examples)
     each = 1000 * (time.process_time() - began) / EXAMPLES
-    print(f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2")
+    print(
+        f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2"
+    )
     with TemporaryDirectory() as folder:
         cache, showing = AnswerCache(Path(folder) / "answers.sqlite", EndpointError), Prompt()
         for text in inputs[:2000]:

@@ -38,11 +38,16 @@ SCORE, LOSS = 2, 3
 """Places in a row of a curve."""
 
 
-def curves_of(paths: Sequence[Path], split: str = "iid", place: int = SCORE) -> dict[str, dict[int, float]]:
+def curves_of(
+    paths: Sequence[Path], split: str = "iid", place: int = SCORE
+) -> dict[str, dict[int, float]]:
     """Return each seed's accuracy or loss on a split by steps."""
     files = [json.loads(path.read_text())["curves"] for path in paths]
     curves = {seed: rows for file in files for seed, rows in file.items()}
-    return {seed: {row[0]: row[place] for row in rows if row[1] == split} for seed, rows in curves.items()}
+    return {
+        seed: {row[0]: row[place] for row in rows if row[1] == split}
+        for seed, rows in curves.items()
+    }
 
 
 def last_common(groups: Sequence[Group]) -> int:
@@ -52,7 +57,10 @@ def last_common(groups: Sequence[Group]) -> int:
 
 def until(group: Group, end: int) -> dict[str, dict[int, float]]:
     """Return curves as far as a step."""
-    return {seed: {step: value for step, value in curve.items() if step <= end} for seed, curve in group.items()}
+    return {
+        seed: {step: value for step, value in curve.items() if step <= end}
+        for seed, curve in group.items()
+    }
 
 
 def first_step(curve: Curve, threshold: float) -> float:
@@ -78,14 +86,21 @@ def chance(some: Sequence[float], others: Sequence[float]) -> float:
 def points_within(some: Group, others: Group) -> tuple[int, int]:
     """Return at how many steps all of some seeds lie within the spread of others, and how many steps both have."""
     steps = set.intersection(*({*curve} for group in (some, others) for curve in group.values()))
-    at = [within_spread([one[step] for one in some.values()], [one[step] for one in others.values()]) for step in steps]
+    at = [
+        within_spread([one[step] for one in some.values()], [one[step] for one in others.values()])
+        for step in steps
+    ]
     return sum(at), len(at)
 
 
 def pairs(some: Group, others: Group) -> dict[str, dict[int, float]]:
     """Return by how much the second of two runs of the same seed lies above the first, at each step that both have."""
     return {
-        seed: {step: others[seed][step] - value for step, value in curve.items() if step in others[seed]}
+        seed: {
+            step: others[seed][step] - value
+            for step, value in curve.items()
+            if step in others[seed]
+        }
         for seed, curve in some.items()
         if seed in others
     }
@@ -99,7 +114,9 @@ def shown(values: Sequence[float]) -> str:
 def print_losses(groups: Mapping[str, Group]) -> None:
     """Print training losses side by side: those of the first group's seeds, and the least and greatest of a group with more."""
     seeds = next(iter(groups.values()))
-    for step in sorted({step for group in groups.values() for curve in group.values() for step in curve}):
+    for step in sorted(
+        {step for group in groups.values() for curve in group.values() for step in curve}
+    ):
         texts = []
         for name, group in groups.items():
             here = {seed: curve[step] for seed, curve in group.items() if step in curve}
@@ -115,25 +132,44 @@ def print_loss_pairs(names: Sequence[str], exact: Group, other: Group) -> None:
     for seed, differences in pairs(exact, other).items():
         step = max(differences, key=lambda one: abs(differences[one]))
         mean = sum(differences.values()) / len(differences)
-        print(f"  loss, seed {seed}: {mean:+.4f} in the mean, at most {differences[step]:+.4f}, at {step:,}")
-    for mine, some, theirs, others in ((names[1], other, names[0], exact), (names[0], exact, names[1], other)):
+        print(
+            f"  loss, seed {seed}: {mean:+.4f} in the mean, at most {differences[step]:+.4f}, at {step:,}"
+        )
+    for mine, some, theirs, others in (
+        (names[1], other, names[0], exact),
+        (names[0], exact, names[1], other),
+    ):
         inside, points = points_within(some, others)
-        print(f"  loss: {mine} within the spread of {theirs}'s seeds at {inside} of {points} points")
-    means = [[sum(curve.values()) / len(curve) for curve in group.values()] for group in (exact, other)]
-    print(f"  mean training loss: {shown(means[0])} and {shown(means[1])}; chance {chance(*means):.2f}")
+        print(
+            f"  loss: {mine} within the spread of {theirs}'s seeds at {inside} of {points} points"
+        )
+    means = [
+        [sum(curve.values()) / len(curve) for curve in group.values()] for group in (exact, other)
+    ]
+    print(
+        f"  mean training loss: {shown(means[0])} and {shown(means[1])}; chance {chance(*means):.2f}"
+    )
 
 
 def print_first_steps(exact: Group, other: Group, threshold: float) -> None:
     """Print when each seed reaches an accuracy, and whether seeds of the second group lie within the spread of the first."""
-    steps = [{seed: first_step(curve, threshold) for seed, curve in group.items()} for group in (exact, other)]
+    steps = [
+        {seed: first_step(curve, threshold) for seed, curve in group.items()}
+        for group in (exact, other)
+    ]
     for seed in sorted({*exact, *other}, key=int):
-        texts = [f"{one[seed]:,}".replace("inf", "—") if seed in one else "not trained" for one in steps]
+        texts = [
+            f"{one[seed]:,}".replace("inf", "—") if seed in one else "not trained" for one in steps
+        ]
         print(f"  iid {threshold}, seed {seed}: {texts[0]} and {texts[1]}")
     firsts, others = ([*one.values()] for one in steps)
     if {*firsts, *others} == {math.inf}:
         print(f"  iid {threshold}: no seed reaches it by then, so nothing can be told")
         return
-    inside = ["within" if within_spread(*both) else "outside" for both in ((others, firsts), (firsts, others))]
+    inside = [
+        "within" if within_spread(*both) else "outside"
+        for both in ((others, firsts), (firsts, others))
+    ]
     print(
         f"  iid {threshold}: the second {inside[0]} the spread of the first, the first {inside[1]} that of the second; "
         f"chance {chance(firsts, others):.2f}"
@@ -149,7 +185,11 @@ def drawn(groups: Mapping[str, Group]) -> Any:
             look = {"color": figures.SHADES[number], "linestyle": figures.DASHES[number]}
             for seed, curve in group.items():
                 shared = seed in groups[first]
-                own = {**look, "linewidth": 1.5} if shared else {"color": "#c4c4c4", "linewidth": 0.8, "zorder": 1}
+                own = (
+                    {**look, "linewidth": 1.5}
+                    if shared
+                    else {"color": "#c4c4c4", "linewidth": 0.8, "zorder": 1}
+                )
                 left.plot(*zip(*curve.items(), strict=True), **own)
             left.plot([], [], **look, label=f"{name}, seeds {' and '.join(groups[first])}")
         if any({*groups[name]} - {*groups[first]} for name in others):
@@ -168,7 +208,9 @@ def drawn(groups: Mapping[str, Group]) -> Any:
                 )
         left.set(title="training loss", xlabel="step")
         right.set(title=f"distance from {first}, same seed", xlabel="step", yscale="log")
-        right.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e-0", "e-").replace("1e+00", "1"))
+        right.yaxis.set_major_formatter(
+            lambda value, _: f"{value:.0e}".replace("e-0", "e-").replace("1e+00", "1")
+        )
         for axis in (left, right):
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
@@ -188,7 +230,9 @@ def named_files(text: str) -> tuple[str, list[Path]]:
 
 def main() -> None:
     """Compare the groups of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("groups", type=named_files, nargs="+", metavar="NAME=FILE[,FILE]")
     parser.add_argument("--figure", type=Path, help="an SVG file to draw the losses in")
     args = parser.parse_args()

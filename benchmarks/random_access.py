@@ -31,12 +31,16 @@ def main() -> None:
             for i in indices:
                 examples[i]
             took = time.process_time() - began
-            print(f"{rows:,} rows {what}, {turn}: {rows / took:,.0f} a CPU-second; {megabytes() - before:,.0f} MB more")
+            print(
+                f"{rows:,} rows {what}, {turn}: {rows / took:,.0f} a CPU-second; {megabytes() - before:,.0f} MB more"
+            )
     examples = tl.make("ctl/A-independent", set=rows_of_train)["train"]
     for n, which in ((512, "first"), (512, "again"), (32, "again")):
         began = time.process_time()
         count = sum(len(batch["input"]) for batch in examples.batches(n))
-        print(f"{count:,} rows in batches of {n}, {which}: {count / (time.process_time() - began):,.0f} a CPU-second")
+        print(
+            f"{count:,} rows in batches of {n}, {which}: {count / (time.process_time() - began):,.0f} a CPU-second"
+        )
 
 
 if __name__ == "__main__":

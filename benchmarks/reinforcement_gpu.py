@@ -82,7 +82,9 @@ def choose_start(scale: str, model: str, steps: int, every: int) -> list[Trial]:
     trials = attempts(scale, [{**base, "rate": rate} for rate in SUPERVISED_RATES], "dev")
     best = max(trials, key=lambda trial: trial.points[-1][1])
     study.SUPERVISED["rate"] = best.settings["rate"]
-    study.STARTS[scale] = next((step for step, score in best.points if score >= LEVEL), best.points[-1][0] // 2)
+    study.STARTS[scale] = next(
+        (step for step, score in best.points if score >= LEVEL), best.points[-1][0] // 2
+    )
     return trials
 
 
@@ -107,10 +109,18 @@ def main() -> None:
     parser.add_argument("--scale", default="full", choices=("quick", "full"))
     parser.add_argument("--model", default="", help="a folder or hub id instead of SmolLM2")
     parser.add_argument("--seconds", type=float, default=360, help="time for everything")
-    parser.add_argument("--steps", type=int, default=140, help="of the supervised trainings that choose")
-    parser.add_argument("--every", type=int, default=20, help="steps between two measurements of them")
-    parser.add_argument("--short", type=int, default=24, help="steps of the reinforcements that choose")
-    parser.add_argument("--workers", type=int, default=4, help="runs at once; one of reinforcement took up to 29 GB")
+    parser.add_argument(
+        "--steps", type=int, default=140, help="of the supervised trainings that choose"
+    )
+    parser.add_argument(
+        "--every", type=int, default=20, help="steps between two measurements of them"
+    )
+    parser.add_argument(
+        "--short", type=int, default=24, help="steps of the reinforcements that choose"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=4, help="runs at once; one of reinforcement took up to 29 GB"
+    )
     given = parser.parse_args()
     scale, model, began = given.scale, given.model, time.monotonic()
 
@@ -125,7 +135,9 @@ def main() -> None:
     trials = choose_start(scale, model, given.steps, given.every)
     note(supervised_trials=[vars(trial) for trial in trials])
     trials = choose_rate(scale, model, given.short)
-    left = given.seconds - (time.monotonic() - began) - 50  # for starting processes, supervised starts and testing
+    left = (
+        given.seconds - (time.monotonic() - began) - 50
+    )  # for starting processes, supervised starts and testing
     pace = SLOWER * max(trial.seconds for trial in trials)
     study.STEPS[scale] = max(given.short, min(study.STEPS[scale], int(left / pace)))
     note(reinforced_trials=[vars(trial) for trial in trials])

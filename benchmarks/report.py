@@ -59,7 +59,14 @@ def write(store: Store, recipe: str, learner: str, seed: int, scores: list[float
     kind = json.dumps([recipe, learner])
     run = blake2b(f"{kind} {seed}".encode(), digest_size=16).hexdigest()
     means = {s: sum(scores[i * ITEMS : (i + 1) * ITEMS]) / ITEMS for i, s in enumerate(SPLITS)}
-    about = {"schema": run_files.SCHEMA, "run": run, "kind": kind, "recipe": recipe, "learner": learner, "seed": seed}
+    about = {
+        "schema": run_files.SCHEMA,
+        "run": run,
+        "kind": kind,
+        "recipe": recipe,
+        "learner": learner,
+        "seed": seed,
+    }
     about |= {
         "fields": {},
         "scorer": "exact",
@@ -75,12 +82,17 @@ def write(store: Store, recipe: str, learner: str, seed: int, scores: list[float
         "targets": [["yes"]] * n,
         "prediction": ["yes" if score else "no" for score in scores],
         "score": scores,
-        "traits": [[("length", str(2 + i % 5)), ("group", "ab"[i % 2])] for _ in SPLITS for i in range(ITEMS)],
+        "traits": [
+            [("length", str(2 + i % 5)), ("group", "ab"[i % 2])]
+            for _ in SPLITS
+            for i in range(ITEMS)
+        ],
         "candidates": [None] * n,
         "logprobs": [None] * n,
     }
     table = pa.table(
-        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS], run_files.PREDICTION_COLUMNS
+        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS],
+        run_files.PREDICTION_COLUMNS,
     )
     config = {
         "recipes": [{"recipe": recipe}],
@@ -103,7 +115,9 @@ def main() -> None:
         page = tl.report(runs, out)
         took = time.process_time() - began
         digest = blake2b(page.read_bytes()).hexdigest()[:12]
-        print(f"tl.report on {RUNS:,} runs: {took:.2f} CPU-s, {page.stat().st_size / 1e6:.1f} MB, digest {digest}")
+        print(
+            f"tl.report on {RUNS:,} runs: {took:.2f} CPU-s, {page.stat().st_size / 1e6:.1f} MB, digest {digest}"
+        )
         if "--profile" in sys.argv:
             profile = cProfile.Profile()
             profile.runcall(tl.report, runs, out)
@@ -111,7 +125,10 @@ def main() -> None:
             pstats.Stats(profile).sort_stats("cumtime").print_stats("taskloom", 60)
             return
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND, str(runs), str(out)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", COMMAND, str(runs), str(out)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         print(f"the command with its start: {float(done.stderr.split()[-1]):.2f} CPU-s")
 

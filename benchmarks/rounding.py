@@ -58,11 +58,17 @@ def rounded(x: Tensor) -> Tensor:
 class RoundedProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Products of matrices as tf32 has them; what is added to a product stays."""
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Round the last two tensors of a product."""
         if function.overloadpacket in PRODUCTS:
             factors = {"mm": 0, "bmm": 0}.get(function.overloadpacket.__name__, 1)
-            args = [*args[:factors], *(rounded(one) for one in args[factors : factors + 2]), *args[factors + 2 :]]
+            args = [
+                *args[:factors],
+                *(rounded(one) for one in args[factors : factors + 2]),
+                *args[factors + 2 :],
+            ]
         return function(*args, **(kwargs or {}))
 
 
@@ -76,7 +82,10 @@ def differences(stepper: Stepper, rows: Tensor) -> dict[str, tuple[float, str]]:
     exact = gradient("fp32")
     with RoundedProducts():  # type: ignore[no-untyped-call]
         loose = gradient("fp32")
-    return {"tf32": largest_difference(loose, exact), "bf16": largest_difference(gradient("bf16"), exact)}
+    return {
+        "tf32": largest_difference(loose, exact),
+        "bf16": largest_difference(gradient("bf16"), exact),
+    }
 
 
 WAYS = ("fp32", "last bit", "tf32", "bf16")
@@ -85,11 +94,15 @@ WAYS = ("fp32", "last bit", "tf32", "bf16")
 def mean_loss(net: NDR, data: Encoded, seed: int, way: str, steps: int) -> float:
     """Return the mean training loss of a seed that is trained in one of the ways."""
     precision: Any = "bf16" if way == "bf16" else "fp32"
-    settings = Training(batch=64, rate=1e-3, warmup=50, steps=steps, device="cpu", precision=precision)
+    settings = Training(
+        batch=64, rate=1e-3, warmup=50, steps=steps, device="cpu", precision=precision
+    )
     stepper = Stepper(net, data, [seed], settings)
     if way == "last bit":
         bits = stepper.flat.matrix.detach().view(torch.int32)
-        moved = torch.randint(-1, 2, bits.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int32)
+        moved = torch.randint(
+            -1, 2, bits.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int32
+        )
         bits += moved * (bits != 0)  # a bias that starts at zero stays there
     order = Order(data.lengths, settings.batch, 0)
     with RoundedProducts() if way == "tf32" else contextlib.nullcontext():  # type: ignore[no-untyped-call]
@@ -103,14 +116,23 @@ def mean_loss(net: NDR, data: Encoded, seed: int, way: str, steps: int) -> float
 def compare_training(data: Data, seeds: int, steps: int) -> None:
     """Print mean losses by seed, and the differences from fp32: their mean with its standard error, the least and the greatest."""
     net = NDR(
-        len(data.words.words), len(data.classes), 32, 2, layers=4, layers_answering=4, feed_forward=64, dropout=0.3
+        len(data.words.words),
+        len(data.classes),
+        32,
+        2,
+        layers=4,
+        layers_answering=4,
+        feed_forward=64,
+        dropout=0.3,
     )
     framed = data.framed(net, data.raw["train"])
     losses: dict[str, list[float]] = {way: [] for way in WAYS}
     for seed in range(seeds):
         for way in WAYS:
             losses[way].append(mean_loss(net, framed, seed, way, steps))
-        print(f"seed {seed}: {', '.join(f'{way} {losses[way][-1]:.5f}' for way in WAYS)}", flush=True)
+        print(
+            f"seed {seed}: {', '.join(f'{way} {losses[way][-1]:.5f}' for way in WAYS)}", flush=True
+        )
     for way in WAYS[1:]:
         apart = [a - b for a, b in zip(losses[way], losses["fp32"], strict=True)]
         error = statistics.stdev(apart) / math.sqrt(seeds) if seeds > 1 else math.nan
@@ -122,11 +144,21 @@ def compare_training(data: Data, seeds: int, steps: int) -> None:
 
 def main() -> None:
     """Print the differences of every seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
-    parser.add_argument("work", type=Path, nargs="*", help="folders with checkpoints of one seed each")
+    parser.add_argument(
+        "work", type=Path, nargs="*", help="folders with checkpoints of one seed each"
+    )
     parser.add_argument("--rows", type=int, default=128)
-    parser.add_argument("--train", type=int, default=0, metavar="STEPS", help="train small networks for so many steps")
+    parser.add_argument(
+        "--train",
+        type=int,
+        default=0,
+        metavar="STEPS",
+        help="train small networks for so many steps",
+    )
     parser.add_argument("--seeds", type=int, default=10, help="how many to train")
     args = parser.parse_args()
     if args.train:
@@ -152,7 +184,9 @@ def main() -> None:
 
 def report(seed: int, step: int, by_precision: dict[str, tuple[float, str]]) -> None:
     """Print the differences of a seed at a step."""
-    texts = (f"{precision} {worst:.2%} ({name})" for precision, (worst, name) in by_precision.items())
+    texts = (
+        f"{precision} {worst:.2%} ({name})" for precision, (worst, name) in by_precision.items()
+    )
     print(f"seed {seed} at step {step:,}: {', '.join(texts)}", flush=True)
 
 

@@ -31,7 +31,13 @@ def fill(folder: Path) -> None:
     for recipe in range(RECIPES):
         for learner in range(LEARNERS):
             for seed in range(SEEDS):
-                write(store, f"r{recipe}", f"l{learner}", seed, rng.random(2 * ITEMS) < 0.5 + learner / 30)
+                write(
+                    store,
+                    f"r{recipe}",
+                    f"l{learner}",
+                    seed,
+                    rng.random(2 * ITEMS) < 0.5 + learner / 30,
+                )
 
 
 def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> None:
@@ -39,7 +45,8 @@ def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> Non
     folder = store.folder(run)
     folder.mkdir(parents=True)
     splits = {
-        s: {"n": ITEMS, "score": float(right[i * ITEMS : (i + 1) * ITEMS].mean())} for i, s in enumerate(("iid", "ood"))
+        s: {"n": ITEMS, "score": float(right[i * ITEMS : (i + 1) * ITEMS].mean())}
+        for i, s in enumerate(("iid", "ood"))
     }
     scores = {
         "schema": run_files.SCHEMA,
@@ -50,7 +57,9 @@ def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> Non
         "seed": seed,
         "scorer": "exact",
     }
-    (folder / run_files.SCORES).write_text(json.dumps({**scores, "fields": {}, "splits": splits, "data": recipe}))
+    (folder / run_files.SCORES).write_text(
+        json.dumps({**scores, "fields": {}, "splits": splits, "data": recipe})
+    )
     n = 2 * ITEMS
     columns = {
         "split": ["iid"] * ITEMS + ["ood"] * ITEMS,
@@ -65,7 +74,8 @@ def write(store: Store, recipe: str, learner: str, seed: int, right: Any) -> Non
         "logprobs": [None] * n,
     }
     table = pa.table(
-        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS], run_files.PREDICTION_COLUMNS
+        [pa.array(columns[f.name], f.type) for f in run_files.PREDICTION_COLUMNS],
+        run_files.PREDICTION_COLUMNS,
     )
     pq.write_table(table, folder / run_files.PREDICTIONS, compression="zstd")
 
@@ -78,7 +88,10 @@ def clock(what: str, call: Callable[[], Any]) -> Any:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch, patch.dict(os.environ, TASKLOOM_CACHE=f"{scratch}/cache"):
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        patch.dict(os.environ, TASKLOOM_CACHE=f"{scratch}/cache"),
+    ):
         fill(Path(scratch) / "runs")
         runs = clock("opening 10,000 runs as a table", lambda: tl.runs(Path(scratch) / "runs"))
         clock("accuracy over seeds, 2,000 groups", lambda: runs.accuracy(over="seeds"))
@@ -91,7 +104,10 @@ def main() -> None:
         clock("by a trait as a new process, from the cache", lambda: again.accuracy(by="length"))
         clock("comparing two learners, 2,000 runs, 200 tests", lambda: runs.compare("l1", "l2"))
     a, b = np.random.default_rng(1).random((2, 10_000)) < 0.8
-    clock("paired bootstrap, 10,000 items, 10,000 resamples", lambda: statistics.paired_bootstrap(a, b))
+    clock(
+        "paired bootstrap, 10,000 items, 10,000 resamples",
+        lambda: statistics.paired_bootstrap(a, b),
+    )
 
 
 if __name__ == "__main__":

@@ -60,7 +60,10 @@ def environment(checkout: Path) -> dict[str, str]:
 def seconds(checkout: Path, arguments: list[str], folder: Path) -> float:
     """Run `python` with these arguments in a folder and return its CPU seconds."""
     process = subprocess.Popen(
-        [sys.executable, *arguments], env=environment(checkout), cwd=folder, stdout=subprocess.DEVNULL
+        [sys.executable, *arguments],
+        env=environment(checkout),
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -78,8 +81,22 @@ def commands() -> dict[str, list[str]]:
         "taskloom --help": [*TASKLOOM, "--help"],
         "taskloom list": [*TASKLOOM, "list"],
         "taskloom show ctl/A": [*TASKLOOM, "show", "ctl/A"],
-        "taskloom make ctl/A, 5,000 rows": [*TASKLOOM, "make", "ctl/A", "-o", "new", "--force", *SMALL],
-        "taskloom run, nothing left to do": [*TASKLOOM, "run", "experiment.yaml", "--store", "runs"],
+        "taskloom make ctl/A, 5,000 rows": [
+            *TASKLOOM,
+            "make",
+            "ctl/A",
+            "-o",
+            "new",
+            "--force",
+            *SMALL,
+        ],
+        "taskloom run, nothing left to do": [
+            *TASKLOOM,
+            "run",
+            "experiment.yaml",
+            "--store",
+            "runs",
+        ],
         "taskloom runs report, 4 runs": [*TASKLOOM, "runs", "report", "runs", "-o", "report.html"],
     }
 
@@ -95,7 +112,11 @@ def imports(arguments: list[str], times: int) -> None:
     least: dict[str, float] = {}
     for _ in range(times):
         done = subprocess.run(
-            [sys.executable, "-c", WATCH, *arguments], env=environment(HERE), capture_output=True, text=True, check=True
+            [sys.executable, "-c", WATCH, *arguments],
+            env=environment(HERE),
+            capture_output=True,
+            text=True,
+            check=True,
         )
         for name, value in json.loads(done.stderr.splitlines()[-1]).items():
             least[name] = min(value, least.get(name, value))
@@ -110,10 +131,14 @@ def imports(arguments: list[str], times: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=10, help="processes of each command")
     parser.add_argument("--beside", type=Path, help="another checkout")
-    parser.add_argument("--imports", nargs=argparse.REMAINDER, help="a command whose imports are listed instead")
+    parser.add_argument(
+        "--imports", nargs=argparse.REMAINDER, help="a command whose imports are listed instead"
+    )
     args = parser.parse_args()
     if args.imports:
         imports(args.imports, args.times)
@@ -124,8 +149,13 @@ def main() -> None:
         prepare(folder)
         for name, arguments in commands().items():
             # In turn, so that what else the machine does falls on both alike; the first of each fills caches.
-            rounds = [[seconds(c, arguments, folder) for c in checkouts] for _ in range(args.times + 1)][1:]
-            shown = [f"{min(own):5.2f} (median {statistics.median(own):4.2f})" for own in zip(*rounds, strict=True)]
+            rounds = [
+                [seconds(c, arguments, folder) for c in checkouts] for _ in range(args.times + 1)
+            ][1:]
+            shown = [
+                f"{min(own):5.2f} (median {statistics.median(own):4.2f})"
+                for own in zip(*rounds, strict=True)
+            ]
             print(f"{name:<34} {'   there '.join(shown)} CPU-s", flush=True)
 
 

@@ -57,7 +57,9 @@ def reference_queries(sizes: list[TaskSize]) -> int:
 def thin(sizes: list[TaskSize]) -> None:
     under = [size for size in sizes if not size.enough]
     words = [size for size in under if not size.task.startswith("map(")]
-    print(f"{len(under)} tasks have fewer than 100 examples ({len(words)} over words, {len(under) - len(words)} maps):")
+    print(
+        f"{len(under)} tasks have fewer than 100 examples ({len(words)} over words, {len(under) - len(words)} maps):"
+    )
     for size in sorted(under, key=lambda s: (s.examples, s.task)):
         print(f"  {size.examples:5}  {size.task}")
     unbalanced = [size for size in sizes if size.enough and size.room < 100]
@@ -69,7 +71,9 @@ def thin(sizes: list[TaskSize]) -> None:
 def collisions(world: FactWorld) -> None:
     merged = name_relation(world, world.relation("place_of_birth")).counted
     dropped = name_relation(world, world.relation("place_of_birth"), "drop").counted
-    print(f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous} within the world")
+    print(
+        f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous} within the world"
+    )
 
 
 def classes(world: FactWorld) -> None:
@@ -80,11 +84,19 @@ def classes(world: FactWorld) -> None:
     for name, what in PREDICATES.items():
         if what.prop not in CLASS_PROPERTIES:
             continue
-        truth, exact = world.predicate(name), Predicate.matching(world.relation(what.prop), what.object)
+        truth, exact = (
+            world.predicate(name),
+            Predicate.matching(world.relation(what.prop), what.object),
+        )
         rows = balanced(world, exact, 2 * len(exact.positives), Key("taskbench", "negatives", name))
         false = [x for x, true in rows.items() if not true]
-        kind, silent = (sum(truth.get(x) is value for x in false) / len(false) for value in (True, None))
-        print(f"{name:<28}{len(exact.positives):>14,}{len(truth.positives):>8,}{len(truth.negatives):>8,}", end="")
+        kind, silent = (
+            sum(truth.get(x) is value for x in false) / len(false) for value in (True, None)
+        )
+        print(
+            f"{name:<28}{len(exact.positives):>14,}{len(truth.positives):>8,}{len(truth.negatives):>8,}",
+            end="",
+        )
         print(f"{kind:>41.1%}{silent:>8.1%}")
 
 
@@ -96,7 +108,11 @@ def surnames(worlds: dict[str, FactWorld]) -> None:
         for world in worlds.values():
             pairs = list(world.relation(relation).pairs())
             labels = world.labels({x for pair in pairs for x in pair})
-            named = [(labels[x].split()[-1], labels[y].split()[-1]) for x, y in pairs if {x, y} <= labels.keys()]
+            named = [
+                (labels[x].split()[-1], labels[y].split()[-1])
+                for x, y in pairs
+                if {x, y} <= labels.keys()
+            ]
             same = sum(x == y for x, y in named) / len(named) if named else 0.0
             print(f"{same:>12.1%} of {len(named):>4}", end="")
         print()
@@ -109,21 +125,33 @@ def main() -> None:
     files = Path(data) / "wikidata"
     catalogue = tasks(Path(data))
     with tempfile.TemporaryDirectory() as cache:
-        timed("load the real subset onto disk, once", lambda: RdfWorld(files, keep="disk", cache=Path(cache)))
+        timed(
+            "load the real subset onto disk, once",
+            lambda: RdfWorld(files, keep="disk", cache=Path(cache)),
+        )
         timed("open it again", lambda: RdfWorld(files, keep="disk", cache=Path(cache)))
     world, load = timed("load the real subset into memory", lambda: RdfWorld(files, keep="memory"))
-    sizes, compute = timed(f"compute and name {len(catalogue)} tasks", lambda: survey(world, catalogue))
+    sizes, compute = timed(
+        f"compute and name {len(catalogue)} tasks", lambda: survey(world, catalogue)
+    )
     queries = reference_queries(sizes)
-    print(f"the reference: at least {queries:,} queries, {queries * QUERY_SECONDS:,.0f} s at 5 ms each: ", end="")
+    print(
+        f"the reference: at least {queries:,} queries, {queries * QUERY_SECONDS:,.0f} s at 5 ms each: ",
+        end="",
+    )
     print(f"{queries * QUERY_SECONDS / (load + compute):.0f} times ours")
     collisions(world)
     classes(world)
-    subset, family_tree = (RdfWorld(files / f"{name}.nt.gz", keep="memory") for name in ("wikidata-subset", "royal92"))
+    subset, family_tree = (
+        RdfWorld(files / f"{name}.nt.gz", keep="memory") for name in ("wikidata-subset", "royal92")
+    )
     surnames({"Wikidata": subset, "Royal92": family_tree, "invented": synthetic_world()})
     if "--list" in sys.argv:
         thin(sizes)
     timed("make the synthetic world (6,000 people)", lambda: synthetic_world().labels(["Q5"]))
-    (_, knobs), _ = timed("grow one with 500 examples for every task", lambda: roomy_world(catalogue, 500))
+    (_, knobs), _ = timed(
+        "grow one with 500 examples for every task", lambda: roomy_world(catalogue, 500)
+    )
     print(f"  which has {knobs.people:,} people")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 

@@ -56,7 +56,9 @@ def main() -> None:
     cold = measured(lambda: open_lexicon("nltk"))
     open_lexicon.cache_clear()
     warm = measured(lambda: open_lexicon("nltk"))
-    print(f"lexicon: first opening {cold:.2f} CPU s (compiles where the cache is cold), from the cache {warm:.2f}")
+    print(
+        f"lexicon: first opening {cold:.2f} CPU s (compiles where the cache is cold), from the cache {warm:.2f}"
+    )
 
     small = ["sequences.n=10000", "answers=false", "few_shot=null", "lexicon=nltk"]
     seconds = measured(lambda: rows_of("taskbench/map(synonyms[eng])", *small))
@@ -80,7 +82,9 @@ def main() -> None:
         change = ["catalog={families: [factual]}", f"facts={facts}"]
         seconds = measured(lambda: making.make("taskbench/500", Path(folder) / "facts", set=change))
         said = "reference: up to 12.2 million queries"
-        print(f"285 different factual tasks on the real subset, written as Parquet: {seconds:.1f} CPU s; {said}")
+        print(
+            f"285 different factual tasks on the real subset, written as Parquet: {seconds:.1f} CPU s; {said}"
+        )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 

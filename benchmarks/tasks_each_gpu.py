@@ -33,8 +33,18 @@ from taskloom.experiments.store import Store
 
 def experiment(args: argparse.Namespace) -> dict[str, Any]:
     """The experiment that a person would write."""
-    tuned = {"learner": "prompt-tune", "model": args.model, "pretrained": not args.random, "n": args.n}
-    training = {"steps": args.steps, "evaluate_every": 0, "precision": args.precision, "batch": args.batch}
+    tuned = {
+        "learner": "prompt-tune",
+        "model": args.model,
+        "pretrained": not args.random,
+        "n": args.n,
+    }
+    training = {
+        "steps": args.steps,
+        "evaluate_every": 0,
+        "precision": args.precision,
+        "batch": args.batch,
+    }
     training["longest_answer"] = args.longest_answer
     recipe = {"recipe": args.recipe, "set": json.loads(args.set)} if args.set else args.recipe
     return {
@@ -64,7 +74,10 @@ def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
 
 def parts(store: Store, cells: list[Cell], split: str, limit: int = 0) -> dict[str, Examples]:
     """Each task's part of a split of the store's dataset."""
-    return {cell.task: read_part(part_of(store, cell, cell.data.parts[0], split, limit)) for cell in cells}
+    return {
+        cell.task: read_part(part_of(store, cell, cell.data.parts[0], split, limit))
+        for cell in cells
+    }
 
 
 def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
@@ -77,7 +90,9 @@ def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
     fitted = learner.fit_tasks(train, {"test": test}, 0)
     trained = time.monotonic() - began
     place = cells[0].data.parts[0]
-    rows = {cell.task: read_examples(part_of(store, cell, place, "test", args.limit)) for cell in cells}
+    rows = {
+        cell.task: read_examples(part_of(store, cell, place, "test", args.limit)) for cell in cells
+    }
     learner.answer_tasks(fitted, {task: [e.input for e in some] for task, some in rows.items()})
     seconds = {
         "training": trained,
@@ -92,19 +107,29 @@ def directly(args: argparse.Namespace, path: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--random", action="store_true", help="random weights of the model's architecture")
+    parser.add_argument(
+        "--random", action="store_true", help="random weights of the model's architecture"
+    )
     parser.add_argument("--recipe", default="taskbench/english")
     parser.add_argument("--set", default="", help="fields of the recipe, as JSON")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--longest-answer", type=int, default=8, help="tokens; random weights never end an answer")
-    parser.add_argument("--limit", type=int, default=0, help="answer at most so many test inputs of a task; 0: all")
+    parser.add_argument(
+        "--longest-answer", type=int, default=8, help="tokens; random weights never end an answer"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=0, help="answer at most so many test inputs of a task; 0: all"
+    )
     parser.add_argument("--precision", default="bf16" if torch.cuda.is_available() else "fp32")
-    parser.add_argument("--alone", type=int, default=0, help="also train this many tasks one after the other")
+    parser.add_argument(
+        "--alone", type=int, default=0, help="also train this many tasks one after the other"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -41,7 +41,15 @@ QUICK = {
 def measure(name: str, changes: list[str], workers: int) -> dict[str, float]:
     """Make a dataset in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", CODE, name, f"{folder}/d", str(workers), json.dumps(changes)]
+        command = [
+            sys.executable,
+            "-c",
+            CODE,
+            name,
+            f"{folder}/d",
+            str(workers),
+            json.dumps(changes),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout)
     return result
@@ -49,17 +57,22 @@ def measure(name: str, changes: list[str], workers: int) -> dict[str, float]:
 
 def main() -> None:
     rounds = int(sys.argv[sys.argv.index("--rounds") + 1]) if "--rounds" in sys.argv else 3
-    print(f"{'work':38} {'clock 1':>8} {'clock 2':>8} {'ratio':>6} {'CPU 1':>7} {'CPU 2':>7} {'ratio':>6} {'here':>6}")
+    print(
+        f"{'work':38} {'clock 1':>8} {'clock 2':>8} {'ratio':>6} {'CPU 1':>7} {'CPU 2':>7} {'ratio':>6} {'here':>6}"
+    )
     for what, (name, changes) in (QUICK if "--quick" in sys.argv else WORK).items():
         runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
         for i in range(2 * rounds):
             workers = 1 + (i + i // 2) % 2  # one first, then the other first
             runs[workers].append(measure(name, changes, workers))
         assert len({run["digest"] for both in runs.values() for run in both}) == 1
-        wall, cpu, own = ([min(run[k] for run in runs[w]) for w in (1, 2)] for k in ("wall", "cpu", "own"))
+        wall, cpu, own = (
+            [min(run[k] for run in runs[w]) for w in (1, 2)] for k in ("wall", "cpu", "own")
+        )
         clock = f"{wall[0]:8.2f} {wall[1]:8.2f} {wall[0] / wall[1]:6.2f}"
         print(
-            f"{what:38} {clock} {cpu[0]:7.2f} {cpu[1]:7.2f} {cpu[1] / cpu[0]:6.2f} {own[1] / cpu[1]:6.0%}", flush=True
+            f"{what:38} {clock} {cpu[0]:7.2f} {cpu[1]:7.2f} {cpu[1] / cpu[0]:6.2f} {own[1] / cpu[1]:6.0%}",
+            flush=True,
         )
 
 

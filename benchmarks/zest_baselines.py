@@ -39,7 +39,10 @@ def learned(train: list[Pair], view: View, test: list[Pair]) -> list[str]:
     from sklearn.linear_model import LogisticRegression
 
     words = CountVectorizer(min_df=2, ngram_range=(1, 2), max_features=40_000, binary=True)
-    x, unseen = words.fit_transform([view(p) for p in train]), words.transform([view(p) for p in test])
+    x, unseen = (
+        words.fit_transform([view(p) for p in train]),
+        words.transform([view(p) for p in test]),
+    )
     candidates = []
     for strength in (1e-4, 1e-3, 1e-2, 1e-1, 1.0):
         model = LogisticRegression(max_iter=300, C=strength).fit(x, [kind(p[2]) for p in train])
@@ -57,12 +60,30 @@ def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> lis
     """Fine-tune SmolLM2 to predict the kind of answer from that view of the input; keep the checkpoint that does best on test."""
     from taskloom.learners.config import read as learner
 
-    block = {"learner": "fine-tune", "model": "smollm2", "steps": steps, "batch": 128, "rate": 1e-4, "warmup": 20}
-    loop = {"evaluate_every": steps // 6, "patience": 6, "longest_answer": 8, "precision": "bf16", "compile": False}
+    block = {
+        "learner": "fine-tune",
+        "model": "smollm2",
+        "steps": steps,
+        "batch": 128,
+        "rate": 1e-4,
+        "warmup": 20,
+    }
+    loop = {
+        "evaluate_every": steps // 6,
+        "patience": 6,
+        "longest_answer": 8,
+        "precision": "bf16",
+        "compile": False,
+    }
     fitted = learner({**block, **loop}).fit(
-        [(view(p), kind(p[2])) for p in train], {"dev": [(view(p), kind(p[2])) for p in test]}, seed=0
+        [(view(p), kind(p[2])) for p in train],
+        {"dev": [(view(p), kind(p[2])) for p in test]},
+        seed=0,
     )
-    print("dev", [f"{point.step}: {point.score:.3f}" for point in fitted.curve if point.split == "dev"])
+    print(
+        "dev",
+        [f"{point.step}: {point.score:.3f}" for point in fitted.curve if point.split == "dev"],
+    )
     texts = sorted({view(p) for p in test})
     answers = dict(zip(texts, fitted.answer(texts), strict=True))
     return [answers[view(p)] for p in test]
@@ -71,7 +92,9 @@ def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> lis
 def best_constant(task: ZestTask) -> str:
     """Return what a system would answer that knows of each description which of yes, no and n/a does best, but reads no passage."""
     many = len(task.instances)
-    return max(("n/a", "yes", "no"), key=lambda word: score([task], [word] * many, "corrected").tasks[0].f1)
+    return max(
+        ("n/a", "yes", "no"), key=lambda word: score([task], [word] * many, "corrected").tasks[0].f1
+    )
 
 
 def kind(answer: str) -> str:
@@ -116,10 +139,16 @@ def fine_tuned(train: list[ZestTask], dev: list[ZestTask]) -> Iterator[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, help="only what always saying yes is worth, over so many seeds")
-    parser.add_argument("--language", action="store_true", help="SmolLM2 instead of the simple baselines")
+    parser.add_argument(
+        "--seeds", type=int, help="only what always saying yes is worth, over so many seeds"
+    )
+    parser.add_argument(
+        "--language", action="store_true", help="SmolLM2 instead of the simple baselines"
+    )
     args = parser.parse_args()
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)

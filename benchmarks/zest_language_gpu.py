@@ -23,7 +23,9 @@ from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, des
 
 def main() -> None:
     """Train, answer, and write the file of scores."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--part", choices=PARTS, default="both")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--splits", nargs="+", default=["dev", "test"])
@@ -34,7 +36,9 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--scores", type=Path, required=True)
     given = parser.parse_args()
-    block = description_experiment(given.scale, given.model, given.part, tuple(given.splits), given.seed)
+    block = description_experiment(
+        given.scale, given.model, given.part, tuple(given.splits), given.seed
+    )
     block["learners"][0] |= json.loads(given.set)
     block["recipes"][0]["set"] |= json.loads(given.fields)
     began = time.monotonic()
@@ -46,7 +50,10 @@ def main() -> None:
     write_scores(groups, given.scores, items)
     rows = [{k: row[k] for k in ("split", "seed", "score")} for row in runs.table.to_pylist()]
     seconds = [outcome.store.environment(run).get("seconds") for run in runs.names]
-    print(json.dumps({"seconds": time.monotonic() - began, "of runs": seconds, "rows": rows}), flush=True)
+    print(
+        json.dumps({"seconds": time.monotonic() - began, "of runs": seconds, "rows": rows}),
+        flush=True,
+    )
     sys.exit(bool(outcome.state.failed))
 
 

@@ -41,7 +41,9 @@ def pairs(world: TaskWorld, split: str) -> list[tuple[DescribedTask, DescribedTa
 
 def shared_forms(world: TaskWorld, kind: str) -> float:
     """Return the share of test tasks of a kind that equal a training program but for constants."""
-    known = {(t.domain.name, form(leaf)) for t in world.splits["train"] for leaf in t.program.leaves}
+    known = {
+        (t.domain.name, form(leaf)) for t in world.splits["train"] for leaf in t.program.leaves
+    }
     tasks = [t for t in world.splits["test"] if t.kind == kind]
     return mean((t.domain.name, form(t.program)) in known for t in tasks)
 
@@ -53,7 +55,10 @@ def changed_shares(world: TaskWorld) -> list[float]:
         for flip, base in pairs(world, split):
             if flip.kind == "target_semantics":
                 drafts = [world.passage(flip, i)[1] for i in range(world.passages)]
-                texts = [[answer(t.domain, t.program, d.main, d.rules) for t in (flip, base)] for d in drafts]
+                texts = [
+                    [answer(t.domain, t.program, d.main, d.rules) for t in (flip, base)]
+                    for d in drafts
+                ]
                 shares.append(mean(one != other for one, other in texts))
     return shares
 
@@ -66,7 +71,10 @@ def views(task: DescribedTask, base: DescribedTask) -> dict[str, dict[str, float
     """Return what a classifier may see of a paraphrase or flip: features by name."""
     new, old = set(words(task.question)), set(words(base.question))
     return {
-        "overlap with the base task": {"overlap": overlap(task.question, base.question), "more": len(new) - len(old)},
+        "overlap with the base task": {
+            "overlap": overlap(task.question, base.question),
+            "more": len(new) - len(old),
+        },
         "words of the question": dict.fromkeys(new, 1.0),
         "words of both questions": {f"new {w}": 1.0 for w in new} | {f"old {w}": 1.0 for w in old},
         "words that differ": {f"+{w}": 1.0 for w in new - old} | {f"-{w}": 1.0 for w in old - new},
@@ -90,9 +98,15 @@ def cross_validated(worlds: list[TaskWorld]) -> dict[str, list[float]]:
         kinds = [KINDS[task.kind] for task, _ in derived]
         bases = [base.id for _, base in derived]
         for name in views(*derived[0]):
-            model = make_pipeline(DictVectorizer(), LogisticRegression(max_iter=1_000, class_weight="balanced"))
+            model = make_pipeline(
+                DictVectorizer(), LogisticRegression(max_iter=1_000, class_weight="balanced")
+            )
             predicted = cross_val_predict(
-                model, [views(*pair)[name] for pair in derived], kinds, groups=bases, cv=GroupKFold(5)
+                model,
+                [views(*pair)[name] for pair in derived],
+                kinds,
+                groups=bases,
+                cv=GroupKFold(5),
             )
             accuracies.setdefault(name, []).append(float(balanced_accuracy_score(kinds, predicted)))
     return accuracies
@@ -109,7 +123,11 @@ def interval(values: list[float]) -> str:
 def masked(domain: Domain, text: str) -> list[str]:
     """Split a passage into sentences, with the names of entities and records replaced by one mark."""
     parts = [(domain.heads, domain.tails), *((r.heads, r.tails) for r in domain.records)]
-    names = sorted({full_name(h, t) for heads, tails in parts for h, t in product(heads, tails)}, key=len, reverse=True)
+    names = sorted(
+        {full_name(h, t) for heads, tails in parts for h, t in product(heads, tails)},
+        key=len,
+        reverse=True,
+    )
     return re.split(r"(?<=\.) ", re.sub("|".join(map(re.escape, names)), "NAME", text))
 
 
@@ -128,10 +146,14 @@ def repeated_sentences(world: TaskWorld, whole_tasks: bool) -> int:
 def report_new_tasks(world: TaskWorld) -> None:
     for kind, before in (("normal", "39 %"), ("target_semantics", "46 %")):
         share = shared_forms(world, kind)
-        print(f"test tasks ({kind}) that equal a training program but for constants: {share:.0%} (version 4: {before})")
+        print(
+            f"test tasks ({kind}) that equal a training program but for constants: {share:.0%} (version 4: {before})"
+        )
     shares = changed_shares(world)
     low = sum(share < 0.5 for share in shares)
-    print(f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share {mean(shares):.2f}")
+    print(
+        f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share {mean(shares):.2f}"
+    )
 
 
 def report_wordings(worlds: list[TaskWorld]) -> None:
@@ -159,17 +181,25 @@ def report_wordings(worlds: list[TaskWorld]) -> None:
 def report_question_words(worlds: list[TaskWorld]) -> None:
     """Print how long questions are beside the paper's, of the seed with the shortest and of that with the longest."""
     for split in worlds[0].splits:
-        ratios = [mean(t.question.count(" ") + 1 for t in w.splits[split]) / PAPER[split]["task_words"] for w in worlds]
-        print(f"{split}: words of questions, for one of the paper's: {min(ratios):.2f} to {max(ratios):.2f}")
+        ratios = [
+            mean(t.question.count(" ") + 1 for t in w.splits[split]) / PAPER[split]["task_words"]
+            for w in worlds
+        ]
+        print(
+            f"{split}: words of questions, for one of the paper's: {min(ratios):.2f} to {max(ratios):.2f}"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=8, help="seeds over which classifiers are cross-validated")
+    parser.add_argument(
+        "--seeds", type=int, default=8, help="seeds over which classifiers are cross-validated"
+    )
     fields = read("zest/synthetic").fields
     assert isinstance(fields, ZestFields)
     worlds = [
-        task_world(fields, Key("zest_new_tasks", seed)) for seed in range(FIRST, FIRST + parser.parse_args().seeds)
+        task_world(fields, Key("zest_new_tasks", seed))
+        for seed in range(FIRST, FIRST + parser.parse_args().seeds)
     ]
     world = worlds[0]
     report_new_tasks(world)
@@ -177,12 +207,17 @@ def main() -> None:
     report_question_words(worlds)
     for whole_tasks, what in ((False, "of all tasks"), (True, "of fifty tasks")):
         repeated = [repeated_sentences(world, whole_tasks) for world in worlds]
-        print(f"sentences of 1,000 passages {what} that equal another but for names, by seed: {repeated}")
+        print(
+            f"sentences of 1,000 passages {what} that equal another but for names, by seed: {repeated}"
+        )
     for split, tasks in world.splits.items():
         examples = [world.example(t, i) for t in tasks[::3] for i in range(world.passages)]
         several = mean(len(e.targets) > 1 for e in examples if e.target != NA)
         absent = 1 - mean(world.mixes[t.source].answered / world.passages for t in tasks)
-        words = mean(int(e.traits["passage_words"]) for e in examples), mean(t.question.count(" ") + 1 for t in tasks)
+        words = (
+            mean(int(e.traits["passage_words"]) for e in examples),
+            mean(t.question.count(" ") + 1 for t in tasks),
+        )
         paper = PAPER[split]
         print(
             f"{split}: n/a {absent:.3f} (paper {paper['na']}), several acceptable answers {several:.1%} of answers, words of "

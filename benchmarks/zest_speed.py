@@ -31,28 +31,43 @@ def timed(what: str, budget: float, run: Callable[[], T]) -> T:
 
 def noisy(answer: str, rng: Random) -> str:
     """A prediction that is right, missing, superfluous or damaged."""
-    return rng.choice([answer, answer, answer.upper(), "n/a", "yes", answer[: len(answer) // 2], answer + " more"])
+    return rng.choice(
+        [answer, answer, answer.upper(), "n/a", "yes", answer[: len(answer) // 2], answer + " more"]
+    )
 
 
 def main() -> None:
     recipe = read("zest/synthetic")
     assert isinstance(recipe.fields, ZestFields)
     fields = recipe.fields
-    world = timed("tasks of zest/synthetic (1,251)", 30, lambda: task_world(fields, Key(recipe.digest, 0)))
+    world = timed(
+        "tasks of zest/synthetic (1,251)", 30, lambda: task_world(fields, Key(recipe.digest, 0))
+    )
     examples = timed(
         "examples of zest/synthetic (25,020)",
         30,
-        lambda: [world.example(t, i) for ts in world.splits.values() for t in ts for i in range(world.passages)],
+        lambda: [
+            world.example(t, i)
+            for ts in world.splits.values()
+            for t in ts
+            for i in range(world.passages)
+        ],
     )
     wrong = timed(
-        "answers again by the independent reader (25,020)", 30, lambda: [e for e in examples if check(e) != e.targets]
+        "answers again by the independent reader (25,020)",
+        30,
+        lambda: [e for e in examples if check(e) != e.targets],
     )
     print(f"answers on which generator and reader differ: {len(wrong)} of {len(examples):,}")
     tasks = zest_tasks(world, "test")
     rng = Random(0)
     predictions = [noisy(str(i.answer), rng) for t in tasks for i in t.instances]
     for mode in ("official", "corrected"):
-        timed(f"scoring {len(predictions):,} instances, {mode}", 3, partial(score, tasks, predictions, mode))
+        timed(
+            f"scoring {len(predictions):,} instances, {mode}",
+            3,
+            partial(score, tasks, predictions, mode),
+        )
 
 
 if __name__ == "__main__":

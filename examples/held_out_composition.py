@@ -18,7 +18,11 @@ def reverses_what_was_sorted(derivation: tuple[tl.Step, ...]) -> bool:
     return ("sort", "reverse") in pairwise(rules)
 
 
-@tl.task("lists/functions", describe="Apply the functions, the last one first.", held_out=reverses_what_was_sorted)
+@tl.task(
+    "lists/functions",
+    describe="Apply the functions, the last one first.",
+    held_out=reverses_what_was_sorted,
+)
 def functions(
     rng: tl.Random, depth: int = tl.knob(3, low=2, high=6), length: int = tl.knob(4, low=2, high=6)
 ) -> tl.Example:

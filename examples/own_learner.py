@@ -5,7 +5,9 @@ import torch
 import taskloom as tl
 
 
-@tl.learner("mine/gru", describe="one-layer GRU, from scratch", steps=300, batch=128, rate=3e-3, warmup=20)
+@tl.learner(
+    "mine/gru", describe="one-layer GRU, from scratch", steps=300, batch=128, rate=3e-3, warmup=20
+)
 class GRU(torch.nn.Module):
     """The last state of a GRU decides.
 
@@ -14,7 +16,9 @@ class GRU(torch.nn.Module):
         dropout: On the word vectors.
     """
 
-    def __init__(self, vocabulary: int, answers: int, state: int = 64, dropout: float = 0.1) -> None:
+    def __init__(
+        self, vocabulary: int, answers: int, state: int = 64, dropout: float = 0.1
+    ) -> None:
         super().__init__()
         self.words = torch.nn.Embedding(vocabulary, state)
         self.dropout = torch.nn.Dropout(dropout)

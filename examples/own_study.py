@@ -10,11 +10,14 @@ def seeds(runs: tl.Runs) -> tl.Finding:
     """Return mean and range of the scores over seeds."""
     rows = list(runs.accuracy(by=["recipe", "learner", "split"], over="seeds"))
     data = tl.ResultTable(
-        ("name", "split", "mean", "low", "high", "sd", "seeds"), [{**r, "name": _name(r)} for r in rows]
+        ("name", "split", "mean", "low", "high", "sd", "seeds"),
+        [{**r, "name": _name(r)} for r in rows],
     )
     most = max((row["seeds"] for row in rows), default=0)
     caption = f"Mean score of each learner with its 95 % interval over up to {most} seeds."
-    figure = tl.StudyFigure("seeds", caption, data, partial(tl.figures.intervals, place="name", series="split"))
+    figure = tl.StudyFigure(
+        "seeds", caption, data, partial(tl.figures.intervals, place="name", series="split")
+    )
     return tl.Finding("Spread of seeds", table=data, figures=(figure,))
 
 

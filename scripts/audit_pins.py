@@ -71,7 +71,9 @@ def pins(text: str) -> dict[str, str]:
             continue
         match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!+]+)", line)
         if match is None:
-            raise ValueError(f"constraints.txt:{number}: {line!r} does not pin one version; write NAME==VERSION")
+            raise ValueError(
+                f"constraints.txt:{number}: {line!r} does not pin one version; write NAME==VERSION"
+            )
         name = canonicalize_name(match[1])
         if name in versions:
             raise ValueError(f"constraints.txt:{number}: {name} is pinned twice")
@@ -83,26 +85,37 @@ def declared(project: dict[str, object]) -> list[Requirement]:
     """Return what pyproject.toml asks for, extras included, without this package itself."""
     table = project["project"]
     assert isinstance(table, dict)
-    texts = [*table["dependencies"], *(text for extra in table["optional-dependencies"].values() for text in extra)]
+    texts = [
+        *table["dependencies"],
+        *(text for extra in table["optional-dependencies"].values() for text in extra),
+    ]
     return [r for r in map(Requirement, texts) if canonicalize_name(r.name) not in OURS]
 
 
-def problems(versions: dict[str, str], wanted: list[Requirement], installed: dict[str, str]) -> list[str]:
+def problems(
+    versions: dict[str, str], wanted: list[Requirement], installed: dict[str, str]
+) -> list[str]:
     """Return what is wrong with the pins, as far as can be told without a network."""
     found = []
     for requirement in wanted:
         name = canonicalize_name(requirement.name)
         if name not in versions:
-            found.append(f"{requirement.name} is declared in pyproject.toml and not pinned in constraints.txt")
+            found.append(
+                f"{requirement.name} is declared in pyproject.toml and not pinned in constraints.txt"
+            )
         elif not requirement.specifier.contains(versions[name], prereleases=True):
-            found.append(f"{name}=={versions[name]} is pinned, and pyproject.toml asks for {requirement}")
+            found.append(
+                f"{name}=={versions[name]} is pinned, and pyproject.toml asks for {requirement}"
+            )
     for name, version in sorted(installed.items()):
         if name in OURS:
             continue
         if name not in versions:
             found.append(f"{name} {version} is installed and not pinned in constraints.txt")
         elif Version(version).public != Version(versions[name]).public:
-            found.append(f"{name} {version} is installed, and constraints.txt pins {versions[name]}")
+            found.append(
+                f"{name} {version} is installed, and constraints.txt pins {versions[name]}"
+            )
     for name, (fixed, advisory) in FIXED_IN.items():
         if name in versions and Version(versions[name]) < Version(fixed):
             found.append(f"{name}=={versions[name]} has the advisory {advisory}, fixed in {fixed}")
@@ -111,7 +124,11 @@ def problems(versions: dict[str, str], wanted: list[Requirement], installed: dic
 
 def installed_versions() -> dict[str, str]:
     """Return what this environment has."""
-    return {canonicalize_name(d.metadata["Name"]): d.version for d in metadata.distributions() if d.metadata["Name"]}
+    return {
+        canonicalize_name(d.metadata["Name"]): d.version
+        for d in metadata.distributions()
+        if d.metadata["Name"]
+    }
 
 
 class NotAsked(Exception):  # noqa: N818 - what became of the audit
@@ -120,7 +137,15 @@ class NotAsked(Exception):  # noqa: N818 - what became of the audit
 
 def ask_pip_audit() -> list[dict[str, Any]]:
     """Return what pip-audit says of every pin: `name`, `version` and `vulns`, or `name` and `skip_reason`."""
-    options = ["-r", "constraints.txt", "--no-deps", "--disable-pip", "--progress-spinner=off", "-f", "json"]
+    options = [
+        "-r",
+        "constraints.txt",
+        "--no-deps",
+        "--disable-pip",
+        "--progress-spinner=off",
+        "-f",
+        "json",
+    ]
     command = [sys.executable, "-m", "pip_audit", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)  # noqa: S603 - a constant command
     if "No module named pip_audit" in done.stderr:
@@ -143,7 +168,9 @@ def audited(entries: list[dict[str, Any]]) -> tuple[list[str], int]:
     ]
     known = [one for one in entries if "skip_reason" not in one]
     if not known:
-        raise NotAsked("pip-audit's service knows none of the pins; --pages ADDRESS asks the pages of a mirror")
+        raise NotAsked(
+            "pip-audit's service knows none of the pins; --pages ADDRESS asks the pages of a mirror"
+        )
     return wrong, len(known)
 
 
@@ -154,7 +181,9 @@ def read_page(address: str, name: str) -> dict[str, Any]:
     return page
 
 
-def ask_pages(versions: dict[str, str], read: Callable[[str], dict[str, Any]]) -> tuple[list[str], int]:
+def ask_pages(
+    versions: dict[str, str], read: Callable[[str], dict[str, Any]]
+) -> tuple[list[str], int]:
     """Return what is wrong by the pages of all projects, and how many pins are the newest release, whose advisories are known."""
     try:
         with ThreadPoolExecutor(8) as threads:
@@ -167,7 +196,9 @@ def ask_pages(versions: dict[str, str], read: Callable[[str], dict[str, Any]]) -
         if not files:
             wrong.append(f"{name}=={version} is not a release (any more)")
         elif all(file.get("yanked") for file in files):
-            wrong.append(f"{name}=={version} was yanked: {files[0].get('yanked_reason') or 'no reason given'}")
+            wrong.append(
+                f"{name}=={version} was yanked: {files[0].get('yanked_reason') or 'no reason given'}"
+            )
         if page["info"]["version"] == version:
             newest += 1
             advisories = [one["id"] for one in page["vulnerabilities"] if not one.get("withdrawn")]
@@ -178,8 +209,12 @@ def ask_pages(versions: dict[str, str], read: Callable[[str], dict[str, Any]]) -
 def main(arguments: list[str]) -> int:
     """Check the pins; return 1 where something is wrong, 2 where advisories could not be asked for."""
     parser = argparse.ArgumentParser(prog="audit_pins.py")
-    parser.add_argument("--offline", action="store_true", help="only what can be told without a network")
-    parser.add_argument("--pages", metavar="ADDRESS", help="where NAME/json is the page of a project (https)")
+    parser.add_argument(
+        "--offline", action="store_true", help="only what can be told without a network"
+    )
+    parser.add_argument(
+        "--pages", metavar="ADDRESS", help="where NAME/json is the page of a project (https)"
+    )
     given = parser.parse_args(arguments)
     if given.pages and not given.pages.startswith("https://"):
         parser.error("--pages: the address must begin with https://")

@@ -69,10 +69,14 @@ DEVIATIONS = [
         "of the answers hold for the whole split. The size of one split moves no other; `train_prefix` gives prefixes of train.",
     ),
     Deviation(
-        "taskbench", "sequences.separators", "Inputs and answers are both written with separators; keys are the same."
+        "taskbench",
+        "sequences.separators",
+        "Inputs and answers are both written with separators; keys are the same.",
     ),
     Deviation(
-        "taskbench", "labels", "Where labels are permuted, the trait `answers` is 1: one label of each input is left."
+        "taskbench",
+        "labels",
+        "Where labels are permuted, the trait `answers` is 1: one label of each input is left.",
     ),
     Deviation(
         "taskbench",
@@ -101,7 +105,11 @@ def section(suite: str) -> str:
         if not row.meaning:
             raise SystemExit(f"{suite}: the field {row.name} has no description")
         cells = [f"`{row.name}`", row.kind, default(row), row.meaning[0].upper() + row.meaning[1:]]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("](", "] (") for cell in cells) + " |")
+        rows.append(
+            "| "
+            + " | ".join(cell.replace("|", "\\|").replace("](", "] (") for cell in cells)
+            + " |"
+        )
     return "\n".join(rows) + "\n"
 
 

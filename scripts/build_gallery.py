@@ -75,7 +75,11 @@ def section(name: str) -> str:
             split, example = _example(name, settings)
         except TaskloomError:
             continue
-        note = f"Shown with `{'`, `'.join(settings)}`; as it is, it needs an outside resource.\n\n" if settings else ""
+        note = (
+            f"Shown with `{'`, `'.join(settings)}`; as it is, it needs an outside resource.\n\n"
+            if settings
+            else ""
+        )
         return head + note + _block(example, split)
     return head + "Needs an outside resource; `taskloom data` lists where it is looked for.\n"
 
@@ -90,7 +94,12 @@ def _example(name: str, settings: list[str]) -> tuple[str, Example]:
 
 def _block(example: Example, split: str) -> str:
     traits = ", ".join(f"{name}={value}" for name, value in example.traits.items() if value != "")
-    rows = [("split", split), ("task", example.task), ("answer", _few(example.targets, " | ")), ("traits", traits)]
+    rows = [
+        ("split", split),
+        ("task", example.task),
+        ("answer", _few(example.targets, " | ")),
+        ("traits", traits),
+    ]
     steps = [f"{step.rule} → {step.value}" for step in example.derivation]
     rows.append(("because", _few(steps, ", ")))
     facts = "\n".join(f"{label:<8} {value}" for label, value in rows if value)
@@ -98,7 +107,9 @@ def _block(example: Example, split: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    lines = [part for line in text.strip().splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
+    lines = [
+        part for line in text.strip().splitlines() for part in textwrap.wrap(line, WIDTH) or [""]
+    ]
     if len(lines) <= LINES:
         return "\n".join(lines)
     left_out = len(lines) - LINES + 1

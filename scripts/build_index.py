@@ -21,7 +21,10 @@ def index(registry: Registry[Any], package: str) -> str:
     """The index of what a package registers, one name a line."""
     things = {thing.name: [_module(registry, thing.name), thing.describe] for thing in registry}
     ours = {name: entry for name, entry in things.items() if entry[0].startswith(f"{package}.")}
-    lines = [f"  {json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}" for name, entry in ours.items()]
+    lines = [
+        f"  {json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}"
+        for name, entry in ours.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

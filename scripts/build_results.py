@@ -51,13 +51,16 @@ RESULTS = ROOT / "docs" / "results"
 FINDINGS = RESULTS / "findings.yaml"
 
 BLOCK = re.compile(
-    r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)", re.S
+    r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)",
+    re.S,
 )
 
 FILES = ("states", "by_layers")
 """Settings of studies that are files, named from the page's folder."""
 
-FOUND = re.compile(r"(<!-- findings (\S+)(?: (evidence|sentences))? -->\n)(.*?)(<!-- end -->)", re.S)
+FOUND = re.compile(
+    r"(<!-- findings (\S+)(?: (evidence|sentences))? -->\n)(.*?)(<!-- end -->)", re.S
+)
 
 PARTS = ("text", "table", "figures", "judgements", "notes")
 
@@ -94,7 +97,11 @@ def block(page: Path, study: str, scores: str, settings: str, parts: list[str]) 
     """Return what a study says, and its figures."""
     folder = Path(scores.partition(",")[0]).parent if scores else Path(folder_of(page))
     chosen = [shown(finding, parts) for finding in findings_of(page, study, scores, settings)]
-    drawn = [(page.parent / folder / figure.name, figure) for finding in chosen for figure in finding.figures]
+    drawn = [
+        (page.parent / folder / figure.name, figure)
+        for finding in chosen
+        for figure in finding.figures
+    ]
     level = 2 if study == "profile" else 0  # a profile has several parts that a reader looks for
     texts = [markdown(finding, str(folder), level) for finding in chosen]
     return "\n\n".join(text for text in texts if text), drawn
@@ -134,9 +141,13 @@ class FoundEntry:
 
     def __post_init__(self) -> None:
         if self.verdict not in MARKS:
-            raise ValueError(f"{FINDINGS}: {self.id} has the verdict '{self.verdict}'; known: {', '.join(MARKS)}")
+            raise ValueError(
+                f"{FINDINGS}: {self.id} has the verdict '{self.verdict}'; known: {', '.join(MARKS)}"
+            )
         if (self.verdict == "retracted") != bool(self.because):
-            raise ValueError(f"{FINDINGS}: {self.id}: a finding has `because` if, and only if, it is retracted")
+            raise ValueError(
+                f"{FINDINGS}: {self.id}: a finding has `because` if, and only if, it is retracted"
+            )
 
     def filled(self, text: str) -> str:
         """A text of the entry with its numbers filled in from the study."""
@@ -161,7 +172,9 @@ class FoundEntry:
 
 def matches(row: Mapping[str, str], where: Mapping[str, Any]) -> bool:
     """True if a row of a table has the column that is wanted, and the values that choose it."""
-    return where["column"] in row and all(row.get(key) == str(value) for key, value in where["row"].items())
+    return where["column"] in row and all(
+        row.get(key) == str(value) for key, value in where["row"].items()
+    )
 
 
 @cache
@@ -233,7 +246,12 @@ def claim_row(entry: FoundEntry) -> tuple[str, ...]:
     """A claim with the published number, ours and a mark."""
     if entry.verdict == "retracted":
         return f"<del>{entry.claim}</del>", entry.paper, sentence(entry.because), MARKS["retracted"]
-    return entry.claim, entry.paper, entry.filled(entry.here or entry.measured), MARKS[entry.verdict]
+    return (
+        entry.claim,
+        entry.paper,
+        entry.filled(entry.here or entry.measured),
+        MARKS[entry.verdict],
+    )
 
 
 def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
@@ -245,13 +263,20 @@ def evidence_row(entry: FoundEntry) -> tuple[str, ...]:
     terms = {"unit": entry.unit, "n": entry.n, "margin": margin}
     basis = "; ".join(f"{name}: {value}" for name, value in terms.items() if value != "")
     measured = sentence(entry.filled(entry.measured))
-    return entry.claim, entry.place, verdict, f"{measured}<br>*{sentence(basis)}*" if basis else measured
+    return (
+        entry.claim,
+        entry.place,
+        verdict,
+        f"{measured}<br>*{sentence(basis)}*" if basis else measured,
+    )
 
 
 def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str = "claims") -> str:
     """A table in Markdown, in a class whose columns the site makes as wide as their text."""
     lines = [heads, ["---"] * len(heads), *rows]
-    table = "\n".join("| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines)
+    table = "\n".join(
+        "| " + " | ".join(" ".join(cell.split()) for cell in line) + " |" for line in lines
+    )
     return f'<div class="{style}" markdown>\n\n{table}\n\n</div>'
 
 
@@ -277,7 +302,9 @@ def with_studies(page: Path) -> Made:
 
     def anew(match: re.Match[str]) -> str:
         head, study, scores, settings, parts, _, end = match.groups()
-        text, more = block(page, study, scores or "", settings, parts.split(",") if parts else list(PARTS))
+        text, more = block(
+            page, study, scores or "", settings, parts.split(",") if parts else list(PARTS)
+        )
         drawn.extend(more)
         return f"{head}\n{text}\n\n{end}"
 
@@ -310,12 +337,16 @@ def add(target: Path, sources: list[str], traits: Sequence[str] = (), curves: bo
     """Add the scores of runs to a file of scores; a group that is there gets the seeds that it lacks, and traits are kept."""
     if target.exists():
         tables = json.loads(target.read_text(encoding="utf-8")).get("items", {}).values()
-        traits = list(dict.fromkeys([*traits, *(name for table in tables for name in table["traits"])]))
+        traits = list(
+            dict.fromkeys([*traits, *(name for table in tables for name in table["traits"])])
+        )
     groups, items = score_groups(open_runs(target), traits, curves) if target.exists() else ([], {})
     for source in sources:
         more, more_items = score_groups(open_runs(source), traits, curves)
         for group in more:
-            own = [g for g in groups if all(g[k] == group[k] for k in ("recipe", "learner", "fields"))]
+            own = [
+                g for g in groups if all(g[k] == group[k] for k in ("recipe", "learner", "fields"))
+            ]
             if own:
                 merge(own[0], group)
             else:
@@ -332,7 +363,10 @@ def merge(group: dict[str, Any], more: dict[str, Any]) -> None:
     places = [texts.setdefault(text, len(texts)) for text in more.get("texts", ())]
     for seed in lacking:
         for split, answers in more.get("answers", {}).get(seed, {}).items():
-            renumbered = {**answers, "predictions": [places[place] for place in answers["predictions"]]}
+            renumbered = {
+                **answers,
+                "predictions": [places[place] for place in answers["predictions"]],
+            }
             group.setdefault("answers", {}).setdefault(seed, {})[split] = renumbered
     if texts:
         group["texts"] = list(texts)
@@ -345,7 +379,12 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["add"]:
         given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]
         target, *sources = [a for a in arguments[1:] if not a.startswith("--")]
-        add(Path(target), sources, [name for names in given for name in names.split(",")], "--curves" in arguments)
+        add(
+            Path(target),
+            sources,
+            [name for names in given for name in names.split(",")],
+            "--curves" in arguments,
+        )
         folder = Path(target).parent.name
         named = [page.stem for page in pages() if folder_of(page) == folder]
     known = list(pages())

@@ -25,7 +25,9 @@ RECIPES = (*CHEAP, "zest/synthetic", "taskbench/english", "taskbench/map(antonym
 SHOWN = 100
 """Examples per scorer and kind of answers on the page."""
 
-CASE = "it compares characters, since case carries meaning in symbols; where it does not, use `any-of`"
+CASE = (
+    "it compares characters, since case carries meaning in symbols; where it does not, use `any-of`"
+)
 REASONS = {
     ("exact", "upper case"): CASE,
     ("exact", "capitalised"): CASE,
@@ -105,13 +107,17 @@ def rates(audits: list[ScorerAudit]) -> str:
     for a, count in misjudged(audits):
         verb = "refused" if count.right else "accepted"
         why = REASONS.get((a.scorer, count.form), "**no reason known**")
-        rows.append(f"| `{a.scorer}` | {a.answers} | {count.form} | {count.missed:.0%} {verb} | {why} |")
+        rows.append(
+            f"| `{a.scorer}` | {a.answers} | {count.form} | {count.missed:.0%} {verb} | {why} |"
+        )
     return "\n".join(rows) + "\n"
 
 
 def row(audit: ScorerAudit) -> str:
     """Return the row of one audit."""
-    shares = " | ".join(f"{share:.1%}" for share in (*audit.false_negatives, *audit.false_positives))
+    shares = " | ".join(
+        f"{share:.1%}" for share in (*audit.false_negatives, *audit.false_positives)
+    )
     return f"| `{audit.scorer}` | {audit.answers} | {shares} | {audit.partial:.3f} |"
 
 
@@ -132,7 +138,14 @@ def forms() -> str:
     def names(some: tuple[AnswerForm, ...]) -> str:
         return "; ".join(form.name for form in some)
 
-    lines = ["## Forms", "", f"Right answers: {names(RIGHT)}.", "", f"Wrong answers: {names(WRONG)}.", ""]
+    lines = [
+        "## Forms",
+        "",
+        f"Right answers: {names(RIGHT)}.",
+        "",
+        f"Wrong answers: {names(WRONG)}.",
+        "",
+    ]
     lines.append(
         "Lists are reordered only for scorers of sets. `any-of` takes a number in digits or in words, and an answer with or "
         "without an article. An answer *followed* by an explanation is not among the forms: no rule can tell where it ends."
@@ -142,7 +155,9 @@ def forms() -> str:
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([HEAD, scorers(), extractions(), rates(audit_scorers(RECIPES, n=SHOWN)), forms()])
+    return "\n".join(
+        [HEAD, scorers(), extractions(), rates(audit_scorers(RECIPES, n=SHOWN)), forms()]
+    )
 
 
 if __name__ == "__main__":

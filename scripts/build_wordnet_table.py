@@ -14,8 +14,15 @@ def main() -> None:
     net = read_wordnet(corpora.get("wordnet"))
     packed = packaged.pack(net)
     again = packaged.unpack(packed)
-    assert (again.pos, again.lemmas, again.index, again.counts) == (net.pos, net.lemmas, net.index, net.counts)
-    assert {k: sorted(v) for k, v in again.links.items()} == {k: sorted(v) for k, v in net.links.items()}
+    assert (again.pos, again.lemmas, again.index, again.counts) == (
+        net.pos,
+        net.lemmas,
+        net.index,
+        net.counts,
+    )
+    assert {k: sorted(v) for k, v in again.links.items()} == {
+        k: sorted(v) for k, v in net.links.items()
+    }
     assert again.exceptions == net.exceptions
     packaged.TABLE.write_bytes(packed)
     print(

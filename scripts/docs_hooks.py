@@ -13,9 +13,13 @@ from typing import Any
 
 REPOSITORY = "https://github.com/taskloom/taskloom/blob/main"
 FENCE = re.compile(r"^```(\w+) no-test[^\n]*$", re.M)
-OUTSIDE = re.compile(r"\]\((?:\.\./)+([A-Z][\w.-]+|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)")
+OUTSIDE = re.compile(
+    r"\]\((?:\.\./)+([A-Z][\w.-]+|examples/[\w./-]+|src/[\w./-]+|benchmarks/[\w./-]+)\)"
+)
 TABLE_ROW = re.compile(r"^\|.*\|$", re.M)
-INSIDE_NUMBERS = re.compile(r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)|(?<=\d) (?=(%))")
+INSIDE_NUMBERS = re.compile(
+    r"(?<=\[)([-+−]?[\d.,]+,) (?=[-+−]?[\d.,]+\])|(?<=\d) (±) (?=\d)|(?<=\d) (?=(%))"
+)
 """The spaces of `[0.1, 0.2]`, `0.1 ± 0.2` and `12 %`; a line may still break before the bracket."""
 NUMBER_CELL = re.compile(r"(?<=\| )([-+−]?[\d.,]+) (?=\[[^\[\]|]*\] \|)")
 """The number of a cell that has nothing else but its interval: of these columns none gets narrower, those of words do."""
@@ -33,7 +37,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return the Markdown of a page as the site needs it."""
     text = FENCE.sub(r"```\1", markdown)
     text = OUTSIDE.sub(rf"]({REPOSITORY}/\1)", text)
-    text = TABLE_ROW.sub(lambda row: INSIDE_NUMBERS.sub(_unbroken, NUMBER_CELL.sub("\\1\u00a0", row[0])), text)
+    text = TABLE_ROW.sub(
+        lambda row: INSIDE_NUMBERS.sub(_unbroken, NUMBER_CELL.sub("\\1\u00a0", row[0])), text
+    )
     return f"{text}\n\n{public_names()}" if page.file.src_uri == NAMES else text
 
 
@@ -50,7 +56,9 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     """
     if page.file.src_uri.startswith("results/"):
         parts = CODE_AND_TAGS.split(html)
-        html = "".join(part if number % 2 else HYPHENS.sub("−", part) for number, part in enumerate(parts))
+        html = "".join(
+            part if number % 2 else HYPHENS.sub("−", part) for number, part in enumerate(parts)
+        )
     return re.sub(r"<td.*?</td>", lambda cell: _cell(cell[0]), html)
 
 

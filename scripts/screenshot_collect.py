@@ -22,7 +22,14 @@ from taskloom.apps.collect.records import CollectedTask, Item, Person
 from taskloom.apps.collect.web.site import Site, build_app
 from taskloom.core.listener import address, listen
 
-SHOWN = ("home-desktop", "write-desktop", "span-desktop", "span-phone", "yes-no-phone", "dispute-desktop")
+SHOWN = (
+    "home-desktop",
+    "write-desktop",
+    "span-desktop",
+    "span-phone",
+    "yes-no-phone",
+    "dispute-desktop",
+)
 """The pictures of the page; `--all` takes those of all pages, to look at."""
 
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 390, "height": 760}
@@ -37,11 +44,15 @@ def main(folder: Path) -> None:
         collection = Collection(project)
         listener = listen("127.0.0.1", [0])
         base = address("127.0.0.1", listener)
-        server = uvicorn.Server(uvicorn.Config(build_app(collection), log_level="error", lifespan="off"))
+        server = uvicorn.Server(
+            uvicorn.Config(build_app(collection), log_level="error", lifespan="off")
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+            browser = play.chromium.launch(
+                executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium")
+            )
             take(browser, collection, base, folder)
             browser.close()
         server.should_exit = True
@@ -64,9 +75,15 @@ def take(browser: Browser, c: Collection, base: str, folder: Path) -> None:
     """Open each page as its person, at both widths."""
     site = Site(c)
     tasks = {t.id: t for t in c.store.each(CollectedTask)}
-    yes_no = next(i.id for i in c.store.each(Item, stage="open") if tasks[i.task].format == "yes/no")
+    yes_no = next(
+        i.id for i in c.store.each(Item, stage="open") if tasks[i.task].format == "yes/no"
+    )
     span, first, last = find_span(c, tasks)
-    structure = next(i.id for i in c.store.each(Item) if tasks.get(i.task) and tasks[i.task].format == "structure")
+    structure = next(
+        i.id
+        for i in c.store.each(Item)
+        if tasks.get(i.task) and tasks[i.task].format == "structure"
+    )
     disputed = next(iter(c.store.each(Item, stage="disputed")), None)
     pages = [
         ("Olga", "/", "home"),
@@ -94,7 +111,12 @@ def take(browser: Browser, c: Collection, base: str, folder: Path) -> None:
             page.goto(site.link(people[name], base))
             page.goto(base + place)
             if title == "span":
-                for key in ["ArrowRight"] * (first + 1) + ["Space"] + ["ArrowRight"] * (last - first) + ["Space"]:
+                for key in (
+                    ["ArrowRight"] * (first + 1)
+                    + ["Space"]
+                    + ["ArrowRight"] * (last - first)
+                    + ["Space"]
+                ):
                     page.keyboard.press(key)
             path = folder / f"collect-{title}-{width}.png"
             page.screenshot(path=str(path))

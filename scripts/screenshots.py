@@ -74,16 +74,22 @@ class Shot:
 
 def make_data(folder: Path) -> None:
     """Make a dataset of each kind, and runs of three learners on stories with a held-out composition."""
-    recipe = Path("held-out.yaml")  # the folder is the working folder: no path of this machine is in a picture
+    recipe = Path(
+        "held-out.yaml"
+    )  # the folder is the working folder: no path of this machine is in a picture
     fields = {"suite": "babi", "splits": STORIES, "holdout": [["COREF", "GRAB"], ["COREF", "DROP"]]}
     recipe.write_text(yaml.safe_dump(fields, sort_keys=False))
     tl.make(recipe, folder / "data" / "stories")
     tl.make(
-        "ctl/A", folder / "data" / "ctl-A", set={"splits": {"train": {"n": 8000}, "iid": {"n": 500}, "ood": {"n": 500}}}
+        "ctl/A",
+        folder / "data" / "ctl-A",
+        set={"splits": {"train": {"n": 8000}, "iid": {"n": 500}, "ood": {"n": 500}}},
     )
     tl.make("taskbench/chain(antonyms[eng], hyponyms[eng])", folder / "data" / "functions")
     tl.make(
-        "zest/synthetic", folder / "data" / "zest", set={"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 4}
+        "zest/synthetic",
+        folder / "data" / "zest",
+        set={"tasks": {"train": 60, "dev": 40, "test": 40}, "passages": 4},
     )
     learners = ["majority", "nearest-neighbour", "bag-of-words"]
     tl.run(recipes=[str(recipe)], learners=learners, seeds=2, store="runs")
@@ -115,11 +121,24 @@ def shots(names: dict[str, str], runs: dict[str, str]) -> list[Shot]:
         Shot("viewer-chain", f"/data/{names['ctl-A']}/example?split=ood&index=5", height=560),
         Shot("viewer-family", f"/data/{names['zest']}/example?split=test&index=1", height=760),
         Shot("viewer-runs", store),
-        Shot("viewer-predictions", f"{store}/predictions?run={runs['bag-of-words']}&split=ood&by=support", height=1000),
+        Shot(
+            "viewer-predictions",
+            f"{store}/predictions?run={runs['bag-of-words']}&split=ood&by=support",
+            height=1000,
+        ),
         Shot("viewer-compare", compare, height=960),
         Shot("viewer-compare-phone", compare, width=390, height=900, dark=True),
-        Shot("viewer-heat", f"{store}/heat?learner=bag-of-words&split=ood&x=support&y=composition", height=620),
-        Shot("viewer-form", "/recipe/new?suite=ctl&from=ctl/A", height=900, wait_for="#preview .notice.good"),
+        Shot(
+            "viewer-heat",
+            f"{store}/heat?learner=bag-of-words&split=ood&x=support&y=composition",
+            height=620,
+        ),
+        Shot(
+            "viewer-form",
+            "/recipe/new?suite=ctl&from=ctl/A",
+            height=900,
+            wait_for="#preview .notice.good",
+        ),
     ]
 
 
@@ -144,10 +163,14 @@ def take(browser: Any, address: str, shot: Shot) -> None:
     from PIL import Image
 
     context = browser.new_context(
-        viewport={"width": shot.width, "height": shot.height}, color_scheme="dark" if shot.dark else "light"
+        viewport={"width": shot.width, "height": shot.height},
+        color_scheme="dark" if shot.dark else "light",
     )
     page = context.new_page()
-    page.goto(address + shot.address if shot.address.startswith("/") else shot.address, wait_until="networkidle")
+    page.goto(
+        address + shot.address if shot.address.startswith("/") else shot.address,
+        wait_until="networkidle",
+    )
     if shot.click:
         page.get_by_role("button", name=shot.click).click()
     page.wait_for_selector(shot.wait_for, timeout=60_000)
@@ -165,7 +188,9 @@ def main() -> None:
     """Take all pictures, or those whose names are given."""
     from playwright.sync_api import sync_playwright
 
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = (
+        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    )
     if chromium is None:
         sys.exit("screenshots need Chromium: apt install chromium, or CHROMIUM=path")
     if not DEMO.is_file():
@@ -183,7 +208,9 @@ def main() -> None:
             for shot in shots(names, runs):
                 if len(sys.argv) < 2 or shot.file in sys.argv[1:]:
                     take(browser, address, shot)
-                    print(f"{shot.file}.webp, {(IMAGES / f'{shot.file}.webp').stat().st_size / 1000:.0f} kB")
+                    print(
+                        f"{shot.file}.webp, {(IMAGES / f'{shot.file}.webp').stat().st_size / 1000:.0f} kB"
+                    )
             browser.close()
 
 

@@ -52,7 +52,9 @@ _opened: dict[str, GradedSplit] = {}
 class RecipeTask(vf.Task[RecipeData]):  # type: ignore[misc]
     """One example as a task."""
 
-    def __init__(self, data: RecipeData, config: Any = None, graded: GradedSplit | None = None) -> None:
+    def __init__(
+        self, data: RecipeData, config: Any = None, graded: GradedSplit | None = None
+    ) -> None:
         super().__init__(data, config)
         self.graded = graded
 

@@ -15,10 +15,16 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
-    "ci", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "ci",
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
 # For `make test-all`: `--hypothesis-profile=thorough`.
-settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=5_000, derandomize=False)
+settings.register_profile(
+    "thorough", parent=settings.get_profile("ci"), max_examples=5_000, derandomize=False
+)
 settings.load_profile("ci")
 
 

@@ -71,7 +71,11 @@ def in_process(words: list[str], folder: Path, typed: str | None = None) -> Shel
     """Run one command line of ours in `folder` without a new process; `typed` is its standard input."""
     output, errors = io.StringIO(), io.StringIO()
     before = sys.stdin
-    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
         if typed is not None:
             sys.stdin = io.TextIOWrapper(io.BytesIO(typed.encode()), encoding="utf-8")
         try:
@@ -94,7 +98,9 @@ def run_line(command: str, folder: Path) -> ShellResult:
         return in_process(words, folder)
     if (piped := PIPED.fullmatch(command)) and (words := arguments(piped["command"])) is not None:
         return in_process(words, folder, shell(piped["typed"], folder).output)
-    if (written := WRITTEN.fullmatch(command)) and (words := arguments(written["command"])) is not None:
+    if (written := WRITTEN.fullmatch(command)) and (
+        words := arguments(written["command"])
+    ) is not None:
         result = in_process(words, folder)
         (folder / written["file"]).write_text(result.output, encoding="utf-8")
         return result

@@ -18,7 +18,9 @@ def slow_except(values: Iterable[Any], *quick: Any) -> list[Any]:
     unknown = [value for value in quick if value not in listed]
     if unknown:
         raise ValueError(f"{unknown} are not among the values {listed}")
-    return [_param(value) if value in quick else _param(value, pytest.mark.slow) for value in listed]
+    return [
+        _param(value) if value in quick else _param(value, pytest.mark.slow) for value in listed
+    ]
 
 
 def _param(value: Any, *marks: pytest.MarkDecorator) -> Any:

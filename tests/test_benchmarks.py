@@ -31,7 +31,9 @@ def benchmark(name: str) -> Any:
     return module
 
 
-def test_a_store_of_made_up_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_of_made_up_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = benchmark("runs_frame")
     for name, size in {"RECIPES": 2, "LEARNERS": 3, "SEEDS": 2, "ITEMS": 5}.items():
         monkeypatch.setattr(made, name, size)
@@ -62,14 +64,18 @@ def test_when_seeds_learn_in_three_precisions(
     rough = stored_curves(tmp_path / "rough", {"0": 20, "1": 40}, 40)
     more = stored_curves(tmp_path / "more", {"2": 10}, 40)
     groups = [f"fp32={exact}", f"tf32={near}", f"bf16={rough},{more}"]
-    monkeypatch.setattr("sys.argv", ["learning_curves.py", *groups, "--figure", str(tmp_path / "losses.svg")])
+    monkeypatch.setattr(
+        "sys.argv", ["learning_curves.py", *groups, "--figure", str(tmp_path / "losses.svg")]
+    )
     curves = benchmark("learning_curves")
     curves.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("to step 30")
     losses = "fp32 0: 1.0000, 1: 2.0000; tf32 0: 1.0000, 1: 1.0000; bf16 0: 1.0000, 1: 2.0000, all 3 1.0000 to 2.0000"
     assert f"loss at 20: {losses}" in lines
-    first, second, third = (lines.index(f"{pair}") for pair in ("fp32 and tf32", "fp32 and bf16", "tf32 and bf16"))
+    first, second, third = (
+        lines.index(f"{pair}") for pair in ("fp32 and tf32", "fp32 and bf16", "tf32 and bf16")
+    )
     assert lines[first + 1 : first + 5] == [
         "  loss, seed 0: +0.0000 in the mean, at most +0.0000, at 10",
         "  loss, seed 1: -0.3333 in the mean, at most -1.0000, at 20",
@@ -83,7 +89,12 @@ def test_when_seeds_learn_in_three_precisions(
     where = "the second outside the spread of the first, the first within that of the second"
     assert lines[third - 1] == f"  iid 0.99: {where}; chance 0.90"
     svg = (tmp_path / "losses.svg").read_text()
-    labels = ("fp32, seeds 0 and 1", "bf16, other seeds", "tf32, seed 1", "distance from fp32, same seed")
+    labels = (
+        "fp32, seeds 0 and 1",
+        "bf16, other seeds",
+        "tf32, seed 1",
+        "distance from fp32, same seed",
+    )
     assert all(f">{label}</text>" in svg for label in labels)
 
 
@@ -92,7 +103,9 @@ def test_chances_and_spreads_of_learning_curves(
 ) -> None:
     curves = benchmark("learning_curves")
     (tmp_path / "early").write_text(json.dumps({"curves": {"0": [[10, "iid", 0.2, 2.0]]}}))
-    monkeypatch.setattr("sys.argv", ["learning_curves.py", *(f"{name}={tmp_path / 'early'}" for name in "ab")])
+    monkeypatch.setattr(
+        "sys.argv", ["learning_curves.py", *(f"{name}={tmp_path / 'early'}" for name in "ab")]
+    )
     curves.main()
     assert "iid 0.5: no seed reaches it by then, so nothing can be told" in capsys.readouterr().out
     assert not curves.within_spread([float("inf")], [10, 20])
@@ -127,13 +140,22 @@ def test_the_same_seeds_are_trained_in_several_precisions(
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     random = np.random.default_rng(0)
-    train = {"tokens": random.integers(0, 6, (64, 3)), "lengths": np.full(64, 3), "labels": random.integers(0, 2, 64)}
+    train = {
+        "tokens": random.integers(0, 6, (64, 3)),
+        "lengths": np.full(64, 3),
+        "labels": random.integers(0, 2, 64),
+    }
     arrays: Any = {f"train.{part}": values for part, values in train.items()}
     np.savez(tmp_path / "small.npz", words=list("abcdef"), classes=list("xy"), **arrays)
-    monkeypatch.setattr("sys.argv", ["rounding.py", str(tmp_path / "small.npz"), "--train", "3", "--seeds", "2"])
+    monkeypatch.setattr(
+        "sys.argv", ["rounding.py", str(tmp_path / "small.npz"), "--train", "3", "--seeds", "2"]
+    )
     benchmark("rounding").main()
     first, second, *compared = capsys.readouterr().out.splitlines()
-    losses = [dict(part.rsplit(" ", 1) for part in line.split(": ")[1].split(", ")) for line in (first, second)]
+    losses = [
+        dict(part.rsplit(" ", 1) for part in line.split(": ")[1].split(", "))
+        for line in (first, second)
+    ]
     assert losses[0]["fp32"] != losses[1]["fp32"]
     for seed in losses:
         assert [*seed] == ["fp32", "last bit", "tf32", "bf16"]
@@ -149,7 +171,11 @@ def test_what_make_bench_runs_needs_no_arguments() -> None:
         if script.name in run.SKIPPED or script.stem.endswith("_gpu"):
             continue
         for call in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and call.func.attr == "add_argument"
+            ):
                 name = ast.literal_eval(call.args[0])
                 given = {keyword.arg for keyword in call.keywords}
                 assert "required" not in given, (script.name, name)
@@ -168,12 +194,20 @@ def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
         "cpu": (0, 0),
         "late": (1, 0),
     }
-    jobs = [queues.Job(name, "true", places=places, memory=memory) for name, (places, memory) in sizes.items()]
+    jobs = [
+        queues.Job(name, "true", places=places, memory=memory)
+        for name, (places, memory) in sizes.items()
+    ]
     jobs[-1].seconds = 1_000
     queue = queues.Queue(jobs, tmp_path, 500, queues.Room(2.5, 100), 20)
     monkeypatch.setattr(queues.Queue, "begin", lambda self, job: setattr(job, "state", "running"))
     queue.launch()
-    assert [job.name for job in jobs if job.state == "running"] == ["first", "beside", "light", "cpu"]
+    assert [job.name for job in jobs if job.state == "running"] == [
+        "first",
+        "beside",
+        "light",
+        "cpu",
+    ]
     jobs[0].state = "done"
     queue.launch()
     assert jobs[1].state == "running"
@@ -183,7 +217,9 @@ def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
 @pytest.mark.parametrize("name", ["alone", "blocks", "further"])
 def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
     """A dose's learner is read with the folder of the model that it continues, as the run does after training."""
-    for lane, blocks in yaml.safe_load((BENCHMARKS / "dyna_babi" / f"{name}.yaml").read_text())["lanes"].items():
+    for lane, blocks in yaml.safe_load((BENCHMARKS / "dyna_babi" / f"{name}.yaml").read_text())[
+        "lanes"
+    ].items():
         for block in blocks:
             if "doses" in block:
                 read_learner({**block["learner"], "start_from": "model"}, lane)
@@ -194,7 +230,9 @@ def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
 
 def test_baselines_of_zest_are_of_the_tasks_that_the_recipe_makes() -> None:
     """Numbers of another draw of tasks stand beside those of models on these, and say nothing about them."""
-    recipe = read_recipe("zest/synthetic", ["tasks.train=20", "tasks.dev=40", "tasks.test=20", "passages=2"])
+    recipe = read_recipe(
+        "zest/synthetic", ["tasks.train=20", "tasks.dev=40", "tasks.test=20", "passages=2"]
+    )
     planned = recipe.plan(0).split("dev")
     asked = list(dict.fromkeys(example.question for example in planned.rows(0, planned.n)))
     tasks = benchmark("zest_baselines").tasks_of(recipe, recipe.fields, 0)["dev"]

@@ -33,7 +33,10 @@ def files_to_score(folder: Path) -> None:
     answers = [targets[0] for targets in data.table("dev").column("targets").to_pylist()]
     (folder / "predictions.txt").write_text("\n".join(answers))
     base = {"generalization_type": "normal", "derives_from": [], "domain": "parks"}
-    examples = [{"context": "It is open.", "answer": "yes"}, {"context": "It is large.", "answer": "n/a"}]
+    examples = [
+        {"context": "It is open.", "answer": "yes"},
+        {"context": "It is large.", "answer": "n/a"},
+    ]
     task = {"id": "b", "question": "Is it open?", "type": base, "examples": examples}
     (folder / "dev.jsonl").write_text(json.dumps(task))
     records = [{"id": 1, "prediction": "n/a"}, {"id": 0, "prediction": "yes"}]
@@ -42,7 +45,9 @@ def files_to_score(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", ["few", pytest.param("as-written", marks=pytest.mark.slow)])
-def test_every_command_has_examples_and_they_run(rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_has_examples_and_they_run(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments run in this process."""
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     files_to_score(tmp_path)
@@ -84,14 +89,23 @@ def test_show_prints_the_derivation(tmp_path: Path, capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "ood 5" in text
     assert "because" in text
-    assert run(["make", "ctl/A", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 1000}}"]) == 0
+    assert (
+        run(["make", "ctl/A", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 1000}}"]) == 0
+    )
     capsys.readouterr()
     assert run(["show", str(tmp_path / "d"), "-n", "2"]) == 0
     assert "train 1" in capsys.readouterr().out
 
 
 def test_apply_reads_standard_input() -> None:
-    script = [sys.executable, "-c", "from taskloom.cli import main; main()", "apply", "ctl/A", "--json"]
+    script = [
+        sys.executable,
+        "-c",
+        "from taskloom.cli import main; main()",
+        "apply",
+        "ctl/A",
+        "--json",
+    ]
     text = "\n".join(f"{f} {s}" for f in "abcdef" for s in range(8)) + "\r\n\n"
     done = subprocess.run(script, input=text, capture_output=True, text=True)
     rows = json_lines(done.stdout)
@@ -139,7 +153,11 @@ def test_apply_from_python_and_command_agree(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_bad_input_is_one_sentence(
-    line: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str,
+    word: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TASKLOOM_DATA", raising=False)
@@ -195,8 +213,12 @@ def test_a_study_of_a_file_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "has no study 'mine/shwon'; did you mean 'mine/shown'?" in capsys.readouterr().err
 
 
-def test_a_text_of_megabytes_is_shown_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "test.jsonl").write_text(json.dumps({"input": "word " * 2_000_000, "target": "y" * 10**7}) + "\n")
+def test_a_text_of_megabytes_is_shown_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.jsonl").write_text(
+        json.dumps({"input": "word " * 2_000_000, "target": "y" * 10**7}) + "\n"
+    )
     assert run(["show", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert len(shown) < 60_000
@@ -218,7 +240,10 @@ def test_an_error_is_short_however_long_its_words_are(capsys: pytest.CaptureFixt
 def test_a_python_file_that_is_only_the_place_of_the_output_is_not_run(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
-    for more in ([], ["--source", "x"]):  # an option of a suite, for which the files on the line are read
+    for more in (
+        [],
+        ["--source", "x"],
+    ):  # an option of a suite, for which the files on the line are read
         assert run(["make", "ctl/A", "-o", str(file), "--set", "splits.train.n=500", *more]) == 2
     assert not (tmp_path / "ran").exists()
 
@@ -234,14 +259,19 @@ def test_suites_are_imported_for_their_options_and_not_for_ours() -> None:
     ("error", "sentence"),
     [
         (
-            PermissionError(errno.EACCES, "Permission denied", f"/a/.hf.123.{platform.node()}-456.tmp"),
+            PermissionError(
+                errno.EACCES, "Permission denied", f"/a/.hf.123.{platform.node()}-456.tmp"
+            ),
             "/a/hf: Permission denied",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
     ],
 )
 def test_an_error_of_the_system_has_a_remedy_and_the_name_that_was_given(
-    error: OSError, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: OSError,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise error
@@ -256,10 +286,15 @@ def test_names_of_engines_and_trackers_are_checked_where_nothing_is_left_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("recipes: [{recipe: ctl/A, set: {splits.train.n: 50}}]\nlearners: [majority]\nevaluate: [ood]\n")
+    file.write_text(
+        "recipes: [{recipe: ctl/A, set: {splits.train.n: 50}}]\nlearners: [majority]\nevaluate: [ood]\n"
+    )
     line = ["run", str(file), "--store", str(tmp_path / "runs"), "--limit", "5", "--workers", "1"]
     assert run(line) == 0
-    for word, sentence in (("--engine", "no engine is called 'foo'"), ("--tracker", "there is no tracker 'foo'")):
+    for word, sentence in (
+        ("--engine", "no engine is called 'foo'"),
+        ("--tracker", "there is no tracker 'foo'"),
+    ):
         assert run([*line, word, "foo"]) == 2
         assert sentence in capsys.readouterr().err
     (tmp_path / "file").write_text("mine")

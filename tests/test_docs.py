@@ -24,7 +24,12 @@ from tests.source_files import FILES, SOURCE, text_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(DOCS.rglob("*.md")),
+]
 FENCE = re.compile(r"^```(\w+)( [^\n]*)?\n(.*?)^```$", re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
 LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
@@ -38,7 +43,11 @@ def name_of(page: Path) -> str:
 def blocks(page: Path, language: str) -> list[str]:
     """Return the fenced blocks of a language; those marked `no-test` say why they cannot run here."""
     found = FENCE.findall(page.read_text(encoding="utf-8"))
-    return [body for lang, mark, body in found if lang == language and "no-test" not in mark and "title=" not in mark]
+    return [
+        body
+        for lang, mark, body in found
+        if lang == language and "no-test" not in mark and "title=" not in mark
+    ]
 
 
 def titled(page: Path) -> list[tuple[str, str]]:
@@ -49,7 +58,9 @@ def titled(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("rows", ["few", pytest.param("as-written", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_pages_examples_run(page: Path, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_examples_run(
+    page: Path, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Shell lines first (they make the data), then the Python, each page in one folder and one namespace.
 
     By default splits of thousands of rows are cut to a few hundred. The slow version runs every line as written.
@@ -114,14 +125,20 @@ def test_the_nav_lists_every_page_once() -> None:
 
 
 def test_the_reference_lists_every_command_and_every_public_name() -> None:
-    commands = set(re.findall(r"^\| `taskloom ([\w -]+)`", (DOCS / "reference/commands.md").read_text(), re.M))
+    commands = set(
+        re.findall(r"^\| `taskloom ([\w -]+)`", (DOCS / "reference/commands.md").read_text(), re.M)
+    )
     assert commands == set(COMMANDS)
     rows = re.findall(r"^\| (`tl\..+?) \|", (DOCS / "reference/python.md").read_text(), re.M)
-    assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(taskloom.__all__) - {"__version__"}
+    assert {name for row in rows for name in re.findall(r"`tl\.(\w+)`", row)} == set(
+        taskloom.__all__
+    ) - {"__version__"}
 
 
 def test_the_tree_of_the_guide_is_the_tree() -> None:
-    (tree,) = re.findall(r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    (tree,) = re.findall(
+        r"^```text\n(src/taskloom/\n.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S
+    )
     parents = [ROOT]
     named = set()
     for line in tree.splitlines():
@@ -136,7 +153,9 @@ def test_the_tree_of_the_guide_is_the_tree() -> None:
         if path.is_dir():
             parents.append(path)
     package = ROOT / "src" / "taskloom"
-    missing = {p for p in package.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()} - named
+    missing = {
+        p for p in package.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()
+    } - named
     assert missing == {package / "__init__.py"} - named, "the guide's tree lacks these"
 
 
@@ -165,23 +184,31 @@ def gallery_sections() -> dict[str, str]:
     return {part.split("`")[1]: part.rstrip("\n") for part in parts if part.startswith("### ")}
 
 
-def test_the_gallery_has_every_recipe_and_the_sampled_ones_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gallery_has_every_recipe_and_the_sampled_ones_are_current(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for variable in ("TASKLOOM_DATA", "NLTK_DATA"):
         monkeypatch.delenv(variable, raising=False)
     script = runpy.run_path(str(ROOT / "scripts" / "build_gallery.py"))
     sections = gallery_sections()
     assert list(sections) == script["recipe_names"](), "run `make gallery`"
     for name in SAMPLE:
-        assert sections[name] == script["section"](name).rstrip("\n"), f"{name} has changed: run `make gallery`"
+        assert sections[name] == script["section"](name).rstrip("\n"), (
+            f"{name} has changed: run `make gallery`"
+        )
 
 
 @pytest.mark.slow
 def test_the_whole_gallery_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TASKLOOM_DATA", "NLTK_DATA", "TASKLOOM_CACHE"):
-        monkeypatch.setenv(variable, "")  # the script removes them; this restores them after the test
+        monkeypatch.setenv(
+            variable, ""
+        )  # the script removes them; this restores them after the test
     script = runpy.run_path(str(ROOT / "scripts" / "build_gallery.py"))
     script["hide_resources"]()
-    assert script["page"](script["recipe_names"]()) == (DOCS / "gallery.md").read_text(encoding="utf-8")
+    assert script["page"](script["recipe_names"]()) == (DOCS / "gallery.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_docstring_examples() -> None:
@@ -189,7 +216,9 @@ def test_docstring_examples() -> None:
     for path in FILES:
         if ">>> " not in text_of(path) or "learners" in path.relative_to(SOURCE).parts:
             continue  # looking for examples where there are none takes seconds
-        name = ".".join(["taskloom", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+        name = ".".join(["taskloom", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
+            ".__init__"
+        )
         result = doctest.testmod(importlib.import_module(name))
         failed += result.failed
         tried += result.attempted
@@ -198,7 +227,9 @@ def test_docstring_examples() -> None:
 
 
 def test_the_extra_all_is_everything() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
 
     def libraries(extra: str) -> set[str]:
         inner = [re.fullmatch(r"taskloom\[(.+)\]", line) for line in extras[extra]]
@@ -208,4 +239,6 @@ def test_the_extra_all_is_everything() -> None:
 
     # The tools of others pin libraries to other versions and have an environment of their own; a browser is for tests.
     apart = {"dev", "docs", "interop", "browser"}
-    assert libraries("all") == set().union(*(libraries(name) for name in extras if name not in apart))
+    assert libraries("all") == set().union(
+        *(libraries(name) for name in extras if name not in apart)
+    )

@@ -12,7 +12,9 @@ import pytest
 
 @pytest.fixture(scope="module")
 def hooks() -> Any:
-    return SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "docs_hooks.py")))
+    return SimpleNamespace(
+        **runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "docs_hooks.py"))
+    )
 
 
 def page(name: str) -> Any:
@@ -27,7 +29,10 @@ def page(name: str) -> Any:
             "[demo](../../examples/demo.yaml)",
             "[demo](https://github.com/taskloom/taskloom/blob/main/examples/demo.yaml)",
         ),
-        ("| 0.9 [0.8, 1.0] | 0.1 ± 0.2 | 12 % |", "| 0.9\u00a0[0.8,\u00a01.0] | 0.1\u00a0±\u00a00.2 | 12\u00a0% |"),
+        (
+            "| 0.9 [0.8, 1.0] | 0.1 ± 0.2 | 12 % |",
+            "| 0.9\u00a0[0.8,\u00a01.0] | 0.1\u00a0±\u00a00.2 | 12\u00a0% |",
+        ),
         ("a number [0.8, 1.0] in a line", "a number [0.8, 1.0] in a line"),
     ],
 )
@@ -39,8 +44,14 @@ def test_markdown_of_a_page(hooks: Any, markdown: str, site: str) -> None:
     ("html", "site"),
     [
         ("<td>-0.1 [-0.2, -0.0]</td>", "<td>−0.1 [−0.2, −0.0]</td>"),
-        ("<p>diverse - concat, A:0-3, fine-tune, 3-4</p>", "<p>diverse − concat, A:0-3, fine-tune, 3-4</p>"),
-        ('<a href="x -1">see</a> <code>--set n=-1</code>', '<a href="x -1">see</a> <code>--set n=-1</code>'),
+        (
+            "<p>diverse - concat, A:0-3, fine-tune, 3-4</p>",
+            "<p>diverse − concat, A:0-3, fine-tune, 3-4</p>",
+        ),
+        (
+            '<a href="x -1">see</a> <code>--set n=-1</code>',
+            '<a href="x -1">see</a> <code>--set n=-1</code>',
+        ),
         ("<td>one<br>two</td>", '<td>one<br><span class="gap"></span>two</td>'),
     ],
 )

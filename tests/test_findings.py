@@ -35,14 +35,17 @@ def plain(text: str) -> str:
     return re.sub(r"[\s*_`~>|]+", " ", text).casefold()
 
 
-def test_a_planted_retraction_is_seen_on_every_page(script: dict[str, Any], entries: list[Any]) -> None:
+def test_a_planted_retraction_is_seen_on_every_page(
+    script: dict[str, Any], entries: list[Any]
+) -> None:
     """Each headline in turn: wherever it stood, the page now says that it is retracted, and no longer what it said."""
     pytest.importorskip("torch")
     headlines = [entry for entry in entries if entry.headline]
     assert len(headlines) >= 3
     for finding in headlines:
         planted = [
-            replace(entry, verdict="retracted", because=BECAUSE) if entry is finding else entry for entry in entries
+            replace(entry, verdict="retracted", because=BECAUSE) if entry is finding else entry
+            for entry in entries
         ]
         stood_on = []
         for page in script["pages"]():
@@ -54,7 +57,12 @@ def test_a_planted_retraction_is_seen_on_every_page(script: dict[str, Any], entr
             assert BECAUSE in after
             assert finding.filled(finding.headline) not in after
         # README, the docs home, the page with the evidence and the overview of all findings.
-        expected = {"README.md", "docs/index.md", f"docs/results/{finding.page}.md", "docs/results/what-we-found.md"}
+        expected = {
+            "README.md",
+            "docs/index.md",
+            f"docs/results/{finding.page}.md",
+            "docs/results/what-we-found.md",
+        }
         assert expected <= set(stood_on), finding.id
 
 
@@ -65,7 +73,9 @@ def test_what_is_retracted_is_said_nowhere(entries: list[Any]) -> None:
         words = plain(text)
         for entry in retracted:
             for wording in entry.said:
-                assert plain(wording) not in words, f"{page} still says what '{entry.id}' retracts: {wording}"
+                assert plain(wording) not in words, (
+                    f"{page} still says what '{entry.id}' retracts: {wording}"
+                )
 
 
 def test_every_retraction_names_wordings_to_look_for(entries: list[Any]) -> None:
@@ -83,7 +93,9 @@ def test_headlines_state_their_basis(entries: list[Any]) -> None:
             assert (ROOT / "docs" / "results" / entry.scores.partition(",")[0]).exists(), entry.id
 
 
-def test_every_page_of_a_finding_exists_and_shows_it(script: dict[str, Any], entries: list[Any]) -> None:
+def test_every_page_of_a_finding_exists_and_shows_it(
+    script: dict[str, Any], entries: list[Any]
+) -> None:
     for page in {entry.page for entry in entries}:
         text = (ROOT / "docs" / "results" / f"{page}.md").read_text(encoding="utf-8")
         shown = {match[2] for match in script["FOUND"].finditer(text)}
@@ -91,13 +103,24 @@ def test_every_page_of_a_finding_exists_and_shows_it(script: dict[str, Any], ent
 
 
 def entry(script: dict[str, Any], **fields: Any) -> Any:
-    base = {"id": "made-up", "page": "ctlpp", "claim": "X is better", "verdict": "agrees", "measured": "It is {n}."}
+    base = {
+        "id": "made-up",
+        "page": "ctlpp",
+        "claim": "X is better",
+        "verdict": "agrees",
+        "measured": "It is {n}.",
+    }
     return script["FoundEntry"](**{**base, **fields})
 
 
 def test_numbers_come_from_the_study(script: dict[str, Any]) -> None:
     pytest.importorskip("torch")
-    where = {"study": "ctlpp/table2", "scores": "", "row": {"model": "bi-LSTM"}, "column": "trainable"}
+    where = {
+        "study": "ctlpp/table2",
+        "scores": "",
+        "row": {"model": "bi-LSTM"},
+        "column": "trainable",
+    }
     found = entry(script, numbers={"n": where})
     assert found.filled(found.measured) == "It is 407,816."
     with pytest.raises(ValueError, match="'n' names no cell"):

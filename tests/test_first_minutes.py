@@ -40,7 +40,9 @@ def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_python_m_taskloom_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "taskloom", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "taskloom", "--version"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, f"taskloom {tl.__version__}\n")
 
 
@@ -48,7 +50,10 @@ def test_completion_knows_commands_and_recipes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_TASKLOOM_COMPLETE", "complete_bash")
-    for words, expected in (("taskloom verif", "verify"), ("taskloom show babi/mix-T1", "babi/mix-T12")):
+    for words, expected in (
+        ("taskloom verif", "verify"),
+        ("taskloom show babi/mix-T1", "babi/mix-T12"),
+    ):
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
         with pytest.raises(SystemExit):
@@ -68,7 +73,9 @@ def test_doctor_has_one_line_for_everything(capsys: pytest.CaptureFixture[str]) 
     names = [f["what"] for f in findings]
     assert {"taskloom", "python", "data folder", "cache folder", "GPU"} <= set(names)
     assert {"extra viewer", "extra collect", "extra interop"} <= set(names)
-    assert not {"extra dev", "extra docs", "extra browser"} & set(names)  # for people who change Taskloom
+    assert not {"extra dev", "extra docs", "extra browser"} & set(
+        names
+    )  # for people who change Taskloom
     assert all(f["state"] for f in findings)
     assert "python" in said(capsys, "doctor")
 
@@ -88,7 +95,9 @@ def test_doctor_follows_extras_that_name_others() -> None:
     assert libraries("a", wanted) == {"torch", "x.y-z"}
 
 
-@pytest.mark.parametrize("name", ["ctl", "babi/1", "bilstm", "exact", "examples/reverse.py", "ctl/A", "ctlpp/table1"])
+@pytest.mark.parametrize(
+    "name", ["ctl", "babi/1", "bilstm", "exact", "examples/reverse.py", "ctl/A", "ctlpp/table1"]
+)
 def test_list_shows_anything_by_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "list", name)
     assert name in text or "words/reverse" in text
@@ -108,12 +117,17 @@ def test_a_knob_is_described_by_the_task_and_not_by_a_class_of_ours(
     knobs = "(rng: tl.Random, size: int = tl.knob(4, low=2, high=6), bare: int = tl.knob(1, low=0)) -> tl.Example:\n"
     text = "    '''Say it.\n\n    Args:\n        rng: Draws.\n        size: How many\n            words.\n    '''\n"
     file.write_text(head + knobs + text + "    return tl.Example(str(rng.random()), 'x')\n")
-    fields = {f["name"]: f["describe"] for f in json.loads(said(capsys, "list", str(file), "--json"))["fields"]}
+    fields = {
+        f["name"]: f["describe"]
+        for f in json.loads(said(capsys, "list", str(file), "--json"))["fields"]
+    }
     assert fields["size"] == "How many words; from 2 to 6."
     assert fields["bare"] == "A knob of the task; at least 0."
     assert fields["splits"] == "The size of each split."
     values = [line.split() for line in said(capsys, "list", str(file)).splitlines()]
-    assert ["size", "world", "4", "How"] in [words[:4] for words in values], "the default is not a changed value"
+    assert ["size", "world", "4", "How"] in [words[:4] for words in values], (
+        "the default is not a changed value"
+    )
 
 
 def test_a_narrow_terminal_breaks_no_number_and_no_word() -> None:
@@ -131,7 +145,9 @@ def test_a_narrow_terminal_breaks_no_number_and_no_word() -> None:
     assert column_widths(["a", "b"], [["1"], ["2"]], 80) is None
 
 
-def test_a_file_of_another_kind_gets_few_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_kind_gets_few_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "odd.yaml").write_text("".join(f"key{i}: 1\n" for i in range(20)))
     sentence = said(capsys, "run", str(tmp_path / "odd.yaml"), status=2)
     assert "recipes: is required; learners: is required; unknown key 'key0'" in sentence
@@ -144,14 +160,18 @@ def test_files_of_ones_own_are_named_by_their_own_columns_and_browsed(
     for name, head in (("mine", "input,target"), ("other", "question,answer")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "test.csv").write_text(f"{head}\na,b\n")
-    assert "it has: question, answer; rename them" in said(capsys, "show", str(tmp_path / "other"), status=2)
+    assert "it has: question, answer; rename them" in said(
+        capsys, "show", str(tmp_path / "other"), status=2
+    )
     viewed = json.loads(said(capsys, "view", str(tmp_path), "--list", "--json"))
     assert [Path(one["folder"]).name for one in viewed] == ["mine"]
     assert "no datasets and no runs in" in said(capsys, "view", str(tmp_path / "other"), "--list")
 
 
 def test_a_long_input_is_continued_below_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = said(capsys, "show", "ctl/A", "--set", "described={level: explicit}", "-n", "1").splitlines()
+    lines = said(
+        capsys, "show", "ctl/A", "--set", "described={level: explicit}", "-n", "1"
+    ).splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("  input"))
     assert lines[first + 1].startswith(" " * 11 + "4"), "the table of F goes on"
     assert max(map(len, lines)) <= 150
@@ -162,7 +182,9 @@ def test_no_two_scorers_are_described_alike(capsys: pytest.CaptureFixture[str]) 
     assert len({row["describe"] for row in rows}) == len(rows)
 
 
-def test_a_study_is_listed_with_what_its_settings_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_study_is_listed_with_what_its_settings_may_be(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     text = said(capsys, "list", "ctlpp/table1")
     assert "Table 1" in text
     assert "'published', 'chains', 'independent' or 'any'" in text
@@ -180,19 +202,29 @@ def test_the_list_of_commands_cuts_no_sentence_and_usage_lines_read_as_manuals_d
     assert usage["apply"] == "Usage: taskloom apply [OPTIONS] RECIPE [INPUT]..."
     assert usage["study"] == "Usage: taskloom study [OPTIONS] STUDY [RUNS]"
     assert not [line for line in usage.values() if "{" in line or "[[" in line]
-    assert "it goes before the command, as in 'taskloom -v make'" in said(capsys, "make", "-v", status=2)
+    assert "it goes before the command, as in 'taskloom -v make'" in said(
+        capsys, "make", "-v", status=2
+    )
 
 
-def test_a_learner_is_listed_by_the_name_that_experiments_give_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_learner_is_listed_by_the_name_that_experiments_give_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert said(capsys, "list", "smollm2/prompt-tune") == said(capsys, "list", "prompt-tune")
-    assert "no recipe is called 'smollm2/bilstm'" in said(capsys, "list", "smollm2/bilstm", status=2)
+    assert "no recipe is called 'smollm2/bilstm'" in said(
+        capsys, "list", "smollm2/bilstm", status=2
+    )
 
 
-def test_list_tasks_says_where_tasks_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_tasks_says_where_tasks_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "minutes/double" in said(capsys, "list", "tasks")
     monkeypatch.setattr(TASKS, "_things", {})  # as in a fresh installation
     assert "taskloom list RECIPE" in said(capsys, "list", "tasks")
-    assert "nothing has that name; did you mean 'bilstm'" in said(capsys, "list", "bilstmm", status=2)
+    assert "nothing has that name; did you mean 'bilstm'" in said(
+        capsys, "list", "bilstmm", status=2
+    )
 
 
 @pytest.mark.parametrize("suite", [s.name for s in SUITES if s.module.startswith("taskloom.")])
@@ -217,16 +249,29 @@ def test_schemas_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--schema goes with" in said(capsys, "list", "--schema", status=2)
 
 
-def test_the_two_digests_are_named_where_they_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = said(capsys, "make", "babi/1", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 20}}")
+def test_the_two_digests_are_named_where_they_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(
+        capsys, "make", "babi/1", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 20}}"
+    )
     data = tl.load(tmp_path / "d")
     assert f"content digest {data.digest}" in text
     assert f"recipe digest {data.manifest['recipe_digest']}" in text
     assert "content digest" in said(capsys, "verify", str(tmp_path / "d"))
 
 
-def test_a_dataset_that_was_there_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = ["make", "minutes/double", "-o", str(tmp_path / "d"), "--set", "splits={train: {n: 9}, test: {n: 3}}"]
+def test_a_dataset_that_was_there_is_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [
+        "make",
+        "minutes/double",
+        "-o",
+        str(tmp_path / "d"),
+        "--set",
+        "splits={train: {n: 9}, test: {n: 3}}",
+    ]
     assert "was already in" not in said(capsys, *line)
     assert "was already in" in said(capsys, *line)
     assert "was already in" not in said(capsys, *line, "--force")
@@ -257,7 +302,10 @@ def double(rng: tl.Random, length: int = tl.knob(2, low=1, high=3)) -> tl.Exampl
 
 def test_python_takes_what_a_person_would_give(capsys: pytest.CaptureFixture[str]) -> None:
     from_mapping = tl.make({"extends": "babi/1", **SMALL})
-    assert from_mapping.digest == tl.make("babi/1", set={"splits.train.n": 20, "splits.test.n": 5}).digest
+    assert (
+        from_mapping.digest
+        == tl.make("babi/1", set={"splits.train.n": 20, "splits.test.n": 5}).digest
+    )
     from_task = tl.make(double, set={"splits.train.n": 5})
     assert from_task.splits == ["train", "dev", "test"]
     assert [a.targets for a in tl.apply(double, ["ab", "c"])] == [("ab ab",), ("c c",)]
@@ -267,7 +315,13 @@ def test_python_takes_what_a_person_would_give(capsys: pytest.CaptureFixture[str
     assert str(tl.score(from_mapping, [e.target for e in from_mapping["test"]])).startswith(
         "5 examples, mean score 100.0"
     )
-    for thing in (from_mapping, from_mapping["test"], "babi/1", double, {"extends": "babi/1", **SMALL}):
+    for thing in (
+        from_mapping,
+        from_mapping["test"],
+        "babi/1",
+        double,
+        {"extends": "babi/1", **SMALL},
+    ):
         tl.show(thing, n=1)
         assert " 0\n" in capsys.readouterr().out
 
@@ -326,7 +380,9 @@ tl.report(runs, "report.html")
 
 def test_a_task_of_the_running_script_works_in_run_too(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.stdout == "1 [10, 10] ['recipe.limit']\n", done.stderr
     assert (tmp_path / "report.html").is_file()
 
@@ -337,10 +393,15 @@ def test_part_of_a_name_finds_it_and_long_lists_are_cut(capsys: pytest.CaptureFi
     assert nearest("zzzz", [f"name-{i:02d}" for i in range(30)]).endswith("name-11 and 18 more")
 
 
-@pytest.mark.parametrize(("text", "problem"), [("", "is empty"), ("just words", "is not a mapping")])
+@pytest.mark.parametrize(
+    ("text", "problem"), [("", "is empty"), ("just words", "is not a mapping")]
+)
 def test_a_file_that_is_no_experiment_is_refused_without_words_of_python(
     text: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.yaml").write_text(text)
     sentence = said(capsys, "run", str(tmp_path / "mine.yaml"), status=2)
-    assert f"mine.yaml {problem}; an experiment is a YAML file with 'recipes:' and 'learners:'" in sentence
+    assert (
+        f"mine.yaml {problem}; an experiment is a YAML file with 'recipes:' and 'learners:'"
+        in sentence
+    )

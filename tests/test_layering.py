@@ -43,7 +43,9 @@ def room(module: str) -> str:
 
 def name_of(path: Path) -> str:
     """Return the dotted name of a source file."""
-    return ".".join(["taskloom", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+    return ".".join(["taskloom", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(
+        ".__init__"
+    )
 
 
 MODULES = {name_of(path): path for path in FILES}
@@ -53,14 +55,23 @@ MODULES = {name_of(path): path for path in FILES}
 def imports(path: Path) -> list[tuple[str, int]]:
     """All modules of ours that a file imports, also inside functions; not those for type checkers alone."""
     nodes = nodes_of(path)
-    skipped = {id(n) for node in nodes if isinstance(node, ast.If) and _for_types(node) for n in ast.walk(node)}
+    skipped = {
+        id(n)
+        for node in nodes
+        if isinstance(node, ast.If) and _for_types(node)
+        for n in ast.walk(node)
+    }
     found = []
     for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
             found += [(a.name, node.lineno) for a in node.names if a.name.startswith("taskloom.")]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "taskloom":
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.split(".")[0] == "taskloom"
+        ):
             names = [f"{node.module}.{a.name}" for a in node.names]
             found += [(n if n in MODULES else node.module, node.lineno) for n in names]
     return [(module, line) for module, line in found if module != "taskloom"]
@@ -85,7 +96,11 @@ def forward_imports(path: Path) -> list[str]:
         if room(module) != room(name):
             if RANK[room(module)] >= RANK[room(name)]:
                 faults.append(f"{path}:{line}: {room(name)} must not import {module}")
-        elif room(name) == "suites" and not module.startswith(LANGUAGE) and _suite(module) not in ("", _suite(name)):
+        elif (
+            room(name) == "suites"
+            and not module.startswith(LANGUAGE)
+            and _suite(module) not in ("", _suite(name))
+        ):
             faults.append(f"{path}:{line}: a suite knows nothing of another")
     return faults
 
@@ -101,7 +116,17 @@ def test_imports_point_backwards() -> None:
     assert [fault for path in FILES for fault in forward_imports(path)] == []
 
 
-HEAVY = ("torch", "transformers", "nltk", "matplotlib", "ray", "sklearn", "datasets", "pyoxigraph", "scipy")
+HEAVY = (
+    "torch",
+    "transformers",
+    "nltk",
+    "matplotlib",
+    "ray",
+    "sklearn",
+    "datasets",
+    "pyoxigraph",
+    "scipy",
+)
 LIGHT = ("numpy", "pyarrow", "pydantic", "typer", "rich", "yaml", "pandas")
 SMALL = "splits={train: {n: 50}}"
 STEPS = {
@@ -128,7 +153,11 @@ def imported_after(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[st
     report = "import sys\nprint('IMPORTED', *{m.split('.')[0] for m in sys.modules})\n"
     code = "".join(f"{step}\n{report}" for step in STEPS.values())
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path_factory.mktemp("light")
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path_factory.mktemp("light"),
     )
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("IMPORTED ")]
     return {step: set(names) for step, names in zip(STEPS, lines, strict=True)}
@@ -140,7 +169,9 @@ def test_light_things_import_nothing_heavy(step: str, imported_after: dict[str, 
     assert imported_after[step].isdisjoint(HEAVY)
 
 
-def test_commands_do_without_pandas_even_where_it_is_installed(imported_after: dict[str, set[str]]) -> None:
+def test_commands_do_without_pandas_even_where_it_is_installed(
+    imported_after: dict[str, set[str]],
+) -> None:
     """Arrow imports it at the first `pa.array`: a third of the start of a command."""
     assert "pyarrow" in imported_after["commands"]
     assert "pandas" not in imported_after["commands"]
@@ -153,7 +184,9 @@ def test_importing_the_package_pulls_in_not_even_arrow(imported_after: dict[str,
 @cache
 def run_time_imports() -> dict[str, set[str]]:
     """Return what each module of ours imports at run time, at its top or inside functions."""
-    return {name: {module for module, _ in imports(path)} - {name} for name, path in MODULES.items()}
+    return {
+        name: {module for module, _ in imports(path)} - {name} for name, path in MODULES.items()
+    }
 
 
 def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
@@ -177,9 +210,22 @@ def test_there_is_no_cycle_of_imports_at_run_time() -> None:
 
 INDEPENDENT = {
     "taskloom.suites.ctl.second_solver": ("plan", "rows"),
-    "taskloom.suites.babi.reasoner.second_solver": ("plan", "generator", "reasoner.knowledge", "reasoner.answers"),
-    "taskloom.suites.taskbench.evaluation.second_solver": ("plan", "evaluation.evaluator", "evaluation.derivations"),
-    "taskloom.suites.zest.synthetic.second_solver": ("synthetic.plan", "synthetic.draft", "synthetic.prose"),
+    "taskloom.suites.babi.reasoner.second_solver": (
+        "plan",
+        "generator",
+        "reasoner.knowledge",
+        "reasoner.answers",
+    ),
+    "taskloom.suites.taskbench.evaluation.second_solver": (
+        "plan",
+        "evaluation.evaluator",
+        "evaluation.derivations",
+    ),
+    "taskloom.suites.zest.synthetic.second_solver": (
+        "synthetic.plan",
+        "synthetic.draft",
+        "synthetic.prose",
+    ),
 }
 """Second solvers, with the parts of their suite that make the answers which they check."""
 
@@ -191,15 +237,21 @@ def test_a_second_solver_shares_no_code_with_what_makes_the_answers(solver: str)
     assert solver in MODULES
     for part_of in INDEPENDENT[solver]:
         maker = f"{suite}.{part_of}"
-        assert any(name == maker or name.startswith(f"{maker}.") for name in MODULES), f"there is no {maker}"
+        assert any(name == maker or name.startswith(f"{maker}.") for name in MODULES), (
+            f"there is no {maker}"
+        )
         assert not [name for name in used if name == maker or name.startswith(f"{maker}.")]
 
 
-@pytest.mark.parametrize("package", ["core", "recipe", "data", "learners", "experiments", "analysis"])
+@pytest.mark.parametrize(
+    "package", ["core", "recipe", "data", "learners", "experiments", "analysis"]
+)
 def test_what_serves_all_suites_names_none(package: str) -> None:
     """What a suite does in its own way it offers to the registry; studies of a paper are in a package of their own."""
     for path in (SOURCE / package).rglob("*.py"):
-        if path.name != "registry.py":  # which finds suites in their package, whatever they are called
+        if (
+            path.name != "registry.py"
+        ):  # which finds suites in their package, whatever they are called
             assert "taskloom.suites" not in path.read_text(encoding="utf-8"), path
 
 
@@ -217,12 +269,18 @@ assert "runs/error-traits" in STUDIES.names()
 
 
 @pytest.mark.parametrize("left_out", ["papers", "interop", "apps"])
-def test_the_package_works_without_each_part_of_the_second_ring(left_out: str, tmp_path: Path) -> None:
+def test_the_package_works_without_each_part_of_the_second_ring(
+    left_out: str, tmp_path: Path
+) -> None:
     shutil.copytree(SOURCE, tmp_path / "taskloom", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(tmp_path / "taskloom" / left_out)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     for code in ("from taskloom.cli import run; assert run(['list', 'studies']) == 0", CORE_JOBS):
         done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
         )
         assert done.returncode == 0, done.stderr[-2000:]

@@ -32,12 +32,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
-    names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
+    names = {
+        name
+        for name in zipfile.ZipFile(wheel).namelist()
+        if not name.split("/")[0].endswith(".dist-info")
+    }
     package = ROOT / "src" / "taskloom"
     files = [p for p in (ROOT / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    own = {p.relative_to(ROOT / "src").as_posix() for p in files if not p.parent.name.endswith(".egg-info")}
+    own = {
+        p.relative_to(ROOT / "src").as_posix()
+        for p in files
+        if not p.parent.name.endswith(".egg-info")
+    }
     assert names == own
-    assert {"taskloom/analysis/report/page.html.j2", "taskloom/analysis/report/explorer.js"} <= names
+    assert {
+        "taskloom/analysis/report/page.html.j2",
+        "taskloom/analysis/report/explorer.js",
+    } <= names
     for suite in (s for s in SUITES if s.module.startswith("taskloom.")):
         for recipe in suite.recipe_files().values():
             assert f"taskloom/{recipe.relative_to(package).as_posix()}" in names
@@ -58,7 +69,11 @@ def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     [again] = tmp_path.glob("*.whl")
     files = [
-        {i.filename: i.CRC for i in zipfile.ZipFile(path).infolist() if not i.filename.endswith("/RECORD")}
+        {
+            i.filename: i.CRC
+            for i in zipfile.ZipFile(path).infolist()
+            if not i.filename.endswith("/RECORD")
+        }
         for path in (wheel, again)
     ]
     assert files[0] == files[1]
@@ -66,8 +81,14 @@ def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -
 
 def run(command: list[str], folder: Path, path: str) -> str:
     """Run a command in a folder, with the environment's programs and none of ours."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TASKLOOM", "VIRTUAL_ENV"))}
-    done = subprocess.run(command, cwd=folder, env={**clean, "PATH": path}, capture_output=True, text=True)
+    clean = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("PYTHON", "TASKLOOM", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        command, cwd=folder, env={**clean, "PATH": path}, capture_output=True, text=True
+    )
     assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout
 
@@ -78,7 +99,13 @@ def test_the_tutorial_word_for_word_in_an_empty_environment(wheel: Path, tmp_pat
     home = tmp_path / "venv"
     venv.create(home, with_pip=True)
     path = f"{home / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"
-    install = [str(home / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", f"{wheel}[audit,report]"]
+    install = [
+        str(home / "bin" / "pip"),
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        f"{wheel}[audit,report]",
+    ]
     if subprocess.run(install, capture_output=True).returncode:
         pytest.skip("no package index can be reached")
     packages = run([str(home / "bin" / "pip"), "list", "--format=freeze"], tmp_path, path).lower()

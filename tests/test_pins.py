@@ -12,7 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "audit_pins.py"), run_name="audit_pins")
+SCRIPT: dict[str, Any] = runpy.run_path(
+    str(ROOT / "scripts" / "audit_pins.py"), run_name="audit_pins"
+)
 
 
 def test_every_dependency_is_pinned_once_to_an_allowed_version_without_a_known_advisory() -> None:
@@ -28,8 +30,18 @@ def test_every_dependency_is_pinned_once_to_an_allowed_version_without_a_known_a
         ({}, ["numpy>=1.26"], {}, "numpy is declared in pyproject.toml and not pinned"),
         ({"numpy": "1.20"}, ["numpy>=1.26"], {}, "pyproject.toml asks for numpy>=1.26"),
         ({}, [], {"left-pad": "1.0"}, "left-pad 1.0 is installed and not pinned"),
-        ({"numpy": "2.0"}, [], {"numpy": "2.1"}, "numpy 2.1 is installed, and constraints.txt pins 2.0"),
-        ({"torch": "2.5.0"}, [], {}, "torch==2.5.0 has the advisory CVE-2025-32434, fixed in 2.6.0"),
+        (
+            {"numpy": "2.0"},
+            [],
+            {"numpy": "2.1"},
+            "numpy 2.1 is installed, and constraints.txt pins 2.0",
+        ),
+        (
+            {"torch": "2.5.0"},
+            [],
+            {},
+            "torch==2.5.0 has the advisory CVE-2025-32434, fixed in 2.6.0",
+        ),
     ],
 )
 def test_what_is_wrong_with_pins_is_said(
@@ -43,7 +55,9 @@ def test_builds_of_one_version_are_one_version() -> None:
     assert SCRIPT["problems"]({"torch": "2.13.0"}, [], {"torch": "2.13.0+cpu"}) == []
 
 
-@pytest.mark.parametrize("line", ["numpy>=1", "numpy", "numpy==1.*", "https://example.org/x.whl", "a==1\nA==1"])
+@pytest.mark.parametrize(
+    "line", ["numpy>=1", "numpy", "numpy==1.*", "https://example.org/x.whl", "a==1\nA==1"]
+)
 def test_a_line_that_does_not_pin_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"constraints\.txt:"):
         SCRIPT["pins"](line)
@@ -57,8 +71,15 @@ def test_every_listed_advisory_has_a_number() -> None:
 
 def test_what_pip_audit_finds_is_said_and_what_it_skips_is_no_pass() -> None:
     clean = {"name": "numpy", "version": "2.0", "vulns": []}
-    bad = {"name": "jinja2", "version": "3.1.5", "vulns": [{"id": "CVE-2025-27516", "fix_versions": ["3.1.6"]}]}
-    skipped = {"name": "torch", "skip_reason": "Dependency not found on PyPI and could not be audited"}
+    bad = {
+        "name": "jinja2",
+        "version": "3.1.5",
+        "vulns": [{"id": "CVE-2025-27516", "fix_versions": ["3.1.6"]}],
+    }
+    skipped = {
+        "name": "torch",
+        "skip_reason": "Dependency not found on PyPI and could not be audited",
+    }
     assert SCRIPT["audited"]([clean, bad, skipped]) == (
         ["jinja2==3.1.5 has the advisory CVE-2025-27516, fixed in 3.1.6"],
         2,
@@ -67,21 +88,31 @@ def test_what_pip_audit_finds_is_said_and_what_it_skips_is_no_pass() -> None:
         SCRIPT["audited"]([skipped])
 
 
-def page(newest: str, releases: dict[str, list[dict[str, Any]]], *advisories: dict[str, Any]) -> dict[str, Any]:
+def page(
+    newest: str, releases: dict[str, list[dict[str, Any]]], *advisories: dict[str, Any]
+) -> dict[str, Any]:
     return {"info": {"version": newest}, "releases": releases, "vulnerabilities": list(advisories)}
 
 
 def test_pages_tell_what_was_yanked_and_what_is_wrong_with_the_newest_release() -> None:
     fine, yanked = {"yanked": False}, {"yanked": True, "yanked_reason": "broken"}
     pages = {
-        "fine": page("2", {"1": [fine], "2": [fine]}, {"id": "PYSEC-1"}),  # of 2, not of the pinned 1
-        "newest": page("2", {"2": [fine]}, {"id": "PYSEC-2"}, {"id": "PYSEC-3", "withdrawn": "2026-01-01"}),
+        "fine": page(
+            "2", {"1": [fine], "2": [fine]}, {"id": "PYSEC-1"}
+        ),  # of 2, not of the pinned 1
+        "newest": page(
+            "2", {"2": [fine]}, {"id": "PYSEC-2"}, {"id": "PYSEC-3", "withdrawn": "2026-01-01"}
+        ),
         "yanked": page("2", {"1": [yanked], "2": [fine]}),
         "gone": page("2", {"2": [fine]}),
     }
     versions = {"fine": "1", "newest": "2", "yanked": "1", "gone": "1"}
     assert SCRIPT["ask_pages"](versions, pages.__getitem__) == (
-        ["newest==2 has the advisory PYSEC-2", "yanked==1 was yanked: broken", "gone==1 is not a release (any more)"],
+        [
+            "newest==2 has the advisory PYSEC-2",
+            "yanked==1 was yanked: broken",
+            "gone==1 is not a release (any more)",
+        ],
         1,
     )
 

@@ -85,12 +85,16 @@ def test_a_recipe_can_be_built_by_its_name() -> None:
 def test_changes_and_set_are_one_argument() -> None:
     changes = {"splits": {"train": {"n": 50}}}
     assert tl.make("ctl/A", changes=changes).digest == tl.make("ctl/A", set=changes).digest
-    assert tl.apply("ctl/A", "a 1", changes={"max_length": 4}) == tl.apply("ctl/A", "a 1", set={"max_length": 4})
+    assert tl.apply("ctl/A", "a 1", changes={"max_length": 4}) == tl.apply(
+        "ctl/A", "a 1", set={"max_length": 4}
+    )
     calls: list[Any] = [
         lambda: tl.make("ctl/A", changes=changes, set=changes),
         lambda: tl.apply("ctl/A", "a 1", changes=changes, set=changes),
         lambda: tl.show("ctl/A", changes=changes, set=changes),
-        lambda: tl.run(recipes=[{"recipe": "ctl/A", "changes": changes, "set": changes}], learners="majority"),
+        lambda: tl.run(
+            recipes=[{"recipe": "ctl/A", "changes": changes, "set": changes}], learners="majority"
+        ),
     ]
     for call in calls:
         with pytest.raises(tl.TaskloomError, match=r"changes.*set"):
@@ -98,18 +102,24 @@ def test_changes_and_set_are_one_argument() -> None:
 
 
 def test_a_block_of_an_experiment_may_say_changes(store: Path) -> None:
-    again = tl.run(recipes=[{"recipe": "babi/1", "changes": SMALL}], learners="majority", seeds=2, store=store)
+    again = tl.run(
+        recipes=[{"recipe": "babi/1", "changes": SMALL}], learners="majority", seeds=2, store=store
+    )
     assert sorted(again.names) == sorted(tl.runs(store).names)
 
 
 def test_progress_shows_how_far_runs_are_and_watch_is_its_old_name(tmp_path: Path) -> None:
     seen: list[Any] = []
     blocks: Any = EXPERIMENT["recipes"]
-    tl.run(recipes=blocks, learners="majority", store=tmp_path / "a", workers=1, progress=seen.append)
+    tl.run(
+        recipes=blocks, learners="majority", store=tmp_path / "a", workers=1, progress=seen.append
+    )
     assert seen
     seen.clear()
     with pytest.warns(DeprecationWarning, match="progress"):
-        tl.run(recipes=blocks, learners="majority", store=tmp_path / "b", workers=1, watch=seen.append)
+        tl.run(
+            recipes=blocks, learners="majority", store=tmp_path / "b", workers=1, watch=seen.append
+        )
     assert seen
 
 
@@ -203,7 +213,9 @@ def test_scorers_of_ones_own_are_called_as_ours_are() -> None:
 
 
 def test_score_finds_the_only_split_that_fits(tmp_path: Path) -> None:
-    data = tl.make("ctl/A", changes={"splits": {"train": {"n": 50}, "iid": {"n": 30}, "ood": {"n": 20}}})
+    data = tl.make(
+        "ctl/A", changes={"splits": {"train": {"n": 50}, "iid": {"n": 30}, "ood": {"n": 20}}}
+    )
     right = [example.target for example in data["ood"]]
     assert tl.score(data, right).to_dict()["accuracy"] == 1.0
     file = tmp_path / "answers.txt"
@@ -214,7 +226,9 @@ def test_score_finds_the_only_split_that_fits(tmp_path: Path) -> None:
 
 
 def test_score_names_the_splits_when_several_fit() -> None:
-    data = tl.make("ctl/A", changes={"splits": {"train": {"n": 50}, "iid": {"n": 20}, "ood": {"n": 20}}})
+    data = tl.make(
+        "ctl/A", changes={"splits": {"train": {"n": 50}, "iid": {"n": 20}, "ood": {"n": 20}}}
+    )
     with pytest.raises(tl.TaskloomError, match=r"split.*iid \(20\).*ood \(20\)"):
         tl.score(data, ["0"] * 20)
     assert tl.score(data, ["0"] * 20, "iid").to_dict()["examples"] == 20

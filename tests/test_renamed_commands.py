@@ -20,7 +20,13 @@ SMALL = {"splits": {"train": {"n": 60}, "test": {"n": 20}}}
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with two seeds of the majority baseline."""
     folder = tmp_path_factory.mktemp("commands") / "runs"
-    tl.run(recipes=[{"recipe": "babi/1", "changes": SMALL}], learners="majority", seeds=2, store=folder, workers=1)
+    tl.run(
+        recipes=[{"recipe": "babi/1", "changes": SMALL}],
+        learners="majority",
+        seeds=2,
+        store=folder,
+        workers=1,
+    )
     return str(folder)
 
 
@@ -43,7 +49,9 @@ def test_old_words_are_read_as_new_ones_and_named(old: str, new: str) -> None:
     assert " ".join(new.removeprefix("-v ").split()[:2]) in hint
 
 
-@pytest.mark.parametrize("line", ["runs compare DIR a b", "runs --help", "collect status DIR", "make ctl/A", "", "-v"])
+@pytest.mark.parametrize(
+    "line", ["runs compare DIR a b", "runs --help", "collect status DIR", "make ctl/A", "", "-v"]
+)
 def test_todays_words_stay(line: str) -> None:
     assert todays(shlex.split(line)) == (shlex.split(line), "")
 
@@ -79,7 +87,9 @@ def test_compare_takes_rules(store: str, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["runs", "compare", store, "seed=0", "seed=1", "--where", "majority"]) == 0
 
 
-def test_a_group_lists_its_actions_and_an_unknown_one_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_lists_its_actions_and_an_unknown_one_is_a_folder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["runs", "--help"]) == 0
     text = capsys.readouterr().out
     assert all(f"  {name.split()[1]}" in text for name in COMMANDS if name.startswith("runs "))
@@ -110,9 +120,14 @@ def test_collect_has_actions_as_words(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (tmp_path / "release" / "recipe.yaml").is_file()
 
 
-def test_options_have_the_names_of_pythons_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_have_the_names_of_pythons_arguments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = str(tmp_path / "data")
-    assert run(["make", "babi/1", "-o", data, "--changes", "splits={train: {n: 20}, test: {n: 5}}"]) == 0
+    assert (
+        run(["make", "babi/1", "-o", data, "--changes", "splits={train: {n: 20}, test: {n: 5}}"])
+        == 0
+    )
     assert run(["verify", data, "--every"]) == 0
     answers = tmp_path / "answers.txt"
     answers.write_text("kitchen\n" * 5)
@@ -124,7 +139,11 @@ def test_options_have_the_names_of_pythons_arguments(tmp_path: Path, capsys: pyt
     assert printed[0] == printed[1]
 
 
-@pytest.mark.parametrize("change", ["splits={train:{n:60}}", "splits.train={n:60}", "described={unseen:0.2}"])
-def test_blanks_that_yaml_needs_are_asked_for(change: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "change", ["splits={train:{n:60}}", "splits.train={n:60}", "described={unseen:0.2}"]
+)
+def test_blanks_that_yaml_needs_are_asked_for(
+    change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["show", "ctl/A", "--set", change]) == 2
     assert "blank" in capsys.readouterr().err

@@ -17,7 +17,9 @@ from taskloom.learners import LEARNERS
 from tests.processes import printed_elsewhere
 
 ROOT = Path(__file__).parent.parent
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "build_index.py"), run_name="build_index")
+SCRIPT: dict[str, Any] = runpy.run_path(
+    str(ROOT / "scripts" / "build_index.py"), run_name="build_index"
+)
 
 IMPORTED = """
 import contextlib, io, json, sys
@@ -87,7 +89,10 @@ def test_commands_import_no_more_than_they_need() -> None:
     }
     imported = json.loads(printed_elsewhere(IMPORTED, json.dumps(list(lines))))
     listed = json.loads(printed_elsewhere(IMPORTED, json.dumps(["list"])))
-    for line, modules, never in [*((n, imported[n], lines[n]) for n in lines), ("list", listed["list"], LIST_NEVER)]:
+    for line, modules, never in [
+        *((n, imported[n], lines[n]) for n in lines),
+        ("list", listed["list"], LIST_NEVER),
+    ]:
         status, printed, names = modules
         assert (status, printed) == ((2, False) if "no-runs" in line else (0, True)), line
         heavy = [n for n in names if any(n == one or n.startswith(f"{one}.") for one in never)]
@@ -113,7 +118,8 @@ def test_a_name_of_the_index_belongs_to_its_module() -> None:
     Registry.every.remove(registry)
     study = STUDIES.get("ctlpp/table1")
     with pytest.raises(
-        TaskloomError, match=r"'ctlpp/table1' is defined twice: in taskloom\.papers.* and in mine; rename"
+        TaskloomError,
+        match=r"'ctlpp/table1' is defined twice: in taskloom\.papers.* and in mine; rename",
     ):
         registry.add("ctlpp/table1", study, "mine")
     registry.add("ctlpp/table1", study, STUDIES.origin("ctlpp/table1"))
@@ -121,7 +127,9 @@ def test_a_name_of_the_index_belongs_to_its_module() -> None:
     assert "mine/table1" in registry.names()
 
 
-def test_options_of_suites_are_known_behind_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_suites_are_known_behind_those_of_the_program(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["--verbose", "make", "--help"]) == 0
     assert "--source" in capsys.readouterr().out
     assert run(["--help", "make"]) == 0

@@ -13,7 +13,9 @@ SUITES = re.compile(r"\b(babi|zest|taskbench|ctl)\b")
 
 def _texts(node: ast.AST) -> str:
     """All literal text of an expression."""
-    return " ".join(n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return " ".join(
+        n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    )
 
 
 TAKEN_OUT = r"'[^']*'|(pip install|ray start|python -m) .*"
@@ -35,20 +37,32 @@ def test_library_errors_name_parameters_and_never_flags() -> None:
 
 def _prose(path: Path) -> set[int]:
     """Line numbers of docstrings, notes on constants and comments, which may use a recipe's name as an example."""
-    prose = {n for n, line in enumerate(text_of(path).splitlines(), 1) if line.strip().startswith("#")}
+    prose = {
+        n for n, line in enumerate(text_of(path).splitlines(), 1) if line.strip().startswith("#")
+    }
     for node in nodes_of(path):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return prose
 
 
 EXCEPT = {
-    SOURCE / "learners" / "presets.py": "the papers' settings, by paper; two papers share their name with a suite",
-    SOURCE / "analysis" / "small_recipes.py": "what `taskloom reproduce runs/…` shows needs some recipe",
+    SOURCE
+    / "learners"
+    / "presets.py": "the papers' settings, by paper; two papers share their name with a suite",
+    SOURCE
+    / "analysis"
+    / "small_recipes.py": "what `taskloom reproduce runs/…` shows needs some recipe",
 }
 
 GENERIC = [
-    p for p in FILES if p not in EXCEPT and not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
+    p
+    for p in FILES
+    if p not in EXCEPT and not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
 ]
 
 
@@ -57,7 +71,9 @@ def suites_named(path: Path) -> list[str]:
     if not SUITES.search(text_of(path)):
         return []
     prose, lines = _prose(path), enumerate(text_of(path).splitlines(), 1)
-    return [f"{path}:{n}: {line.strip()}" for n, line in lines if SUITES.search(line) and n not in prose]
+    return [
+        f"{path}:{n}: {line.strip()}" for n, line in lines if SUITES.search(line) and n not in prose
+    ]
 
 
 def test_no_generic_module_names_a_suite() -> None:

@@ -15,7 +15,12 @@ ESCAPES = "\x1b[31m\x9b2J\x07\u202e"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rows = [
-        {"input": f"in {ESCAPES} {i}", "targets": [f"out{ESCAPES}"], "task": f"t{ESCAPES}", "traits": {"k": ESCAPES}}
+        {
+            "input": f"in {ESCAPES} {i}",
+            "targets": [f"out{ESCAPES}"],
+            "task": f"t{ESCAPES}",
+            "traits": {"k": ESCAPES},
+        }
         for i in range(4)
     ]
     for split in ("train", "test"):

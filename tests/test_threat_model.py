@@ -15,10 +15,16 @@ def test_every_promise_names_tests_that_exist() -> None:
     assert len(named) > 30
     for file, name in named:
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
+        assert name in {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+        }, f"{file}::{name}"
 
 
 def test_every_row_of_the_table_names_a_test() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| what ", "| ---"))]
+    rows = [
+        line
+        for line in PAGE.splitlines()
+        if line.startswith("| ") and not line.startswith(("| what ", "| ---"))
+    ]
     assert len(rows) > 20
     assert all("`tests/" in row for row in rows)

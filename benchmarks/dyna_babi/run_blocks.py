@@ -43,7 +43,9 @@ DATA_WORKERS = 8
 
 def lanes(file: Path) -> dict[str, list[dict[str, Any]]]:
     """Read the blocks of each lane."""
-    blocks: dict[str, list[dict[str, Any]]] = yaml.safe_load(file.read_text(encoding="utf-8"))["lanes"]
+    blocks: dict[str, list[dict[str, Any]]] = yaml.safe_load(file.read_text(encoding="utf-8"))[
+        "lanes"
+    ]
     return blocks
 
 
@@ -59,7 +61,9 @@ def shrunk(block: dict[str, Any], steps: int, examples: int, batch: int) -> dict
         sizes = {f"splits.{split}.n": examples for split in ("train", "dev", "test")}
         if block["recipes"][0]["recipe"].startswith("babi/inject"):
             del sizes["splits.test.n"]
-        block["recipes"] = [{**recipe, "set": {**recipe.get("set", {}), **sizes}} for recipe in block["recipes"]]
+        block["recipes"] = [
+            {**recipe, "set": {**recipe.get("set", {}), **sizes}} for recipe in block["recipes"]
+        ]
         block["limit"] = 6
     return block
 
@@ -83,7 +87,10 @@ def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
                 blocks += [
                     {
                         "recipes": [
-                            {"recipe": f"babi/mix-{group.part}", "set": {"splits.train.n": n * KINDS[group.part]}}
+                            {
+                                "recipe": f"babi/mix-{group.part}",
+                                "set": {"splits.train.n": n * KINDS[group.part]},
+                            }
                         ],
                         "learners": [{**block["learner"], "start_from": str(folder)}],
                         "seeds": [seed],
@@ -126,7 +133,9 @@ def run_lane(args: argparse.Namespace) -> int:
             failed += outcome != "done"
             gc.collect()  # a training and its captured steps hold each other, and much memory of the GPU
             name = one["recipes"][0]["recipe"]
-            print(f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True
+            )
             print(f"{export(args.store, args.out)} runs in {args.out / 'scores.json'}", flush=True)
     return failed
 
@@ -139,10 +148,15 @@ def run_all(args: argparse.Namespace) -> None:
     for lane in lanes(args.file):
         command = [sys.executable, *sys.argv, "--lane", lane]
         log = (args.out / f"{lane}.log").open("w", encoding="utf-8")
-        processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True))
+        processes.append(
+            subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        )
     while time.monotonic() < end and any(process.poll() is None for process in processes):
         time.sleep(min(args.every, max(0.1, end - time.monotonic())))
-        print(f"{args.seconds - (end - time.monotonic()):.0f} s: {export(args.store, args.out)} runs", flush=True)
+        print(
+            f"{args.seconds - (end - time.monotonic()):.0f} s: {export(args.store, args.out)} runs",
+            flush=True,
+        )
     for process in processes:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # its workers as well
@@ -151,12 +165,16 @@ def run_all(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the arguments."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=440.0)
-    parser.add_argument("--every", type=float, default=30.0, help="seconds between two writings of the scores")
+    parser.add_argument(
+        "--every", type=float, default=30.0, help="seconds between two writings of the scores"
+    )
     parser.add_argument("--steps", type=int, default=0)
     parser.add_argument("--examples", type=int, default=0)
     parser.add_argument("--batch", type=int, default=4, help="with --steps")

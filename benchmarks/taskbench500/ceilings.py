@@ -53,13 +53,18 @@ def ceilings(case: str, length: int, separators: bool, tasks: list[str]) -> Ceil
     for row in table.select(["task", "input", "targets", "key"]).to_pylist():
         public = ReferencePositions(scorer.sequences(row["task"]).sets, separators)
         example = Example(row["input"], row["targets"], key=row["key"])
-        scores.setdefault(row["task"].removeprefix("taskbench/"), []).append(public.score(example.target, example))
+        scores.setdefault(row["task"].removeprefix("taskbench/"), []).append(
+            public.score(example.target, example)
+        )
     return {task: statistics.fmean(own) for task, own in scores.items()}
 
 
 def stored_ceilings(folder: Path, lower: bool, separators: bool) -> Ceilings:
     """Score perfect answers to the stored tests, as they are or with their answer sets in lower case."""
-    sets = {(row["task"], row["key"]): row["sets"] for row in pq.read_table(folder / "positions.parquet").to_pylist()}
+    sets = {
+        (row["task"], row["key"]): row["sets"]
+        for row in pq.read_table(folder / "positions.parquet").to_pylist()
+    }
     chosen = [("split", "==", "test"), ("separators", "==", separators)]
     scores: dict[str, list[float]] = {}
     for row in pq.read_table(folder / "sequences.parquet", filters=chosen).to_pylist():
@@ -104,14 +109,22 @@ def report(head: str, separators: bool, found: Ceilings) -> None:
     zero = sum(score == 0 for score in found.values())
     mean = statistics.fmean(found.values())
     apart = "with" if separators else "without"
-    print(f"{head}, {apart} separators: mean {mean:.3f} of {len(found)} maps, {zero} at 0", flush=True)
+    print(
+        f"{head}, {apart} separators: mean {mean:.3f} of {len(found)} maps, {zero} at 0", flush=True
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="*", help="maps to list one by one; default: means over all")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--data", type=Path, help="folder of make_data.py; default: fresh tests, without a limit on length"
+        "--tasks", nargs="*", help="maps to list one by one; default: means over all"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="folder of make_data.py; default: fresh tests, without a limit on length",
     )
     parser.add_argument("--scores", type=Path, help="file of scores for estimates; needs --data")
     args = parser.parse_args()

@@ -62,7 +62,12 @@ def tests_of(data: Path) -> dict[Test, Row]:
         sets = positions_of(data) if name == "sequences" else {}
         for row in pq.read_table(path, filters=[("split", "==", "test")]).to_pylist():
             accepted = sets[row["task"], row["key"]] if name == "sequences" else [row["targets"]]
-            head = {"data": name, "task": row["task"], "separators": row["separators"], "input": row["input"]}
+            head = {
+                "data": name,
+                "task": row["task"],
+                "separators": row["separators"],
+                "input": row["input"],
+            }
             tests[name, row["task"], row["separators"], row["input"]] = {**head, "sets": accepted}
     return tests
 
@@ -107,7 +112,9 @@ def save(folder: Path, tests: dict[Test, Row], rows: list[Row], jobs: list[Row],
     pq.write_table(table, folder / PREDICTIONS, compression="zstd", compression_level=19)
     listed = pa.Table.from_pylist(list(tests.values()))
     pq.write_table(listed, folder / TESTS, compression="zstd", compression_level=19)
-    sizes = ", ".join(f"{name} {(folder / name).stat().st_size / 1e6:.1f} MB" for name in (PREDICTIONS, TESTS))
+    sizes = ", ".join(
+        f"{name} {(folder / name).stat().st_size / 1e6:.1f} MB" for name in (PREDICTIONS, TESTS)
+    )
     print(f"{len(rows):,} predictions of {len(tests):,} tests: {sizes}")
 
 
@@ -129,7 +136,9 @@ def scored(tests: list[Row], rows: list[Row], jobs: list[Row], made: Row) -> Ite
     by_task: dict[tuple[str, str, bool], list[tuple[Row, str]]] = {}
     for row in rows:
         test = tests[row["test"]]
-        by_task.setdefault((row["job"], test["task"], test["separators"]), []).append((test, row["prediction"]))
+        by_task.setdefault((row["job"], test["task"], test["separators"]), []).append(
+            (test, row["prediction"])
+        )
     known = {about["job"]["name"]: about for about in jobs}
     for (name, task, separators), answered in by_task.items():
         about = known[name]
@@ -148,7 +157,9 @@ def scored(tests: list[Row], rows: list[Row], jobs: list[Row], made: Row) -> Ite
 def word_numbers(answered: list[tuple[Row, str]]) -> tuple[float, Row]:
     """Score words, and count their acceptable answers."""
     scorer = AnyOf(numbers=False)
-    scores = [scorer.score(said, Example(test["input"], test["sets"][0])) for test, said in answered]
+    scores = [
+        scorer.score(said, Example(test["input"], test["sets"][0])) for test, said in answered
+    ]
     answers = statistics.fmean(len(test["sets"][0]) for test, _ in answered)
     return statistics.fmean(scores), {"answers": round(answers, 3)}
 
@@ -173,7 +184,12 @@ def memorise(about: Row, made: Row) -> Iterator[Row]:
         fields = {**case_field(made), "recipe.memorise": MEMORISED, "recipe.labels": labels}
         curve = [[step, "train", round(score, 4)] for step, score, _ in points]
         last = {seed: {"memorise": curve[-1][2]}}
-        yield {**head(about, task, fields), "n": {"memorise": MEMORISED}, "seeds": last, "curves": {seed: curve}}
+        yield {
+            **head(about, task, fields),
+            "n": {"memorise": MEMORISED},
+            "seeds": last,
+            "curves": {seed: curve},
+        }
 
 
 def balanced(about: Row, rows: list[Row], made: Row) -> Iterator[Row]:
@@ -184,10 +200,18 @@ def balanced(about: Row, rows: list[Row], made: Row) -> Iterator[Row]:
         by_task.setdefault(row["task"], []).append(row)
     for task, own in by_task.items():
         sides = sorted({row["side"] for row in own})
-        masses = {f"mass {s}": round(statistics.fmean(r["mass"] for r in own if r["side"] == s), 6) for s in sides}
+        masses = {
+            f"mass {s}": round(statistics.fmean(r["mass"] for r in own if r["side"] == s), 6)
+            for s in sides
+        }
         score = {seed: {"test": round(statistics.fmean(masses.values()), 6)}}
         group = head(about, task, {**case_field(made), "recipe.balanced": True})
-        yield {**group, "n": {"test": len(own)}, "seeds": score, "further": {seed: {"test": masses}}}
+        yield {
+            **group,
+            "n": {"test": len(own)},
+            "seeds": score,
+            "further": {seed: {"test": masses}},
+        }
 
 
 def other_jobs(folder: Path, made: Row) -> Iterator[Row]:
@@ -231,12 +255,18 @@ def collected(answers: Path, data: Path, out: Path, commit: str) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("answers", type=Path, nargs="?", help="the folder that train.py wrote to")
     parser.add_argument("--data", type=Path, help="the folder that make_data.py wrote to")
-    parser.add_argument("--rescore", type=Path, help="a folder with predictions.parquet and tests.parquet")
+    parser.add_argument(
+        "--rescore", type=Path, help="a folder with predictions.parquet and tests.parquet"
+    )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default="", help="of this code, to be written down with the constants")
+    parser.add_argument(
+        "--commit", default="", help="of this code, to be written down with the constants"
+    )
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
     if args.rescore:

@@ -50,7 +50,9 @@ def tasks_of(path: Path) -> dict[Task, Splits]:
 
 def constants_of(path: Path) -> dict[Task, str]:
     """Read the constant of each task."""
-    return {(row["task"], row["separators"]): row["constant"] for row in pq.read_table(path).to_pylist()}
+    return {
+        (row["task"], row["separators"]): row["constant"] for row in pq.read_table(path).to_pylist()
+    }
 
 
 def best_on(sets: list[list[str]]) -> str:
@@ -69,7 +71,10 @@ def word_scores(constant: str, splits: Splits) -> dict[str, float]:
         BEST_ON_TEST: best_on([list(t.targets) for t in tests]),
     }
     scorer = AnyOf(numbers=False)
-    return {name: statistics.fmean(scorer.score(text, test) for test in tests) for name, text in chosen.items()}
+    return {
+        name: statistics.fmean(scorer.score(text, test) for test in tests)
+        for name, text in chosen.items()
+    }
 
 
 def sequence_scores(
@@ -86,7 +91,11 @@ def sequence_scores(
     """
     labels = Counter(item for row in labelled for item in items(row["targets"][0], True))
     all_sets = [accepted for row in tests for accepted in sets[row["key"]]]
-    chosen = {"score": constant, LABELS: labels.most_common(1)[0][0], BEST_ON_TEST: best_on(all_sets)}
+    chosen = {
+        "score": constant,
+        LABELS: labels.most_common(1)[0][0],
+        BEST_ON_TEST: best_on(all_sets),
+    }
     scorer = Positions(lambda example: sets[example.key], separators)
     scores: dict[str, list[float]] = {name: [] for name in chosen}
     for row in tests:
@@ -105,7 +114,9 @@ def group(task: str, fields: Row, n: int, scores: dict[str, float], environment:
         "environment": environment,
         "n": {"test": n},
         "seeds": {"0": {"test": round(scores["score"], 6)}},
-        "further": {"0": {"test": {name: round(scores[name], 6) for name in (LABELS, BEST_ON_TEST)}}},
+        "further": {
+            "0": {"test": {name: round(scores[name], 6) for name in (LABELS, BEST_ON_TEST)}}
+        },
     }
 
 
@@ -131,8 +142,12 @@ def constant_groups(data: Path, commit: str) -> Iterator[Row]:
     tasks = tasks_of(data / "sequences.parquet")
     for (task, separators), splits in tasks.items():
         labelled = tasks[task, True]["train"]
-        scores = sequence_scores(constants[task, separators], labelled, splits["test"], sets[task], separators)
-        yield group(task, sequence_fields(made, separators), len(splits["test"]), scores, environment)
+        scores = sequence_scores(
+            constants[task, separators], labelled, splits["test"], sets[task], separators
+        )
+        yield group(
+            task, sequence_fields(made, separators), len(splits["test"]), scores, environment
+        )
 
 
 def data_settings(data: Path) -> Row:
@@ -156,9 +171,13 @@ def sequence_fields(made: Row, separators: bool) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--add", type=Path, required=True, help="file of scores; constants that it has are replaced")
+    parser.add_argument(
+        "--add", type=Path, required=True, help="file of scores; constants that it has are replaced"
+    )
     parser.add_argument("--commit", default="", help="of this code, to be written down")
     args = parser.parse_args()
     stored = json.loads(args.add.read_text(encoding="utf-8"))

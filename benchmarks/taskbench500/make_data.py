@@ -80,7 +80,9 @@ def token_counts() -> Callable[[str], int]:
 
 def rows_of(made: Settings, fields: Row, part: str, separators: bool = False) -> Iterator[Row]:
     """Yield the rows of training and test of taskbench/500, training first, each task's rows in their order."""
-    plan = read("taskbench/500", {"few_shot": None, "answers": False, "case": made.case, **fields}).plan()
+    plan = read(
+        "taskbench/500", {"few_shot": None, "answers": False, "case": made.case, **fields}
+    ).plan()
     for split in plan.splits:
         if split.name not in ("train", "test"):
             continue
@@ -88,7 +90,9 @@ def rows_of(made: Settings, fields: Row, part: str, separators: bool = False) ->
         table = rows.select(["task", "input", "targets", "key", "traits"])
         tasks = np.array(table["task"].to_pylist())
         first = np.flatnonzero(np.r_[True, tasks[1:] != tasks[:-1]])
-        near = np.arange(len(tasks)) - np.repeat(first, np.diff(np.r_[first, len(tasks)])) < LOOKED_AT
+        near = (
+            np.arange(len(tasks)) - np.repeat(first, np.diff(np.r_[first, len(tasks)])) < LOOKED_AT
+        )
         for row in table.filter(pa.array(near)).to_pylist():
             side = row["traits"].get("side") or ""
             task = row["task"].removeprefix("taskbench/")
@@ -112,14 +116,18 @@ class Constants:
         for (task, separators), counted in self.counts.items():
             constant, hits = counted.most_common(1)[0]
             share = hits / self.of[task, separators]
-            rows.append({"task": task, "separators": separators, "constant": constant, "train": share})
+            rows.append(
+                {"task": task, "separators": separators, "constant": constant, "train": share}
+            )
         return rows
 
 
 class Chosen:
     """The first rows of each task and split that are short enough."""
 
-    def __init__(self, size: Callable[[str], int], most: dict[str, int], longest: tuple[int, int]) -> None:
+    def __init__(
+        self, size: Callable[[str], int], most: dict[str, int], longest: tuple[int, int]
+    ) -> None:
         self.size, self.most, self.longest = size, most, longest
         self.counts: dict[tuple[str, ...], int] = {}
         self.rows: list[Row] = []
@@ -127,7 +135,10 @@ class Chosen:
 
     def offer(self, row: Row, *group: str) -> None:
         place = (row["part"], row["task"], row["split"], str(row["separators"]), *group)
-        if self.counts.get(place, 0) >= self.most[row["split"]] or self.size(row["input"]) > self.longest[0]:
+        if (
+            self.counts.get(place, 0) >= self.most[row["split"]]
+            or self.size(row["input"]) > self.longest[0]
+        ):
             return
         targets = row["targets"][:1] if row["split"] == "train" else row["targets"]
         if not any(self.size(target) <= self.longest[1] for target in targets[:50]):
@@ -174,17 +185,25 @@ def positions(size: Callable[[str], int], made: Settings, folder: Path) -> list[
     """Return the acceptable answers at each position of the test sequences, which are the same with and without separators."""
     shape = {"length": made.length, "kept": made.kept, "separators": True}
     fields = {"catalog": None, "functions": sequence_tasks(), "sequences": shape, "case": made.case}
-    scorer: Any = read("taskbench/500", {**fields, "few_shot": None, "answers": False}).plan().scorer
+    scorer: Any = (
+        read("taskbench/500", {**fields, "few_shot": None, "answers": False}).plan().scorer
+    )
     rows: dict[tuple[str, str], Row] = {}
     constants = Constants()
-    table = pq.read_table(folder / "sequences.parquet", columns=["task", "key", "split", "separators"])
+    table = pq.read_table(
+        folder / "sequences.parquet", columns=["task", "key", "split", "separators"]
+    )
     for row in table.to_pylist():
         own = scorer.sequences(f"taskbench/{row['task']}")
         sets = own.sets(Example(row["key"], "", key=row["key"]))
         if row["split"] == "test":
             # Lengths differ by the separators, and with them which sequences are short enough.
             place = (row["task"], row["key"])
-            rows[place] = {"task": row["task"], "key": row["key"], "sets": [list(accepted) for accepted in sets]}
+            rows[place] = {
+                "task": row["task"],
+                "key": row["key"],
+                "sets": [list(accepted) for accepted in sets],
+            }
             continue
         for accepted in sets:
             constants.add((row["task"], row["separators"]), accepted)
@@ -207,7 +226,9 @@ def balanced(size: Callable[[str], int], made: Settings, folder: Path) -> list[R
     for row in rows_of(made, {"catalog.compositions": ["union"], "balanced": True}, "balanced"):
         if row["split"] == "train":
             chosen.offer(row, row["side"])
-        elif len(row["targets"]) <= MOST_CANDIDATES and all(size(t) <= MOST_ANSWER for t in row["targets"]):
+        elif len(row["targets"]) <= MOST_CANDIDATES and all(
+            size(t) <= MOST_ANSWER for t in row["targets"]
+        ):
             tests.setdefault((row["task"], row["input"]), []).append(row)
     for pair in tests.values():
         if len({row["side"] for row in pair}) == 2:
@@ -230,11 +251,15 @@ MAKERS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=list(MAKERS), choices=list(MAKERS))
     parser.add_argument("--case", default="lower", choices=["lower", "as-is"])
-    parser.add_argument("--length", type=int, default=4, help="items of a sequence; a filter keeps half of them")
+    parser.add_argument(
+        "--length", type=int, default=4, help="items of a sequence; a filter keeps half of them"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     made = Settings(args.case, args.length, args.length // 2)
@@ -245,7 +270,10 @@ def main() -> None:
         path = args.out / f"{name}.parquet"
         save(rows, path)
         tasks = {(r.get("part"), r["task"], r.get("separators")) for r in rows}
-        print(f"{path}: {len(rows):,} rows of {len(tasks)} tasks, {path.stat().st_size / 1e6:.1f} MB", flush=True)
+        print(
+            f"{path}: {len(rows):,} rows of {len(tasks)} tasks, {path.stat().st_size / 1e6:.1f} MB",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ ROWS_AT_ONCE = 1_024
 """Candidates of one pass: their logits over the vocabulary are a few gigabytes."""
 
 
-def read_tasks(folder: Path, job: dict[str, Any], most_tasks: int) -> dict[Task, dict[str, list[dict[str, Any]]]]:
+def read_tasks(
+    folder: Path, job: dict[str, Any], most_tasks: int
+) -> dict[Task, dict[str, list[dict[str, Any]]]]:
     """Return the rows of each task by split."""
     tasks: dict[Task, dict[str, list[dict[str, Any]]]] = {}
     for row in pq.read_table(folder / f"{job['data']}.parquet").to_pylist():
@@ -53,11 +55,17 @@ def read_tasks(folder: Path, job: dict[str, Any], most_tasks: int) -> dict[Task,
     return dict(list(usable.items())[:most_tasks]) if most_tasks else usable
 
 
-def fit(job: dict[str, Any], tasks: dict[Task, Any], model: str) -> tuple[dict[Task, Writer], float]:
+def fit(
+    job: dict[str, Any], tasks: dict[Task, Any], model: str
+) -> tuple[dict[Task, Writer], float]:
     """Train a job's learner on all its tasks in one batch."""
-    learner: Any = read_learner({"learner": job["learner"], "model": model, **job["settings"]}, job["name"])
+    learner: Any = read_learner(
+        {"learner": job["learner"], "model": model, **job["settings"]}, job["name"]
+    )
     names = {json.dumps(task): task for task in tasks}
-    train = {n: [Example(r["input"], r["targets"]) for r in tasks[t]["train"]] for n, t in names.items()}
+    train = {
+        n: [Example(r["input"], r["targets"]) for r in tasks[t]["train"]] for n, t in names.items()
+    }
     began = time.monotonic()
     fitted = learner.fit_tasks(train, None, job["seed"], progress=_report(job["name"]))
     return {names[name]: writer for name, writer in fitted.items()}, time.monotonic() - began
@@ -66,7 +74,10 @@ def fit(job: dict[str, Any], tasks: dict[Task, Any], model: str) -> tuple[dict[T
 def _report(name: str) -> Any:
     def report(now: Any) -> None:
         if now.step in (1, 10) or now.step % 50 == 0:
-            print(f"{name}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.seconds:.0f} s", flush=True)
+            print(
+                f"{name}: step {now.step} of {now.steps}, loss {now.loss:.3f}, {now.seconds:.0f} s",
+                flush=True,
+            )
 
     return report
 
@@ -99,14 +110,18 @@ def outcome(
     job: dict[str, Any], tasks: dict[Task, Any], writers: dict[Task, Writer], most: int
 ) -> list[dict[str, Any]]:
     """Return a row for every test row: the answer, or the mass of the row's answers."""
-    tests = {task: splits["test"][:most] if most else splits["test"] for task, splits in tasks.items()}
+    tests = {
+        task: splits["test"][:most] if most else splits["test"] for task, splits in tasks.items()
+    }
     places = [(task, row) for task, rows in tests.items() for row in rows]
     heads = [
-        {"part": t[0], "task": t[1], "separators": t[2], "input": r["input"], "side": r["side"]} for t, r in places
+        {"part": t[0], "task": t[1], "separators": t[2], "input": r["input"], "side": r["side"]}
+        for t, r in places
     ]
     if job.get("masses"):
         logs = log_masses(
-            writers, {t: [(r["input"], c) for r in rows for c in r["targets"]] for t, rows in tests.items()}
+            writers,
+            {t: [(r["input"], c) for r in rows for c in r["targets"]] for t, rows in tests.items()},
         )
         masses = [sum(math.exp(logs[t, r["input"], c]) for c in r["targets"]) for t, r in places]
         return [{**head, "mass": mass} for head, mass in zip(heads, masses, strict=True)]
@@ -127,15 +142,22 @@ def done(job: dict[str, Any], args: argparse.Namespace) -> None:
     if args.steps:
         job = {**job, "settings": {**job["settings"], "steps": args.steps}}
     writers, trained = fit(job, tasks, args.model)
-    curves = {json.dumps(t): [[p.step, p.score, p.loss] for p in w.curve] for t, w in writers.items()}
+    curves = {
+        json.dumps(t): [[p.step, p.score, p.loss] for p in w.curve] for t, w in writers.items()
+    }
     about = {"job": job, "curves": curves, "training seconds": trained, "commit": args.commit,
              "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", "torch": torch.__version__}  # fmt: skip
     path.write_text(json.dumps(about))
     if job.get("answers") or job.get("masses"):
         rows = outcome(job, tasks, writers, args.tests)
-        pq.write_table(pa.Table.from_pylist(rows), args.out / f"{job['name']}.parquet", compression="zstd")
+        pq.write_table(
+            pa.Table.from_pylist(rows), args.out / f"{job['name']}.parquet", compression="zstd"
+        )
     path.write_text(json.dumps({**about, "seconds": time.monotonic() - began}))
-    print(f"{job['name']}: {len(tasks)} tasks, {time.monotonic() - began:.0f} s, training {trained:.0f} s", flush=True)
+    print(
+        f"{job['name']}: {len(tasks)} tasks, {time.monotonic() - began:.0f} s, training {trained:.0f} s",
+        flush=True,
+    )
 
 
 def jobs_by_seed(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -152,16 +174,24 @@ def jobs_by_seed(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--commit", default="", help="of this code, to be written down")
-    parser.add_argument("--only", nargs="*", default=[], help="jobs whose names begin so; all by default")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="jobs whose names begin so; all by default"
+    )
     parser.add_argument("--tasks", type=int, default=0, help="only the first tasks, for a trial")
-    parser.add_argument("--tests", type=int, default=0, help="only the first tests of a task, for a trial")
-    parser.add_argument("--steps", type=int, default=0, help="steps instead of the job's, for a trial")
+    parser.add_argument(
+        "--tests", type=int, default=0, help="only the first tests of a task, for a trial"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=0, help="steps instead of the job's, for a trial"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     for job in jobs_by_seed(parse(args.jobs.read_text(encoding="utf-8"))):

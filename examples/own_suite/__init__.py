@@ -40,7 +40,11 @@ def rows(
     """Yield the examples start..stop of a split; each depends on nothing but the key, the split and its index."""
     for index in range(start, stop):
         rng = key.random(split, str(part.steps), index)
-        while not belongs(text := " ".join(rng.choices(list(STEPS), k=rng.randint(part.steps.low, part.steps.high)))):
+        while not belongs(
+            text := " ".join(
+                rng.choices(list(STEPS), k=rng.randint(part.steps.low, part.steps.high))
+            )
+        ):
             pass
         yield tl.Example(text, end_of(text.split()), {"steps": len(text.split())}, task="walks/end")
 
@@ -75,4 +79,9 @@ class WalkSuite(tl.Suite):
             tl.Split(name, part.n, partial(rows, key, name, part, owns[name]), tl.role_of(name))
             for name, part in fields.splits.items()
         )
-        return tl.Plan(splits, {"steps": int}, "Start at 0 0. Say where the walk ends.", check=solve_by_counting)
+        return tl.Plan(
+            splits,
+            {"steps": int},
+            "Start at 0 0. Say where the walk ends.",
+            check=solve_by_counting,
+        )

@@ -49,7 +49,9 @@ def read(source: Mapping[str, Any] | Task, changes: Changes = None) -> Recipe: .
 def read(source: str | PathLike[str], changes: Changes = None) -> Recipe | Experiment: ...
 
 
-def read(source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None) -> Recipe | Experiment:
+def read(
+    source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None
+) -> Recipe | Experiment:
     """Read and check a recipe or an experiment. What is wrong in it is one error, with file, line and key.
 
     Args:
@@ -59,7 +61,11 @@ def read(source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Change
     from taskloom.recipe import read as read_recipe
     from taskloom.recipe.finder import is_yaml
 
-    if not isinstance(source, str | PathLike) or not is_yaml(str(source)) or not _is_experiment(path_of(source)):
+    if (
+        not isinstance(source, str | PathLike)
+        or not is_yaml(str(source))
+        or not _is_experiment(path_of(source))
+    ):
         return read_recipe(source, changes)
     if changes:
         raise ParameterError("changes", f"are for a recipe; {source} is an experiment")
@@ -159,7 +165,9 @@ def power(
     from taskloom.experiments.result_table import ResultTable
     from taskloom.experiments.statistics.power import PowerQuestion, plan
 
-    question = PowerQuestion(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, power)
+    question = PowerQuestion(
+        gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, power
+    )
     rows = plan(question, examples, seeds)
     return ResultTable(tuple(rows[0]), rows)
 
@@ -240,7 +248,9 @@ def export(
         from taskloom.interop.hugging_face import export_hf
 
         export_hf(folder, path)
-        return Exported(path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {})
+        return Exported(
+            path, format, f"{path}: load it with datasets.load_dataset({str(path)!r})", {}
+        )
     return _export_lm_eval(folder, path, extract)
 
 
@@ -257,16 +267,22 @@ def _export_lm_eval(folder: Path, path: Path, extract: str) -> Exported:
         "by_trait": list(tasks.by_trait),
         "choices": list(tasks.choices),
     }
-    return Exported(path, "lm-eval", f"{path}: {command} ({form}); tasks and groups:{groups}", details)
+    return Exported(
+        path, "lm-eval", f"{path}: {command} ({form}); tasks and groups:{groups}", details
+    )
 
 
-def _export_split(folder: Path, format: str, path: Path, split: str | None, task: str | Path | None) -> Exported:
+def _export_split(
+    folder: Path, format: str, path: Path, split: str | None, task: str | Path | None
+) -> Exported:
     from taskloom.data.export import check_format
     from taskloom.data.export import export as export_split
 
     check_format(folder, format, also=TOOLS, task=task)
     if split is None:
-        raise ParameterError("split", f"is needed: '{format}' holds one split ({' and '.join(TOOLS)} take all)")
+        raise ParameterError(
+            "split", f"is needed: '{format}' holds one split ({' and '.join(TOOLS)} take all)"
+        )
     file = export_split(folder, split, format, path, task=task)
     without = f" ({file.left_out:,} left out: {file.reason})" if file.left_out else ""
     text = f"{path}: {file.examples:,} examples of {folder}, split {split}, as {format}{without}"

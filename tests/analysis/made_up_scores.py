@@ -12,7 +12,10 @@ from taskloom.learners.presets import presets_of
 
 
 def group(
-    recipe: str, learner: str, scores: Mapping[str, Sequence[float]], fields: Mapping[str, Any] | None = None
+    recipe: str,
+    learner: str,
+    scores: Mapping[str, Sequence[float]],
+    fields: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return a group with the same settings as the paper, unless `fields` says otherwise."""
     seeds = range(len(next(iter(scores.values()))))
@@ -22,7 +25,9 @@ def group(
         "learner": learner,
         "fields": {**preset, **(fields or {})},
         "n": dict.fromkeys(scores, 1000),
-        "seeds": {str(seed): {split: values[seed] for split, values in scores.items()} for seed in seeds},
+        "seeds": {
+            str(seed): {split: values[seed] for split, values in scores.items()} for seed in seeds
+        },
     }
 
 

@@ -35,17 +35,24 @@ def test_a_value_of_zero_is_told_from_a_cell_without_items() -> None:
 
 
 def test_the_one_series_beside_published_numbers_is_named() -> None:
-    rows = [{"place": "1", "series": "SmolLM2", "mean": 0.5, "published": shown} for shown in (0.6, None)]
+    rows = [
+        {"place": "1", "series": "SmolLM2", "mean": 0.5, "published": shown}
+        for shown in (0.6, None)
+    ]
     for number, labels in ((0, ["SmolLM2", "published"]), (1, [])):
         table = ResultTable(("place", "series", "mean", "published"), rows[number : number + 1])
         figure = figures.intervals(table, place="place", series="series")
-        assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == labels
+        assert [
+            text.get_text() for legend in figure.legends for text in legend.get_texts()
+        ] == labels
 
 
 def test_long_labels_leave_the_panels_their_room() -> None:
     widths = []
     for label in ("one indefinite sentence", "one indefinite sentence (answer: maybe)"):
-        table = ResultTable(("place", "series", "mean"), [{"place": label, "series": "iid", "mean": 0.5}])
+        table = ResultTable(
+            ("place", "series", "mean"), [{"place": label, "series": "iid", "mean": 0.5}]
+        )
         figure = figures.intervals(table, place="place", series="series")
         figures.svg(figure)
         widths.append(figure.get_figwidth())
@@ -59,7 +66,11 @@ def test_figures_that_are_compared_have_the_same_axis_across() -> None:
     for most in (0.3, 0.6):
         rows = [{"gap": gap, "of": "one", "mean": 0.5} for gap in (0.0, most)]
         table = ResultTable(("gap", "of", "mean"), rows)
-        limits.append(figures.lines(table, x="gap", series="of", joined=False, across=(0.0, 0.7)).axes[0].get_xlim())
+        limits.append(
+            figures.lines(table, x="gap", series="of", joined=False, across=(0.0, 0.7))
+            .axes[0]
+            .get_xlim()
+        )
     assert limits[0] == limits[1]
     assert limits[0][1] > 0.7
 
@@ -74,7 +85,10 @@ def test_a_threshold_is_a_dashed_line_across() -> None:
 
 
 def test_series_that_a_panel_lacks_take_no_room_in_it() -> None:
-    rows = [{"place": "1", "series": name, "panel": name[-1], "mean": 0.5} for name in ("a7", "b7", "a2", "b2")]
+    rows = [
+        {"place": "1", "series": name, "panel": name[-1], "mean": 0.5}
+        for name in ("a7", "b7", "a2", "b2")
+    ]
     table = ResultTable(("place", "series", "panel", "mean"), rows)
     figure = figures.intervals(table, place="place", series="series", panel="panel")
     heights = [sorted(float(line.get_ydata()[0]) for line in axis.lines) for axis in figure.axes]
@@ -83,7 +97,11 @@ def test_series_that_a_panel_lacks_take_no_room_in_it() -> None:
 
 
 def test_lines_differ_in_dashes_and_their_intervals_do_not_hide_each_other() -> None:
-    rows = [{"step": s, "split": n, "mean": 0.5, "low": 0.4, "high": 0.6} for n in ("iid", "ood") for s in (10, 20)]
+    rows = [
+        {"step": s, "split": n, "mean": 0.5, "low": 0.4, "high": 0.6}
+        for n in ("iid", "ood")
+        for s in (10, 20)
+    ]
     table = ResultTable(("step", "split", "mean", "low", "high"), rows)
     (axis,) = figures.lines(table, x="step", series="split").axes
     joined = [line for line in axis.lines if line.get_marker() != "None"]
@@ -111,22 +129,38 @@ def test_intervals_of_long_lines_are_bands() -> None:
 
 @pytest.mark.parametrize("last", [80_000, 300_000, 1_000_000])
 def test_numbers_of_steps_do_not_run_into_each_other(last: int) -> None:
-    rows = [{"step": s, "of": f"learner {n}", "split": "ood", "mean": 0.5} for n in range(3) for s in (0, last)]
+    rows = [
+        {"step": s, "of": f"learner {n}", "split": "ood", "mean": 0.5}
+        for n in range(3)
+        for s in (0, last)
+    ]
     table = ResultTable(("step", "of", "split", "mean"), rows)
     figure = figures.lines(table, x="step", series="split", panel="of")
     figure.draw_without_rendering()
-    labels = [text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()]
-    inside = [box for box in labels if figure.axes[0].bbox.x0 - 20 < box.x0 < figure.axes[0].bbox.x1]
+    labels = [
+        text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()
+    ]
+    inside = [
+        box for box in labels if figure.axes[0].bbox.x0 - 20 < box.x0 < figure.axes[0].bbox.x1
+    ]
     assert len(inside) > 2
     assert all(one.x1 + 2 < other.x0 for one, other in pairwise(inside))
 
 
 def test_titles_of_a_map_do_not_run_into_its_bar_of_shades() -> None:
     titles = [
-        f"{learner}, ctl/A, split {split}" for split in ("iid", "ood") for learner in ("majority", "nearest-neighbour")
+        f"{learner}, ctl/A, split {split}"
+        for split in ("iid", "ood")
+        for learner in ("majority", "nearest-neighbour")
     ]
-    rows = [{"x": "yes", "y": f"{i} b a b a b", "of": title, "mean": 0.1} for title in titles for i in range(8)]
-    figure = heat_map(ResultTable(("x", "y", "of", "mean"), rows), x="x", y="y", value="mean", panel="of")
+    rows = [
+        {"x": "yes", "y": f"{i} b a b a b", "of": title, "mean": 0.1}
+        for title in titles
+        for i in range(8)
+    ]
+    figure = heat_map(
+        ResultTable(("x", "y", "of", "mean"), rows), x="x", y="y", value="mean", panel="of"
+    )
     figure.draw_without_rendering()
     *panels, bar = figure.axes
     assert max(axis.title.get_window_extent().x1 for axis in panels) < bar.get_window_extent().x0
@@ -135,7 +169,10 @@ def test_titles_of_a_map_do_not_run_into_its_bar_of_shades() -> None:
 def test_neighbouring_series_differ_in_grey() -> None:
     from matplotlib.colors import to_rgb
 
-    greys = [0.299 * r + 0.587 * g + 0.114 * b for r, g, b in map(to_rgb, (*figures.SHADES, figures.SHADES[0]))]
+    greys = [
+        0.299 * r + 0.587 * g + 0.114 * b
+        for r, g, b in map(to_rgb, (*figures.SHADES, figures.SHADES[0]))
+    ]
     assert min(abs(a - b) for a, b in pairwise(greys)) > 0.12
 
 
@@ -145,7 +182,11 @@ def test_published_numbers_are_the_only_diamonds_of_small_figures() -> None:
 
 def test_labels_that_panels_share_take_room_once() -> None:
     names = ["a label of some forty letters, all in all", "b"]
-    rows = [{"place": n, "series": "s", "panel": panel, "mean": 0.5} for n in names for panel in (1, 2, 3)]
+    rows = [
+        {"place": n, "series": "s", "panel": panel, "mean": 0.5}
+        for n in names
+        for panel in (1, 2, 3)
+    ]
     table = ResultTable(("place", "series", "panel", "mean"), rows)
     one, three = (
         figures.intervals(data, place="place", series="series", panel="panel").get_figwidth()
@@ -156,15 +197,23 @@ def test_labels_that_panels_share_take_room_once() -> None:
 
 def test_panels_are_as_high_as_what_they_show() -> None:
     """A row of panels with one line each is not as high as one with twelve."""
-    rows = [{"x": "a", "y": y, "panel": n, "mean": 0.5} for n in range(6) for y in range(1 if n < 3 else 12)]
-    figure = heat_map(ResultTable(("x", "y", "panel", "mean"), rows), x="x", y="y", value="mean", panel="panel")
+    rows = [
+        {"x": "a", "y": y, "panel": n, "mean": 0.5}
+        for n in range(6)
+        for y in range(1 if n < 3 else 12)
+    ]
+    figure = heat_map(
+        ResultTable(("x", "y", "panel", "mean"), rows), x="x", y="y", value="mean", panel="panel"
+    )
     figures.svg(figure)  # lays it out
     first, second = (figure.axes[place].get_position().height for place in (0, 3))
     assert second == pytest.approx(12 * first, rel=0.05)
 
 
 @pytest.mark.parametrize(("letters", "columns"), [(3, 3), (40, 2), (70, 1)])
-def test_panels_with_long_labels_of_their_own_stand_below_each_other(letters: int, columns: int) -> None:
+def test_panels_with_long_labels_of_their_own_stand_below_each_other(
+    letters: int, columns: int
+) -> None:
     rows = [{"place": "a" * letters, "series": "s", "panel": n, "mean": 0.5} for n in range(6)]
     table = ResultTable(("place", "series", "panel", "mean"), rows)
     figure = figures.intervals(table, place="place", series="series", panel="panel", shared=False)
@@ -175,8 +224,14 @@ def test_panels_with_long_labels_of_their_own_stand_below_each_other(letters: in
 def test_a_long_legend_takes_no_room_from_the_panels() -> None:
     heights = []
     for series in (1, 8):
-        rows = [{"step": s, "series": f"{n} and a long name", "mean": 0.5} for s in (1, 2) for n in range(series)]
-        figure = figures.lines(ResultTable(("step", "series", "mean"), rows), x="step", series="series")
+        rows = [
+            {"step": s, "series": f"{n} and a long name", "mean": 0.5}
+            for s in (1, 2)
+            for n in range(series)
+        ]
+        figure = figures.lines(
+            ResultTable(("step", "series", "mean"), rows), x="step", series="series"
+        )
         figures.svg(figure)
         heights.append(figure.axes[0].get_position().height * figure.get_figheight())
     assert heights[1] > 0.9 * heights[0]
@@ -184,24 +239,44 @@ def test_a_long_legend_takes_no_room_from_the_panels() -> None:
 
 def test_panels_about_something_else_begin_a_new_row() -> None:
     """As the learning curves of two models, of which one has three draws of two datasets."""
-    titles = ["Transformer, A", "Transformer, R", *(f"NDR, {of} ({draw})" for of in "AR" for draw in ("x", "y", "z"))]
-    rows = [{"step": step, "split": "iid", "mean": 0.5, "panel": title} for title in titles for step in (1, 2)]
+    titles = [
+        "Transformer, A",
+        "Transformer, R",
+        *(f"NDR, {of} ({draw})" for of in "AR" for draw in ("x", "y", "z")),
+    ]
+    rows = [
+        {"step": step, "split": "iid", "mean": 0.5, "panel": title}
+        for title in titles
+        for step in (1, 2)
+    ]
     table = ResultTable(("step", "split", "mean", "panel"), rows)
 
     def model(title: str) -> str:
         return title.partition(",")[0]
 
     figure = figures.lines(table, x="step", series="split", panel="panel", row=model)
-    places = {axis.get_title(): axis.get_subplotspec().num1 for axis in figure.axes if axis.get_visible()}
+    places = {
+        axis.get_title(): axis.get_subplotspec().num1 for axis in figure.axes if axis.get_visible()
+    }
     assert list(places) == [title for title in titles if title in places]
     assert list(places.values()) == [0, 1, 3, 4, 5, 6, 7, 8]
-    assert [axis.get_title() for axis in figure.axes if axis.get_ylabel()] == [titles[0], titles[2], titles[5]]
-    few = figures.lines(ResultTable(table.columns, rows[:6]), x="step", series="split", panel="panel", row=model)
+    assert [axis.get_title() for axis in figure.axes if axis.get_ylabel()] == [
+        titles[0],
+        titles[2],
+        titles[5],
+    ]
+    few = figures.lines(
+        ResultTable(table.columns, rows[:6]), x="step", series="split", panel="panel", row=model
+    )
     assert len(few.axes) == 3, "one row is not torn apart"
 
 
 def test_every_row_of_panels_says_what_is_up() -> None:
-    rows = [{"step": s, "split": "iid", "panel": panel, "mean": 0.5} for s in (1, 2) for panel in range(4)]
+    rows = [
+        {"step": s, "split": "iid", "panel": panel, "mean": 0.5}
+        for s in (1, 2)
+        for panel in range(4)
+    ]
     table = ResultTable(("step", "split", "panel", "mean"), rows)
     assert [axis.get_ylabel() for axis in figures.lines(table, x="step", series="split", panel="panel").axes] == [
         "accuracy", "", "accuracy", "",
@@ -236,7 +311,9 @@ def test_black_is_black_in_a_page(tmp_path: Path) -> None:
 
 
 def test_notes_of_a_page_are_prose_and_not_code(tmp_path: Path) -> None:
-    page = write_findings(tmp_path, "A study", "", [Finding("A table", notes=("One & two.", "Three."))]).read_text()
+    page = write_findings(
+        tmp_path, "A study", "", [Finding("A table", notes=("One & two.", "Three."))]
+    ).read_text()
     assert "<ul" in page
     assert "<li>One &amp; two.</li><li>Three.</li>" in page
     assert "<pre" not in page.partition("<main>")[2]

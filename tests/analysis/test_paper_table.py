@@ -20,7 +20,9 @@ def test_a_declared_table_judges_means_over_seeds(tmp_path: Path) -> None:
     ood = spread(0.5, 0.01, 5)
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": spread(0.99, 0.001, 5), "ood": ood}))
     finding = TABLE.finding(TABLE.cells(runs))
-    assert [(row["model"], row["variant"], row["split"], row["seeds"]) for row in finding.table or ()] == [
+    assert [
+        (row["model"], row["variant"], row["split"], row["seeds"]) for row in finding.table or ()
+    ] == [
         ("bilstm", "A", "iid", 5),
         ("bilstm", "A", "ood", 5),
     ]

@@ -20,7 +20,9 @@ from taskloom.analysis.study import find_study, quick_costs
 from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER
 from tests.slow import slow_except
 
-TRAINED = sorted(s.name for s in STUDIES if s.experiment is not None and not s.name.startswith("mine/"))
+TRAINED = sorted(
+    s.name for s in STUDIES if s.experiment is not None and not s.name.startswith("mine/")
+)
 
 
 OTHERS = sorted(s.name for s in STUDIES if s.from_recipes and not s.name.startswith("mine/"))
@@ -66,7 +68,9 @@ QUICKEST = ("ctlpp/figure5", "dyna-babi/table6", "taskbench500/table5")
 
 
 @pytest.mark.parametrize("name", slow_except(CHEAPEST_FIRST, *QUICKEST))
-def test_a_study_runs_at_quick_scale(name: str, store: Path, spent: dict[str, float], tmp_path: Path) -> None:
+def test_a_study_runs_at_quick_scale(
+    name: str, store: Path, spent: dict[str, float], tmp_path: Path
+) -> None:
     if name == "reinforcement":
         pytest.importorskip("trl", reason="needs trl: make test-interop")
     began = cpu_seconds()
@@ -126,7 +130,9 @@ def check_verdicts(name: str, findings: list[Finding], page: str) -> None:
 def check_scores(name: str, findings: list[Finding], path: Path) -> None:
     """Check that scores are shares, and that the study says the same of the file of scores as of the runs."""
     groups = json.loads(path.read_text(encoding="utf-8"))["groups"]
-    scores = [score for group in groups for splits in group["seeds"].values() for score in splits.values()]
+    scores = [
+        score for group in groups for splits in group["seeds"].values() for score in splits.values()
+    ]
     assert scores
     assert all(0 <= score <= 1 for score in scores)
     if name in OF_RUNS:
@@ -135,14 +141,19 @@ def check_scores(name: str, findings: list[Finding], path: Path) -> None:
     assert [finding.title for finding in again] == [finding.title for finding in findings]
     for one, other in zip(again, findings, strict=True):
         assert (one.table is None) == (other.table is None)
-        assert one.table is None or other.table is None or csv_text(one.table) == csv_text(other.table)
+        assert (
+            one.table is None or other.table is None or csv_text(one.table) == csv_text(other.table)
+        )
 
 
 STORIES = {"dyna-babi/figure4", "dyna-babi/figure8"}
 """Figures of the paper that are a story with its answers."""
 
 OF_RUNS = {
-    *(f"ctlpp/{name}" for name in ("codes", "figure3", "figure6", "figure9", "figure10", "figure11", "layers")),
+    *(
+        f"ctlpp/{name}"
+        for name in ("codes", "figure3", "figure6", "figure9", "figure10", "figure11", "layers")
+    ),
     *(f"runs/{name}" for name in ("divergence", "error-traits", "similarity", "trait-accuracy")),
     "taskbench500/figure4",
 }
@@ -165,7 +176,9 @@ FROM_SCRATCH_ALONE = ("ctlpp/",)
 """Studies whose models are networks of the paper: there is no pretrained one to put in their place."""
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINED if not name.startswith(FROM_SCRATCH_ALONE)])
+@pytest.mark.parametrize(
+    "name", [name for name in TRAINED if not name.startswith(FROM_SCRATCH_ALONE)]
+)
 def test_any_pretrained_model_takes_the_place_of_a_studys_own(name: str) -> None:
     for scale in ("quick", "full"):
         learners = [

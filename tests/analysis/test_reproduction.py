@@ -15,7 +15,14 @@ import taskloom as tl
 from taskloom.analysis import STUDIES, reproduction
 from taskloom.analysis.finding import CONDITIONS, Finding, differing_conditions
 from taskloom.analysis.findings_folder import markdown
-from taskloom.analysis.published_numbers import PaperData, PaperPlace, PublishedNumber, paper, paper_names, published
+from taskloom.analysis.published_numbers import (
+    PaperData,
+    PaperPlace,
+    PublishedNumber,
+    paper,
+    paper_names,
+    published,
+)
 from taskloom.analysis.reproduction import analyse, catalogue, write_study
 from taskloom.analysis.study import Study
 from taskloom.analysis.verdict import OTHER, Judgement, judge_number
@@ -60,7 +67,9 @@ def test_a_study_of_a_file_is_applied_to_anybodys_runs(own: Path, tmp_path: Path
     assert finding.table[0]["score"] == 1.0
 
 
-def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_of_a_file_is_reproduced(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     result = tl.reproduce(str(own), store=tmp_path / "runs", out=tmp_path / "out")
     assert result.runs is not None
@@ -82,7 +91,10 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         (["study", "ctlpp/table9"], "no study is called 'ctlpp/table9'; did you mean"),
         (["study", "ctlpp/table1"], "needs runs"),
         (["study", "ctlpp/table1", "nowhere"], "there is no folder nowhere"),
-        (["reproduce", "ctlpp/table1", "--scale", "huge"], "--scale must be quick or full, not 'huge'"),
+        (
+            ["reproduce", "ctlpp/table1", "--scale", "huge"],
+            "--scale must be quick or full, not 'huge'",
+        ),
         (["reproduce", "ctlpp/table1", "--model", "gpt"], "--model must be one of"),
         (["reproduce", "ctlpp/draws", "--model", "gpt"], "--model must be one of"),
         (
@@ -94,7 +106,10 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         (["reproduce", "zest", "--scale", "full"], "--scale is for one study"),
         (["reproduce", "-o", "out"], "--out is for one study"),
         (["study", "zest"], "'zest' is a paper; name one of its tables or figures"),
-        (["reproduce", "dyna-babi/figure3", "--dry-run", "--store", __file__], "is a file and not a run store"),
+        (
+            ["reproduce", "dyna-babi/figure3", "--dry-run", "--store", __file__],
+            "is a file and not a run store",
+        ),
         (["reproduce", "dyna-babi/figure3", "-o", __file__], "is a file; choose another folder"),
         (["study", "ctlpp/figure1", "-o", f"{__file__}/page"], "is a file; choose another folder"),
         (["reproduce", "ctlpp/figure1", "--model", "ndr"], "--model is not for 'ctlpp/figure1'"),
@@ -110,7 +125,9 @@ def test_a_study_of_a_file_is_reproduced(own: Path, tmp_path: Path, monkeypatch:
         ),
     ],
 )
-def test_bad_input_gets_one_sentence(command: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_gets_one_sentence(
+    command: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(command) == 2
     assert problem in capsys.readouterr().err
 
@@ -151,16 +168,23 @@ def test_a_study_without_experiment_says_how_to_use_it() -> None:
     STUDIES.forget(__name__)
 
 
-@pytest.mark.parametrize(("returned", "shown"), [(3, "3"), (None, "None"), ([3], "3"), ("text", "'t'")])
-def test_a_study_that_returns_no_findings_is_told_so(returned: Any, shown: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("returned", "shown"), [(3, "3"), (None, "None"), ([3], "3"), ("text", "'t'")]
+)
+def test_a_study_that_returns_no_findings_is_told_so(
+    returned: Any, shown: str, tmp_path: Path
+) -> None:
     runs = made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.4]}))
-    with pytest.raises(TaskloomError, match=f"'mine/odd' must return a tl.Finding or a list of them, not {shown}"):
+    with pytest.raises(
+        TaskloomError, match=f"'mine/odd' must return a tl.Finding or a list of them, not {shown}"
+    ):
         Study("mine/odd", "Odd", lambda runs: returned)(runs)
 
 
 def test_a_study_without_a_parameter_for_runs_is_refused() -> None:
     with pytest.raises(
-        TaskloomError, match="the study 'mine/none' takes no runs; give its function a first parameter 'runs'"
+        TaskloomError,
+        match="the study 'mine/none' takes no runs; give its function a first parameter 'runs'",
     ):
 
         @tl.study("mine/none", describe="None")
@@ -173,25 +197,43 @@ def test_a_store_without_runs_is_refused_with_a_remedy(tmp_path: Path) -> None:
         analyse("ctlpp/table1", made_up(tmp_path))
 
 
-def test_rules_that_exclude_each_other_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rules_that_exclude_each_other_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made_up(tmp_path, *(group("ctl/A", learner, {"ood": [0.4]}) for learner in ("bilstm", "ndr")))
-    command = ["study", "ctlpp/table1", str(tmp_path / "scores.json"), "--where", "bilstm", "--where", "ndr"]
+    command = [
+        "study",
+        "ctlpp/table1",
+        str(tmp_path / "scores.json"),
+        "--where",
+        "bilstm",
+        "--where",
+        "ndr",
+    ]
     assert run(command) == 2
     assert "--where leaves no run of" in capsys.readouterr().err
 
 
-def test_a_page_is_not_mixed_with_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_not_mixed_with_other_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine = tmp_path / "notes" / "page.html"
     mine.parent.mkdir()
     mine.write_text("mine")
     assert run(["study", "ctlpp/figure1", "-o", str(mine.parent)]) == 2
-    assert "is not empty (page.html) and has no page of a study; choose another folder" in capsys.readouterr().err
+    assert (
+        "is not empty (page.html) and has no page of a study; choose another folder"
+        in capsys.readouterr().err
+    )
     assert mine.read_text() == "mine"
     out = tmp_path / "out"
     assert run(["study", "ctlpp/figure1", "-o", str(out)]) == 0
     assert run(["study", "ctlpp/figure1", "-o", str(out)]) == 0
     assert run(["study", "ctlpp/figure2", "-o", str(out)]) == 2
-    assert "has the page 'ctlpp/figure1', not 'ctlpp/figure2'; choose another folder" in capsys.readouterr().err
+    assert (
+        "has the page 'ctlpp/figure1', not 'ctlpp/figure2'; choose another folder"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_page_of_some_runs_does_not_lose_the_scores_of_the_others(tmp_path: Path) -> None:
@@ -199,7 +241,12 @@ def test_a_page_of_some_runs_does_not_lose_the_scores_of_the_others(tmp_path: Pa
     study, used, findings = analyse("ctlpp/table1", runs)
     page = write_study(study, findings, tmp_path / "out", used)
     before = (tmp_path / "out" / "scores.json").read_bytes()
-    assert run(["study", "ctlpp/table1", str(page.parent), "--where", "seed=0", "-o", str(page.parent)]) == 0
+    assert (
+        run(
+            ["study", "ctlpp/table1", str(page.parent), "--where", "seed=0", "-o", str(page.parent)]
+        )
+        == 0
+    )
     assert (tmp_path / "out" / "scores.json").read_bytes() == before
 
 
@@ -212,11 +259,15 @@ def test_the_catalogue_has_every_table_and_figure_and_every_study_once() -> None
 
 
 def test_the_catalogue_says_what_full_scale_needs() -> None:
-    needs = {row["study"]: row["needs"] for row in catalogue() if not row["study"].startswith("mine/")}
+    needs = {
+        row["study"]: row["needs"] for row in catalogue() if not row["study"].startswith("mine/")
+    }
     assert needs["ctlpp/curves"] == needs["ctlpp/table1"] == "networks from scratch"
     assert needs["reinforcement"] == "a pretrained model, trl"
     assert needs["runs/divergence"] == "any runs"
-    assert {name for name, text in needs.items() if text == "any runs"} == {n for n in needs if n.startswith("runs/")}
+    assert {name for name, text in needs.items() if text == "any runs"} == {
+        n for n in needs if n.startswith("runs/")
+    }
 
 
 def test_every_study_of_a_paper_says_where_the_paper_has_it() -> None:
@@ -239,7 +290,14 @@ def test_a_graph_is_drawn_with_its_data(tmp_path: Path, capsys: pytest.CaptureFi
     printed = json.loads(capsys.readouterr().out)
     assert printed["page"].endswith("page.html")
     names = {p.name for p in (tmp_path / "out").iterdir()}
-    assert names >= {"page.html", "page.md", "findings.json", "figure2.svg", "figure2.pdf", "figure2.csv"}
+    assert names >= {
+        "page.html",
+        "page.md",
+        "findings.json",
+        "figure2.svg",
+        "figure2.pdf",
+        "figure2.csv",
+    }
     edges = list(csv.DictReader((tmp_path / "out" / "figure2.csv").open()))
     assert {"from": "a1", "to": "b2", "when": "test only", "after": "every symbol"} in edges
     first = (tmp_path / "out" / "figure2.svg").read_bytes()
@@ -249,16 +307,24 @@ def test_a_graph_is_drawn_with_its_data(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_the_page_lists_conditions_below_the_judgements(tmp_path: Path) -> None:
-    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
+    runs = made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}),
+    )
     study, used, findings = analyse("ctlpp/table1", runs)
     page = write_study(study, findings, tmp_path / "out", used).read_text()
     assert "<li>all: steps 1,000 (paper: 80,000)</li>" in page
     assert "not comparable" in page
-    assert f"{CONDITIONS}\n\n- all: steps 1,000 (paper: 80,000)\n" in (tmp_path / "out" / "page.md").read_text()
+    assert (
+        f"{CONDITIONS}\n\n- all: steps 1,000 (paper: 80,000)\n"
+        in (tmp_path / "out" / "page.md").read_text()
+    )
 
 
 def test_conditions_and_notes_are_two_lists() -> None:
-    one = judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim="a", conditions=["model"])
+    one = judge_number(
+        1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim="a", conditions=["model"]
+    )
     both = markdown(Finding("A table", judgements=(one,), notes=("A note.",)))
     assert both.endswith(f"{CONDITIONS}\n\n- all: model\n\nNotes:\n\n- A note.")
     alone = markdown(Finding("A table", notes=("A note.",)))
@@ -274,9 +340,13 @@ def test_conditions_of_some_claims_are_listed_with_them(tmp_path: Path) -> None:
     assert line == "bi-LSTM, A: steps 1,000 (paper: 80,000)"
 
 
-def test_conditions_that_all_claims_share_are_listed_once_and_claims_about_one_thing_by_its_name() -> None:
+def test_conditions_that_all_claims_share_are_listed_once_and_claims_about_one_thing_by_its_name() -> (
+    None
+):
     def judged(claim: str, *conditions: str) -> Judgement:
-        return judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim=claim, conditions=conditions)
+        return judge_number(
+            1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim=claim, conditions=conditions
+        )
 
     judgements = [
         judged("chain: slope", "model", "LoRA"),
@@ -285,14 +355,21 @@ def test_conditions_that_all_claims_share_are_listed_once_and_claims_about_one_t
         judged("union: r²", "model"),
         judged("all tasks", "n 20", "model"),
     ]
-    assert differing_conditions(judgements) == ["all: model", "chain; union: slope: LoRA", "all tasks: n 20"]
+    assert differing_conditions(judgements) == [
+        "all: model",
+        "chain; union: slope: LoRA",
+        "all tasks: n 20",
+    ]
     assert differing_conditions([]) == []
 
 
 @pytest.mark.parametrize(
-    ("number", "verdict", "is_folded"), [(12, OTHER, False), (13, OTHER, True), (13, "agrees", False)]
+    ("number", "verdict", "is_folded"),
+    [(12, OTHER, False), (13, OTHER, True), (13, "agrees", False)],
 )
-def test_many_comparisons_without_a_verdict_are_folded(number: int, verdict: str, is_folded: bool) -> None:
+def test_many_comparisons_without_a_verdict_are_folded(
+    number: int, verdict: str, is_folded: bool
+) -> None:
     one = judge_number(1.0, PublishedNumber("x", "Table 1", {}, 1.0), claim="a number")
     judgements = (*[replace(one, verdict=OTHER)] * (number - 1), replace(one, verdict=verdict))
     text = markdown(Finding("A table", "", judgements=judgements))
@@ -328,7 +405,10 @@ def test_several_experiments_are_planned_and_run_as_one(
     (tmp_path / "mine.py").write_text(SEVERAL)
     command = ["reproduce", str(tmp_path / "mine.py"), "--store", str(tmp_path / "runs")]
     assert run([*command, "--dry-run", "--json"]) == 0
-    assert [cell["recipe"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["ctl/A", "ctl/R"]
+    assert [cell["recipe"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [
+        "ctl/A",
+        "ctl/R",
+    ]
     started = []
 
     def start(name: str, **options: object) -> HereEngine:
@@ -345,14 +425,34 @@ def test_several_experiments_are_planned_and_run_as_one(
     assert "2 runs, 2 present, 0 missing" in capsys.readouterr().out
 
 
-def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_what_was_measured_and_what_needs_no_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--store", "nowhere"]) == 0
     out = capsys.readouterr().out
     assert "CPU-seconds when it was measured" in out
     assert "further runs continue these" in out
-    assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "full", "--store", "nowhere"]) == 0
+    assert (
+        run(
+            ["reproduce", "dyna-babi/figure7", "--dry-run", "--scale", "full", "--store", "nowhere"]
+        )
+        == 0
+    )
     assert "CPU-seconds" not in capsys.readouterr().out
-    assert run(["reproduce", "dyna-babi/figure7", "--dry-run", "--model", "some/model", "--store", "nowhere"]) == 0
+    assert (
+        run(
+            [
+                "reproduce",
+                "dyna-babi/figure7",
+                "--dry-run",
+                "--model",
+                "some/model",
+                "--store",
+                "nowhere",
+            ]
+        )
+        == 0
+    )
     assert "CPU-seconds" not in capsys.readouterr().out
     assert run(["reproduce", "ctlpp/figure1", "--dry-run"]) == 0
     assert capsys.readouterr().out == "ctlpp/figure1 needs no runs: it is computed from recipes\n"
@@ -369,7 +469,9 @@ def test_a_plan_counts_tasks_and_does_not_repeat_long_lists(
     assert "90 runs" in out  # 18 of them of the best constant answer
     assert "functions=synonyms[eng] and 11 more" in out
     assert len(out.splitlines()) < 40  # 300 with a line or more for each task
-    heads, *lines = [line.split() for line in out.splitlines() if "taskbench/500" in line or "learner" in line]
+    heads, *lines = [
+        line.split() for line in out.splitlines() if "taskbench/500" in line or "learner" in line
+    ]
     assert "tasks" in heads
     assert {line[-4] for line in lines} == {"12", "3"}  # words and sequences
 
@@ -377,7 +479,10 @@ def test_a_plan_counts_tasks_and_does_not_repeat_long_lists(
 def test_the_terminal_lists_conditions_once_below_the_judgements(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}))
+    made_up(
+        tmp_path,
+        group("ctl/A", "bilstm", {"iid": [1.0] * 3, "ood": [0.9] * 3}, {"learner.steps": 1_000}),
+    )
     assert run(["study", "ctlpp/table1", str(tmp_path / "scores.json")]) == 0
     out = capsys.readouterr().out
     assert out.count("1,000 (paper: 80,000)") == 1

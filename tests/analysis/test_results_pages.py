@@ -45,8 +45,12 @@ def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
     text, drawn = script["rewritten"](page)
     assert text == page.read_text(encoding="utf-8"), "run `make results`"
     for stem, figure in drawn:
-        assert script["csv_text"](figure.data) == stem.with_suffix(".csv").read_text(encoding="utf-8"), stem
-        assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(encoding="utf-8"), stem
+        assert script["csv_text"](figure.data) == stem.with_suffix(".csv").read_text(
+            encoding="utf-8"
+        ), stem
+        assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(
+            encoding="utf-8"
+        ), stem
 
 
 @pytest.mark.slow
@@ -82,14 +86,20 @@ def test_figures_are_shapes_and_small() -> None:
 def test_scores_are_added_by_seed(script: dict[str, Any], tmp_path: Path) -> None:
     made_up(tmp_path, group("ctl/A", "bilstm", {"ood": [0.9]}))
     (tmp_path / "more").mkdir()
-    made_up(tmp_path / "more", group("ctl/A", "bilstm", {"ood": [0.1, 0.8]}), group("ctl/R", "ndr", {"ood": [0.5]}))
+    made_up(
+        tmp_path / "more",
+        group("ctl/A", "bilstm", {"ood": [0.1, 0.8]}),
+        group("ctl/R", "ndr", {"ood": [0.5]}),
+    )
     script["add"](tmp_path / "scores.json", [str(tmp_path / "more" / "scores.json")])
     rows = open_runs(tmp_path / "scores.json").table.to_pylist()
     scores = {(row["recipe"], row["seed"]): row["score"] for row in rows}
     assert scores == {("ctl/A", 0): 0.9, ("ctl/A", 1): 0.8, ("ctl/R", 0): 0.5}
 
 
-def test_answers_to_examples_are_added_with_their_seed(script: dict[str, Any], tmp_path: Path) -> None:
+def test_answers_to_examples_are_added_with_their_seed(
+    script: dict[str, Any], tmp_path: Path
+) -> None:
     stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
     for seed in (0, 1):
         groups, items = score_groups(stored.where(seed=seed), ["length"])
@@ -99,6 +109,7 @@ def test_answers_to_examples_are_added_with_their_seed(script: dict[str, Any], t
     assert added.accuracy(by="length").to_dicts() == stored.accuracy(by="length").to_dicts()
     columns = ["prediction", "score"]
     ours, theirs = (
-        sorted(map(str, r.predictions(columns=columns).drop_columns(["run"]).to_pylist())) for r in (added, stored)
+        sorted(map(str, r.predictions(columns=columns).drop_columns(["run"]).to_pylist()))
+        for r in (added, stored)
     )
     assert ours == theirs

@@ -16,7 +16,13 @@ from taskloom.papers.ctlpp.symbol_similarity import draw_matrices
 
 def area(outline: Sequence[Corner]) -> float:
     """Return the area inside an outline, negative where it runs the other way round."""
-    return sum(x * v - u * y for (x, y), (u, v) in zip(outline, [*outline[1:], outline[0]], strict=True)) / 2
+    return (
+        sum(
+            x * v - u * y
+            for (x, y), (u, v) in zip(outline, [*outline[1:], outline[0]], strict=True)
+        )
+        / 2
+    )
 
 
 def test_an_outline_with_a_hole_is_two_outlines_in_different_directions() -> None:
@@ -33,7 +39,9 @@ def test_outlines_cover_as_many_cells_as_there_are_and_turn_at_every_corner(seed
     loops = list(outlines(covered))
     assert sum(map(area, loops)) == covered.sum()
     for loop in loops:
-        for before, at, after in zip([loop[-1], *loop[:-1]], loop, [*loop[1:], loop[0]], strict=True):
+        for before, at, after in zip(
+            [loop[-1], *loop[:-1]], loop, [*loop[1:], loop[0]], strict=True
+        ):
             assert (before[0] == at[0]) != (at[0] == after[0])
 
 
@@ -44,7 +52,9 @@ def test_each_cell_has_the_shade_of_its_number() -> None:
         _, (axis,) = figures.canvas(1, (3, 3))
         shade_cells(axis, grid)
         paths = [layer.get_paths()[0] for layer in axis.collections]
-        depth = [[sum(path.contains_point((x, y)) for path in paths) for x in range(3)] for y in range(3)]
+        depth = [
+            [sum(path.contains_point((x, y)) for path in paths) for x in range(3)] for y in range(3)
+        ]
     assert len(paths) == STEPS - 1
     assert depth == [[19, 3, 0], [3, 19, 12], [0, 0, 19]]
 
@@ -73,7 +83,9 @@ def test_matrices_are_shapes_in_a_page_and_in_print() -> None:
     drawing = figures.svg(figure)
     assert "<image" not in drawing
     assert "Subtype /Image" not in figures.pdf(figure).decode("latin-1")
-    assert len(drawing) < 2 * 16**2 * 80  # bytes, of noise alone and with labels; a shape for each cell takes 230
+    assert (
+        len(drawing) < 2 * 16**2 * 80
+    )  # bytes, of noise alone and with labels; a shape for each cell takes 230
 
 
 def test_neighbours_of_one_group_are_one_piece_of_the_strip() -> None:
@@ -117,7 +129,11 @@ def test_a_short_drawing_keeps_labels_that_are_turned_or_have_fonts_of_their_own
         style = f"font-size: 9px; font-family: {family}; text-anchor: middle"
         return f'<g id="text_1">\n <text style="{style}" x="1.23456" y="2" transform="rotate({turn} 1 2)">{text}</text>\n</g>'
 
-    labels = [label("A, serif", "-0", "one"), label("A, serif", "-90", "two"), label("B", "-0", "three")]
+    labels = [
+        label("A, serif", "-0", "one"),
+        label("A, serif", "-90", "two"),
+        label("B", "-0", "three"),
+    ]
     assert shorten("\n".join(["<svg width='1'>", *labels, "</svg>"])).split("\n") == [
         "<svg font-family=\"A, serif\" width='1'>",
         '<text style="font-size: 9px; text-anchor: middle" x="1.23" y="2">one</text>',

@@ -17,7 +17,11 @@ def vectors(centres: int, noise: float, seed: int) -> Floats:
     """Return a vector for each function: one of the centres, by its group, and noise."""
     rng = np.random.default_rng(seed)
     middle = rng.normal(size=(centres, 64))
-    chosen = middle[np.array(GROUPS) % centres] if centres > 1 else middle[np.zeros(FUNCTIONS, dtype=int)]
+    chosen = (
+        middle[np.array(GROUPS) % centres]
+        if centres > 1
+        else middle[np.zeros(FUNCTIONS, dtype=int)]
+    )
     noisy: Floats = chosen + noise * rng.normal(size=(FUNCTIONS, 64))
     return noisy
 
@@ -35,7 +39,9 @@ def test_planted_clusters_are_found_by_both(seed: int, noise: float) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.001, 0.1, 0.5, 3.0])
-def test_where_there_are_none_the_cut_finds_some_and_the_criterion_none(seed: int, noise: float) -> None:
+def test_where_there_are_none_the_cut_finds_some_and_the_criterion_none(
+    seed: int, noise: float
+) -> None:
     result = evidence(cosines(vectors(1, noise, seed)), GROUPS)
     assert result.clusters >= 2
     assert not result.separate
@@ -83,7 +89,9 @@ def test_short_vectors_do_not_divide_by_zero() -> None:
     assert np.isfinite(cosines(np.zeros((3, 4)))).all()
 
 
-def test_the_criterion_has_the_power_that_the_record_states(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_criterion_has_the_power_that_the_record_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One in four planted groups at 0.6 within and 0.2 between is found, and nearly all that are closer."""
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from ctlpp_cluster_power import WORLDS, detected

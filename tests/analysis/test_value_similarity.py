@@ -20,7 +20,10 @@ from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import fill
 
 PARTS, VALUES = 8, 3
-TRAITS = [{"maker": f"m{i % PARTS}", "meaning": f"v{i // PARTS % VALUES}"} for i in range(PARTS * VALUES * 2)]
+TRAITS = [
+    {"maker": f"m{i % PARTS}", "meaning": f"v{i // PARTS % VALUES}"}
+    for i in range(PARTS * VALUES * 2)
+]
 
 
 class Planted:
@@ -36,7 +39,9 @@ class Planted:
         for text in inputs:
             traits = TRAITS[int(text.split()[-1])]
             half = int(traits["maker"][1:]) % 2 if self.halves else 0
-            states.append(0.3 + self.codes[int(traits["meaning"][1:]), half] + 0.02 * self.rng.normal(size=32))
+            states.append(
+                0.3 + self.codes[int(traits["meaning"][1:]), half] + 0.02 * self.rng.normal(size=32)
+            )
         return np.array(states)
 
 
@@ -48,17 +53,23 @@ def runs(tmp_path: Path) -> Runs:
     return Runs(store)
 
 
-def test_the_trait_with_most_values_is_the_part_by_default(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trait_with_most_values_is_the_part_by_default(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(studied, "load", lambda folder: Planted(halves=False))
     (finding,) = analyse("runs/similarity", runs, value="meaning")[2]
     assert finding.title == "Similarity of one meaning across maker"
     monkeypatch.setattr(studied, "MOST_PARTS", 2)
-    with pytest.raises(StudyError, match=r"has 3 to 2 values; name a part: part=TRAIT, of maker, meaning"):
+    with pytest.raises(
+        StudyError, match=r"has 3 to 2 values; name a part: part=TRAIT, of maker, meaning"
+    ):
         analyse("runs/similarity", runs)
 
 
 @pytest.mark.parametrize(("halves", "codes"), [(False, "one"), (True, "separate")])
-def test_planted_codes_are_told_apart(runs: Runs, halves: bool, codes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_codes_are_told_apart(
+    runs: Runs, halves: bool, codes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(studied, "load", lambda folder: Planted(halves))
     _, _, (finding,) = analyse("runs/similarity", runs, part="maker", value="meaning")
     assert finding.table is not None
@@ -79,7 +90,9 @@ class PlantedByLayer(Planted):
         return super().represent(inputs)
 
 
-def test_a_layer_a_split_and_a_run_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_layer_a_split_and_a_run_can_be_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path / "runs", create=True)
     scores = {"iid": [1.0] * len(TRAITS), "ood": [1.0] * len(TRAITS)}
     names = {data: write(store, scores, traits=TRAITS, data=data) for data in ("first", "second")}
@@ -101,9 +114,13 @@ def test_a_layer_a_split_and_a_run_can_be_chosen(tmp_path: Path, monkeypatch: py
 
 
 def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"'part' must be 'maker' or 'meaning' for .*, not 'nobody'"):
+    with pytest.raises(
+        StudyError, match=r"'part' must be 'maker' or 'meaning' for .*, not 'nobody'"
+    ):
         analyse("runs/similarity", runs, part="nobody")
-    with pytest.raises(StudyError, match=r"'value' must be 'answer', 'maker' or 'meaning' for .*, not 'sense'"):
+    with pytest.raises(
+        StudyError, match=r"'value' must be 'answer', 'maker' or 'meaning' for .*, not 'sense'"
+    ):
         analyse("runs/similarity", runs, part="maker", value="sense")
     store = Store(tmp_path / "other", create=True)
     write(store, {"ood": [1.0]})
@@ -119,14 +136,27 @@ def test_any_layer_of_a_hugging_face_model_is_studied(
     pytest.importorskip("transformers")
     from taskloom.learners.pretrained.models import Sizes, from_scratch
 
-    small = {"symbols": 4, "functions": 8, "max_length": 3, "splits": {"train": {"n": 60}, "iid": {"n": 40}}}
+    small = {
+        "symbols": 4,
+        "functions": 8,
+        "max_length": 3,
+        "splits": {"train": {"n": 60}, "iid": {"n": 40}},
+    }
     words = ["a b c d e f g h 0 1 2 3", "A B C D E F G H"]
-    base = from_scratch(kind, words, Sizes(state=16, layers=2, heads=2, feed_forward=16, dropout=0.0), "bytes", seed=1)
+    base = from_scratch(
+        kind,
+        words,
+        Sizes(state=16, layers=2, heads=2, feed_forward=16, dropout=0.0),
+        "bytes",
+        seed=1,
+    )
     base.model.save_pretrained(tmp_path / "weights")
     base.tokeniser.save_pretrained(tmp_path / "weights")
     experiment = {
         "recipes": [{"recipe": "ctl/A", "set": small}],
-        "learners": [{"learner": "zero-shot", "model": str(tmp_path / "weights"), "longest_answer": 2}],
+        "learners": [
+            {"learner": "zero-shot", "model": str(tmp_path / "weights"), "longest_answer": 2}
+        ],
         "evaluate": ["iid"],
         "keep": {"model": True},
     }

@@ -11,7 +11,16 @@ import scipy.stats
 from taskloom.analysis.conditions import differences
 from taskloom.analysis.finding import short_judgement_table
 from taskloom.analysis.published_numbers import PublishedNumber
-from taskloom.analysis.verdict import AGREES, DISAGREES, OPEN, OTHER, judge_mean, judge_number, judge_share, verdict
+from taskloom.analysis.verdict import (
+    AGREES,
+    DISAGREES,
+    OPEN,
+    OTHER,
+    judge_mean,
+    judge_number,
+    judge_share,
+    verdict,
+)
 from taskloom.experiments.statistics import wilson
 from tests.analysis.made_up_scores import spread
 
@@ -41,8 +50,12 @@ def test_twenty_five_seeds_of_a_noisy_model_are_too_few_for_a_margin_of_a_tenth(
     assert judge_mean(spread(0.75, 0.16, 100), number(0.75, 0.16, 100)).verdict == AGREES
 
 
-@pytest.mark.parametrize(("sd", "margin"), [(None, 0.05), (0.0, 0.05), (0.15, 0.05), (0.16, 0.10), (0.27, 0.10)])
-def test_the_margin_is_fixed_and_wider_only_for_large_published_spreads(sd: float | None, margin: float) -> None:
+@pytest.mark.parametrize(
+    ("sd", "margin"), [(None, 0.05), (0.0, 0.05), (0.15, 0.05), (0.16, 0.10), (0.27, 0.10)]
+)
+def test_the_margin_is_fixed_and_wider_only_for_large_published_spreads(
+    sd: float | None, margin: float
+) -> None:
     judged = judge_mean([0.7, 0.8], number(0.75, sd))
     assert judged.margin == margin
     assert judged.cells()[6] == f"±{margin:.2f}"
@@ -91,11 +104,15 @@ def test_a_published_number_of_one_training_is_taken_to_have_our_spread() -> Non
 
 
 def test_other_essential_conditions_are_not_compared() -> None:
-    result = judge_mean([1.0, 1.0], number(1.0, 0.0), comparable=False, conditions=("functions 8 (paper: 32)",))
+    result = judge_mean(
+        [1.0, 1.0], number(1.0, 0.0), comparable=False, conditions=("functions 8 (paper: 32)",)
+    )
     assert (result.verdict, result.cells()[-1]) == (OTHER, "functions 8 (paper: 32)")
 
 
-@pytest.mark.parametrize(("hits", "n", "expected"), [(8, 25, AGREES), (25, 25, DISAGREES), (1, 3, OPEN)])
+@pytest.mark.parametrize(
+    ("hits", "n", "expected"), [(8, 25, AGREES), (25, 25, DISAGREES), (1, 3, OPEN)]
+)
 def test_shares_of_seeds(hits: int, n: int, expected: str) -> None:
     """8 of 25 again is not proof of the same share within 5 points, so a share needs a wide idea of 'small' to agree."""
     result = judge_share(hits, n, number(0.32, None, 25, own_margin=0.3))
@@ -134,7 +151,9 @@ def trainings(rng: np.random.Generator, mean: float, sd: float, n: int) -> list[
     return [float(x) for x in rng.beta(mean * size, (1 - mean) * size, n)]
 
 
-def simulated(row: str, seeds: int, published_seeds: int, shift: float = 0.0) -> tuple[float, float]:
+def simulated(
+    row: str, seeds: int, published_seeds: int, shift: float = 0.0
+) -> tuple[float, float]:
     """Share of experiments whose interval covers the true difference, and share that disagree."""
     rng = np.random.default_rng([len(row), seeds, published_seeds, round(100 * abs(shift))])
     mean, sd = ROWS[row]
@@ -145,7 +164,9 @@ def simulated(row: str, seeds: int, published_seeds: int, shift: float = 0.0) ->
         paper = trainings(rng, mean, sd, published_seeds)
         their_sd = round(float(np.std(paper, ddof=1)), 2) if published_seeds > 1 else None
         ours = trainings(rng, mean + shift, sd, seeds)
-        judged = judge_mean(ours, number(round(float(np.mean(paper)), 2), their_sd, published_seeds))
+        judged = judge_mean(
+            ours, number(round(float(np.mean(paper)), 2), their_sd, published_seeds)
+        )
         # The paper's rounding is part of what it published, so it belongs to the tolerance.
         covered += judged.difference_low - 0.005 <= shift <= judged.difference_high + 0.005
         disagree += judged.verdict == DISAGREES
@@ -155,7 +176,9 @@ def simulated(row: str, seeds: int, published_seeds: int, shift: float = 0.0) ->
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("published_seeds", [1, 25])
-def test_intervals_cover_and_the_same_learner_rarely_disagrees(row: str, seeds: int, published_seeds: int) -> None:
+def test_intervals_cover_and_the_same_learner_rarely_disagrees(
+    row: str, seeds: int, published_seeds: int
+) -> None:
     covered, disagree = simulated(row, seeds, published_seeds)
     assert covered >= 0.94
     assert disagree <= 0.06
@@ -182,7 +205,9 @@ def test_intervals_of_shares_cover(share: float, n: int) -> None:
     covered = disagree = 0.0
     for theirs in range(published + 1):
         for ours in range(n + 1):
-            weight = scipy.stats.binom.pmf(theirs, published, share) * scipy.stats.binom.pmf(ours, n, share)
+            weight = scipy.stats.binom.pmf(theirs, published, share) * scipy.stats.binom.pmf(
+                ours, n, share
+            )
             judged = judge_share(ours, n, number(theirs / published, None, published))
             covered += weight * (judged.difference_low <= 0 <= judged.difference_high)
             disagree += weight * (judged.verdict == DISAGREES)
@@ -223,10 +248,20 @@ def test_the_short_table_has_no_column_that_says_nothing() -> None:
     )  # fmt: skip
     assert [row["tasks"] for row in short_judgement_table(of_tasks)] == ["3", "3"]
     counted = [judge_number(1_004, number(1_000, decimals=0))]
-    assert short_judgement_table(counted).columns == ("claim", "ours", "published", "difference", "verdict")
+    assert short_judgement_table(counted).columns == (
+        "claim",
+        "ours",
+        "published",
+        "difference",
+        "verdict",
+    )
 
 
 def test_steps_are_what_stands_beside_published_epochs_where_no_epochs_were_set() -> None:
     published = PublishedNumber("made-up", "Table 1", {}, 0.5, conditions={"learner.epochs": 15})
-    assert differences(published, {"learner.epochs": 0.0, "learner.steps": 680}) == ("steps 680 (paper: 15 epochs)",)
-    assert differences(published, {"learner.epochs": 4.0, "learner.steps": 1}) == ("epochs 4.0 (paper: 15)",)
+    assert differences(published, {"learner.epochs": 0.0, "learner.steps": 680}) == (
+        "steps 680 (paper: 15 epochs)",
+    )
+    assert differences(published, {"learner.epochs": 4.0, "learner.steps": 1}) == (
+        "epochs 4.0 (paper: 15)",
+    )

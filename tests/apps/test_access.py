@@ -24,19 +24,27 @@ async def page(request: Request) -> Response:
 
 def client(**options: Any) -> TestClient:
     app = Starlette(
-        routes=[Route("/{rest:path}", page, methods=["GET", "POST"])], exception_handlers={TooLargeError: too_large}
+        routes=[Route("/{rest:path}", page, methods=["GET", "POST"])],
+        exception_handlers={TooLargeError: too_large},
     )
-    return TestClient(AccessGuard(app, "view", **options), base_url="http://127.0.0.1:80", follow_redirects=False)
+    return TestClient(
+        AccessGuard(app, "view", **options), base_url="http://127.0.0.1:80", follow_redirects=False
+    )
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "a b", "http://[", "x" * 300 + "/"])
 def test_a_host_that_is_no_name_never_reaches_the_application(host: str) -> None:
     assert client().get("/", headers={"host": host}).status_code == 421
     with_token = client(token=SECRET)
-    assert with_token.get("/", headers={"host": host, "authorization": f"Bearer {SECRET}"}).status_code == 400
+    assert (
+        with_token.get("/", headers={"host": host, "authorization": f"Bearer {SECRET}"}).status_code
+        == 400
+    )
 
 
-@pytest.mark.parametrize("origin", ["http://[", "null", "http://127.0.0.1:81", "https://evil.example", "127.0.0.1:80"])
+@pytest.mark.parametrize(
+    "origin", ["http://[", "null", "http://127.0.0.1:81", "https://evil.example", "127.0.0.1:80"]
+)
 def test_forms_of_other_origins_are_refused_however_they_are_written(origin: str) -> None:
     assert client().post("/", headers={"origin": origin}).status_code == 403
     assert client().post("/", headers={"origin": "http://127.0.0.1"}, content=b"x").text == "/ 1"

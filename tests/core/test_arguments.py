@@ -19,7 +19,9 @@ def test_what_is_no_path_gets_a_sentence(value: Any) -> None:
         path_of(value)
 
 
-@pytest.mark.parametrize("call", [tl.load, tl.verify, tl.audit, tl.runs, tl.report], ids=lambda call: call.__name__)
+@pytest.mark.parametrize(
+    "call", [tl.load, tl.verify, tl.audit, tl.runs, tl.report], ids=lambda call: call.__name__
+)
 def test_functions_of_folders_refuse_a_number(call: Any) -> None:
     with pytest.raises(tl.TaskloomError, match="not 7"):
         call(7)
@@ -35,7 +37,9 @@ def test_no_changes_may_be_spelled_none() -> None:
     assert tl.apply("ctl/A", "a 1", set=None) == tl.apply("ctl/A", "a 1")
 
 
-@pytest.mark.parametrize("changes", [0, 3.5, True, len], ids=["whole", "decimal", "true", "function"])
+@pytest.mark.parametrize(
+    "changes", [0, 3.5, True, len], ids=["whole", "decimal", "true", "function"]
+)
 def test_changes_of_another_kind_get_a_sentence(changes: Any) -> None:
     with pytest.raises(tl.TaskloomError, match=r"set .*fields with values"):
         tl.make("ctl/length", set=changes)

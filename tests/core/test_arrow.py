@@ -15,8 +15,14 @@ from taskloom.core.shards import STEP
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 INTEGER = st.integers(-(2**31), 2**31 - 1)
-STEPS = st.lists(st.fixed_dictionaries({"rule": TEXT, "value": TEXT, "of": st.none() | st.lists(INTEGER, max_size=3)}))
-TRAITS = st.fixed_dictionaries({}, optional={"a": TEXT | st.none(), "b": INTEGER, "c": st.floats(), "d": st.booleans()})
+STEPS = st.lists(
+    st.fixed_dictionaries(
+        {"rule": TEXT, "value": TEXT, "of": st.none() | st.lists(INTEGER, max_size=3)}
+    )
+)
+TRAITS = st.fixed_dictionaries(
+    {}, optional={"a": TEXT | st.none(), "b": INTEGER, "c": st.floats(), "d": st.booleans()}
+)
 KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.string(), TEXT),
     (pa.int64(), INTEGER),
@@ -26,7 +32,10 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.bool_(), st.booleans()),
     (pa.list_(pa.string()), st.lists(TEXT, max_size=3) | st.tuples(TEXT)),
     (pa.list_(STEP), STEPS),
-    (pa.struct([("a", pa.string()), ("b", pa.int64()), ("c", pa.float64()), ("d", pa.bool_())]), TRAITS),
+    (
+        pa.struct([("a", pa.string()), ("b", pa.int64()), ("c", pa.float64()), ("d", pa.bool_())]),
+        TRAITS,
+    ),
     (pa.map_(pa.string(), pa.string()), st.lists(st.tuples(TEXT, TEXT), max_size=3)),
 ]
 
@@ -36,7 +45,10 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 def test_a_column_is_what_arrow_makes_of_the_values(
     kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
-    whole, some = data.draw(st.lists(values, max_size=9)), data.draw(st.lists(values | st.none(), max_size=9))
+    whole, some = (
+        data.draw(st.lists(values, max_size=9)),
+        data.draw(st.lists(values | st.none(), max_size=9)),
+    )
     for rows in (whole, some):
         made, wanted = column(rows, kind), pa.array(rows, kind)
         made.validate(full=True)
@@ -47,9 +59,16 @@ def test_a_column_is_what_arrow_makes_of_the_values(
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [(["a", 1], pa.string()), ([1, "x"], pa.int64()), ([2**40], pa.int32()), ([["a", 1]], pa.list_(pa.string()))],
+    [
+        (["a", 1], pa.string()),
+        ([1, "x"], pa.int64()),
+        ([2**40], pa.int32()),
+        ([["a", 1]], pa.list_(pa.string())),
+    ],
 )
-def test_values_that_do_not_fit_are_refused_in_arrows_words(values: list[Any], kind: pa.DataType) -> None:
+def test_values_that_do_not_fit_are_refused_in_arrows_words(
+    values: list[Any], kind: pa.DataType
+) -> None:
     with pytest.raises(pa.ArrowException) as wanted:
         pa.array(values, kind)
     with pytest.raises(type(wanted.value)) as raised:

@@ -64,7 +64,10 @@ def check_all(data: Dataset) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*slow_except(CASES, "ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17"), *SINGLE],
+    [
+        *slow_except(CASES, "ctl/A", "ctl/length", "babi/diverse-T7", "babi/concat-T12", "babi/17"),
+        *SINGLE,
+    ],
 )
 def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
     changes = {**CASES, **SINGLE}[name]
@@ -83,7 +86,15 @@ def test_descriptions_come_before_the_very_same_examples(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    slow_except(CASES, "ctl/A", "ctl/length", "babi/diverse-T7", "babi/inject-T7", "babi/4", "taskbench/english"),
+    slow_except(
+        CASES,
+        "ctl/A",
+        "ctl/length",
+        "babi/diverse-T7",
+        "babi/inject-T7",
+        "babi/4",
+        "taskbench/english",
+    ),
 )
 def test_unseen_tasks_are_in_no_training_row(name: str) -> None:
     data = tl.make(name, set=[*CASES[name], "described={unseen: 0.3, level: explicit}"])
@@ -91,7 +102,9 @@ def test_unseen_tasks_are_in_no_training_row(name: str) -> None:
 
     def tasks(role: str, unseen: bool) -> set[str]:
         tables = [data.table(s) for s in data.splits if data.role(s) == role]
-        named = [pc.filter(task_column(t, by), pc.equal(task_column(t, UNSEEN), unseen)) for t in tables]
+        named = [
+            pc.filter(task_column(t, by), pc.equal(task_column(t, UNSEEN), unseen)) for t in tables
+        ]
         return {str(name) for names in named for name in names.unique().to_pylist()}
 
     assert not tasks("train", True)
@@ -122,12 +135,17 @@ def test_a_task_of_one_function(tmp_path: Path) -> None:
     found = tl.verify(tmp_path / "data")
     assert (found.method, found.wrong) == ("second solver", ())
     assert tl.apply(str(file), "a b", set=["described=true"]).targets == ("b a",)
-    assert tl.apply(str(file), "Reverse the order of the words.\na b", set=["described=true"]).targets == ("b a",)
+    assert tl.apply(
+        str(file), "Reverse the order of the words.\na b", set=["described=true"]
+    ).targets == ("b a",)
 
 
 def test_zest_tells_already() -> None:
     changes = ["tasks.train=40", "tasks.dev=0", "tasks.test=0", "passages=2"]
-    plain, told = tl.make("zest/synthetic", set=changes), tl.make("zest/synthetic", set=[*changes, "described=true"])
+    plain, told = (
+        tl.make("zest/synthetic", set=changes),
+        tl.make("zest/synthetic", set=[*changes, "described=true"]),
+    )
     assert plain.table("train").column("input").equals(told.table("train").column("input"))
 
 
@@ -151,12 +169,18 @@ def test_the_second_solver_minds_the_description() -> None:
     plan = recipe.plan(0)
     assert plan.check is not None
     example = tl.make(recipe)["test"][0]
-    other = tl.Example("Say something else.\n" + example.input.partition("\n")[2], example.targets, example.traits)
+    other = tl.Example(
+        "Say something else.\n" + example.input.partition("\n")[2], example.targets, example.traits
+    )
     with pytest.raises(TaskloomError, match="description of its task"):
         plan.check(other)
     wrong = {**example.traits, UNSEEN: not example.traits[UNSEEN]}
     with pytest.raises(TaskloomError, match="unseen_task"):
-        plan.check(tl.Example(example.input, example.targets, wrong, key=example.key, question=example.question))
+        plan.check(
+            tl.Example(
+                example.input, example.targets, wrong, key=example.key, question=example.question
+            )
+        )
 
 
 def test_a_suite_that_forgets_to_withhold_is_found_out() -> None:
@@ -213,7 +237,9 @@ def test_answers_to_described_inputs() -> None:
 
 
 def test_sequences_are_scored_by_their_bare_input() -> None:
-    recipe = read("taskbench/map(synonyms[eng])", ["described=true", "sequences.n=200", "lexicon=synthetic"])
+    recipe = read(
+        "taskbench/map(synonyms[eng])", ["described=true", "sequences.n=200", "lexicon=synthetic"]
+    )
     plan = recipe.plan(0)
     for example in tl.make(recipe)["test"]:
         assert plan.scorer.score(example.target, example) == 1.0

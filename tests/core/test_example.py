@@ -12,7 +12,14 @@ from taskloom.core.example import Example, Step
 
 EXAMPLES = [
     Example("a b", "b a"),
-    Example("a b", ["b a", "b, a"], {"length": 2}, key="ab", derivation=[Step("reverse", "b a")], task="words/reverse"),
+    Example(
+        "a b",
+        ["b a", "b, a"],
+        {"length": 2},
+        key="ab",
+        derivation=[Step("reverse", "b a")],
+        task="words/reverse",
+    ),
 ]
 
 

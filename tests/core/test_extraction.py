@@ -47,7 +47,8 @@ def test_the_answer_is_cut_out(how: str, reply: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["", "lastline", "tag", "tag:", "tag:a b", "regex:", "regex:(", "line:2", "final:x", 3, None]
+    "how",
+    ["", "lastline", "tag", "tag:", "tag:a b", "regex:", "regex:(", "line:2", "final:x", 3, None],
 )
 def test_another_word_is_refused(how: str) -> None:
     with pytest.raises(ParameterError, match=r"^extract is .*"):
@@ -68,7 +69,8 @@ def test_every_reply_has_an_answer_or_none(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["answer is ", "\\boxed{", "<answer>", "- ", "**", "'", "```\n", "\n", "a.", "(the answer"]
+    "piece",
+    ["answer is ", "\\boxed{", "<answer>", "- ", "**", "'", "```\n", "\n", "a.", "(the answer"],
 )
 def test_replies_without_end_take_no_time(piece: str) -> None:
     begin = time.process_time()

@@ -64,9 +64,15 @@ def test_what_cannot_be_written_is_one_sentence_in_the_given_error(tmp_path: Pat
         atomic(tmp_path / "file" / "below", RecipeError),
     ):
         pass
-    with pytest.raises(DataError, match=r"cannot write .*nothing: No such file"), atomic(tmp_path / "nothing"):
+    with (
+        pytest.raises(DataError, match=r"cannot write .*nothing: No such file"),
+        atomic(tmp_path / "nothing"),
+    ):
         pass  # nobody wrote it
-    with pytest.raises(DataError, match=r"cannot write .*: No space left"), atomic(tmp_path / "full"):
+    with (
+        pytest.raises(DataError, match=r"cannot write .*: No space left"),
+        atomic(tmp_path / "full"),
+    ):
         raise OSError(28, "No space left on device")
 
 
@@ -108,7 +114,8 @@ def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     import platform
 
     ours, theirs = (
-        tmp_path / f".x.7.{host}-{pid}.tmp" for host, pid in ((platform.node(), 2**22 + 1), ("elsewhere", 1))
+        tmp_path / f".x.7.{host}-{pid}.tmp"
+        for host, pid in ((platform.node(), 2**22 + 1), ("elsewhere", 1))
     )
     alive = tmp_path / f".x.7.{platform.node()}-1.tmp"
     for path in (ours, theirs, alive):
@@ -117,7 +124,9 @@ def test_sweeping_spares_the_writers_that_live(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([theirs, alive])
 
 
-def test_sweeping_knows_hosts_with_dots_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeping_knows_hosts_with_dots_in_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import platform
 
     monkeypatch.setattr(platform, "node", lambda: "node-1.cluster.edu")
@@ -179,7 +188,11 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path: Path) -> None:
 
 
 def test_digests_are_of_content() -> None:
-    assert json_digest({"a": [1], "b": None}) == json_digest({"b": None, "a": [1]}) != json_digest({"a": [1]})
+    assert (
+        json_digest({"a": [1], "b": None})
+        == json_digest({"b": None, "a": [1]})
+        != json_digest({"a": [1]})
+    )
     assert digest("é") == digest("é".encode())
     assert len(digest(b"", 20)) == 40
 

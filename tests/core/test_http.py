@@ -46,7 +46,8 @@ def test_waits_grow_and_never_undercut_the_server(tries: int, asked: float, firs
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("7", 7), ("0.5", 0.5), ("", 0), ("soon", 0), ("-3", 0), ("inf", 0), ("nan", 0)]
+    ("text", "seconds"),
+    [("7", 7), ("0.5", 0.5), ("", 0), ("soon", 0), ("-3", 0), ("inf", 0), ("nan", 0)],
 )
 def test_the_wait_that_a_server_asks_for(text: str, seconds: float) -> None:
     assert retry_after({"Retry-After": text}) == seconds
@@ -80,11 +81,15 @@ def test_answers_survive_their_process_and_their_threads(tmp_path: Path) -> None
 
 def test_what_is_no_cache_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("something else" * 100)
-    with pytest.raises(DataError, match=r"the cache of answers .*x cannot be used .*delete it, or name another"):
+    with pytest.raises(
+        DataError, match=r"the cache of answers .*x cannot be used .*delete it, or name another"
+    ):
         AnswerCache(tmp_path / "x", DataError)
 
 
-@pytest.mark.parametrize("url", ["", "host", "ftp://h/x", "http://", "http://h:0/", "http://a b/", "http://h:x/"])
+@pytest.mark.parametrize(
+    "url", ["", "host", "ftp://h/x", "http://", "http://h:0/", "http://a b/", "http://h:x/"]
+)
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(InputError, match="write 'https://host/sparql'"):
         check_url(url, "https://host/sparql")
@@ -109,7 +114,9 @@ def server() -> Iterator[str]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            text = json.dumps({"error": {"message": f"not with {self.headers['Authorization']}"}}).encode()
+            text = json.dumps(
+                {"error": {"message": f"not with {self.headers['Authorization']}"}}
+            ).encode()
             self.send_response(int(self.path[1:]))
             self.send_header("Retry-After", "2")
             self.send_header("Content-Length", str(len(text)))
@@ -120,7 +127,9 @@ def server() -> Iterator[str]:
             pass
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     yield f"http://127.0.0.1:{listening.server_address[1]}"
     listening.shutdown()
@@ -139,7 +148,9 @@ def test_a_failure_names_its_status_and_reason_and_hides_the_key(server: str) ->
     assert "top-secret" not in str(caught.value)
 
 
-def test_a_forked_process_opens_connections_of_its_own(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_opens_connections_of_its_own(
+    server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = HttpClient(5)
     client.post(f"{server}/200", b"x")
     ours = client._client()
@@ -167,7 +178,9 @@ def test_a_request_is_repeated_until_patience_ends() -> None:
 
 
 def test_generating_data_does_not_import_httpx() -> None:
-    code = "import sys, taskloom as tl; tl.make('babi/1')['train'][0]; print('httpx' in sys.modules)"
+    code = (
+        "import sys, taskloom as tl; tl.make('babi/1')['train'][0]; print('httpx' in sys.modules)"
+    )
     assert printed_elsewhere(code).strip() == "False"
 
 
@@ -180,9 +193,14 @@ def test_answers_that_are_put_soon_are_on_disk_after_a_flush(tmp_path: Path) -> 
     assert [other.get(f"q{i}") for i in range(200)] == [str(i).encode() for i in range(200)]
 
 
-def test_a_disk_that_fails_is_reported_with_the_next_answer_and_none_is_lost(tmp_path: Path) -> None:
+def test_a_disk_that_fails_is_reported_with_the_next_answer_and_none_is_lost(
+    tmp_path: Path,
+) -> None:
     cache = AnswerCache(tmp_path / "answers", DataError)
-    works, cache._base = cache._base, sqlite3.connect(":memory:", check_same_thread=False)  # it has no table
+    works, cache._base = (
+        cache._base,
+        sqlite3.connect(":memory:", check_same_thread=False),
+    )  # it has no table
     cache.put_soon("a", b"1")
     assert cache._writer is not None
     cache._writer.join()

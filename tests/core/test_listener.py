@@ -33,7 +33,10 @@ def test_the_name_of_a_host_header(header: str, name: str) -> None:
 def test_a_port_that_is_taken_gives_one_sentence() -> None:
     with listen("127.0.0.1", [0]) as first:
         taken = first.getsockname()[1]
-        with pytest.raises(ParameterError, match=rf"^port {taken} on 127\.0\.0\.1 cannot be used \(.*in use\); choose"):
+        with pytest.raises(
+            ParameterError,
+            match=rf"^port {taken} on 127\.0\.0\.1 cannot be used \(.*in use\); choose",
+        ):
             listen("127.0.0.1", [taken])
         with listen("127.0.0.1", [taken, 0]) as other:
             assert other.getsockname()[1] != taken

@@ -40,7 +40,10 @@ def data() -> tl.Dataset:
 
 
 def test_datasets_splits_and_examples(data: tl.Dataset) -> None:
-    assert all(word in shown(data) for word in ("babi/1, seed 0", "train", "30", f"content digest {data.digest}"))
+    assert all(
+        word in shown(data)
+        for word in ("babi/1, seed 0", "train", "30", f"content digest {data.digest}")
+    )
     assert shown(data["test"]).count("<tr>") == 4
     example = shown(data["test"][0])
     assert "because" in example

@@ -80,7 +80,9 @@ def suite(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(tmp_path))
     point = EntryPoint("echoes", "echo_package", "taskloom")
     monkeypatch.setattr(registry, "_entry_points_loaded", False)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == "taskloom" else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [point] if group == "taskloom" else []
+    )
     return ""
 
 
@@ -91,7 +93,9 @@ def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return result.out
 
 
-def test_every_offer_works_from_anywhere(suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_offer_works_from_anywhere(
+    suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recipe, out = f"{suite}echoes/any", tmp_path / "data"
     for home in (tmp_path / "recipes", tmp_path / "echo_package" / "recipes"):
         home.mkdir(parents=True, exist_ok=True)
@@ -101,7 +105,9 @@ def test_every_offer_works_from_anywhere(suite: str, tmp_path: Path, capsys: pyt
     assert "--word" in output(capsys, "make", recipe, "--help")
 
     file = tmp_path / "out.txt"
-    text = output(capsys, "export", str(out), "--split", "test", "--format", "upper", "-o", str(file))
+    text = output(
+        capsys, "export", str(out), "--split", "test", "--format", "upper", "-o", str(file)
+    )
     assert "4 examples" in text
     assert "(1 left out: it is the first)" in text
     assert file.read_text().splitlines()[0] == "ECHO ECHO 1"
@@ -111,12 +117,27 @@ def test_every_offer_works_from_anywhere(suite: str, tmp_path: Path, capsys: pyt
     assert applied.split() == ["b", "c"]
 
     solved = output(
-        capsys, "solve", str(tmp_path / "table.json"), "--suite", f"{suite}echoes", "--pitch", "high", "--json"
+        capsys,
+        "solve",
+        str(tmp_path / "table.json"),
+        "--suite",
+        f"{suite}echoes",
+        "--pitch",
+        "high",
+        "--json",
     )
     assert json.loads(solved)["pitch"] == "high"
 
     (tmp_path / "pred.txt").write_text("echo\n" * 5)
-    words = ["score", f"{suite}echoes", "--pred", str(tmp_path / "pred.txt"), "--at", "50", "--json"]
+    words = [
+        "score",
+        f"{suite}echoes",
+        "--pred",
+        str(tmp_path / "pred.txt"),
+        "--at",
+        "50",
+        "--json",
+    ]
     report = json.loads(output(capsys, *words, "--gold", str(out), "--tone", "bright"))
     assert report == {"right": 5, "at": [50.0], "tone": "bright"}
     (tmp_path / "gold.txt").write_text("echo\nno\n")
@@ -130,7 +151,9 @@ def test_a_suite_reads_predictions_in_its_own_way(tmp_path: Path) -> None:
     (tmp_path / "said.txt").write_text("echo/echo/no/echo/no")
     file = tmp_path / "mine.yaml"
     recipe = f"{tmp_path / 'echo_file.py'}::echoes/any"
-    file.write_text(f"recipe: '{recipe}'\npredictions: [{{model: parrot, split: test, file: said.txt}}]\n")
+    file.write_text(
+        f"recipe: '{recipe}'\npredictions: [{{model: parrot, split: test, file: said.txt}}]\n"
+    )
     (row,) = open_runs(file).table.to_pylist()
     assert row["score"] == 0.6
 
@@ -153,8 +176,14 @@ def test_a_resource_of_another_package_is_listed_and_fetched(
     [
         (["solve", "x", "--suite", "ctl"], "'ctl' has no 'solve'; name a suite that has one: babi"),
         (["solve", "x", "--suite", "babbi"], "no suite is called 'babbi'; did you mean 'babi'?"),
-        (["score", "ctl", "--gold", "g", "--pred", "p", "--mode", "official"], "--mode is for zest, not for ctl"),
-        (["score", "zest", "--gold", "g", "--pred", "p", "--by", "x"], "--by and --linked are for other suites"),
+        (
+            ["score", "ctl", "--gold", "g", "--pred", "p", "--mode", "official"],
+            "--mode is for zest, not for ctl",
+        ),
+        (
+            ["score", "zest", "--gold", "g", "--pred", "p", "--by", "x"],
+            "--by and --linked are for other suites",
+        ),
         (["make", "ctl/A", "--source", "x"], "unknown key 'source'"),
         (["make", "nowhere.py::a/b"], "there is no file nowhere.py"),
     ],
@@ -172,12 +201,19 @@ def test_two_solvers_need_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "echo_file.py").write_text(SUITE)
     registry.load_file(tmp_path / "echo_file.py")
     assert run(["solve", str(tmp_path / "echo_file.py")]) == 2
-    assert "several suites have a 'solve'; name a suite that has one: babi, echoes" in capsys.readouterr().err
+    assert (
+        "several suites have a 'solve'; name a suite that has one: babi, echoes"
+        in capsys.readouterr().err
+    )
 
 
-def test_a_format_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Somebody else's files may have any format that some suite knows."""
-    (tmp_path / "test.jsonl").write_text('{"input": "1 Mary went to the park.\\nWhere is Mary?", "target": "park"}\n')
+    (tmp_path / "test.jsonl").write_text(
+        '{"input": "1 Mary went to the park.\\nWhere is Mary?", "target": "park"}\n'
+    )
     words = ["export", str(tmp_path), "--split", "test", "-o", str(tmp_path / "x"), "--format"]
     assert run([*words, "bab"]) == 2
     assert "there is no format 'bab'; did you mean 'babi'?" in capsys.readouterr().err

@@ -79,11 +79,15 @@ def test_faults_of_a_scorer_are_one_sentence() -> None:
 
     with pytest.raises(TaskloomError, match=r"two returned 2.0 for 'x'; a score is from 0 to 1"):
         two.score("x", tl.Example("q", "x"))
-    with pytest.raises(TaskloomError, match=r"raises raised ZeroDivisionError: .*test_own_scorer.py, line \d+"):
+    with pytest.raises(
+        TaskloomError, match=r"raises raised ZeroDivisionError: .*test_own_scorer.py, line \d+"
+    ):
         raises.score("", tl.Example("q", "x"))
     with pytest.raises(TaskloomError, match="a scorer's name has letters"):
         tl.scorer("mine/half")
-    with pytest.raises(TaskloomError, match=r"'exact' is defined twice: in taskloom.core.scoring and in "):
+    with pytest.raises(
+        TaskloomError, match=r"'exact' is defined twice: in taskloom.core.scoring and in "
+    ):
         tl.scorer("exact")(lambda prediction, example: 1.0)
     with pytest.raises(TaskloomError, match="needs the methods score and explain"):
         tl.scorer("none")(type("Nothing", (), {}))
@@ -91,21 +95,29 @@ def test_faults_of_a_scorer_are_one_sentence() -> None:
         tl.scorer("one")(type("One", (), {"name": "other", "score": print, "explain": print}))
 
 
-def test_a_task_uses_it_and_rescore_finds_it_in_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_uses_it_and_rescore_finds_it_in_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "half.py"
     file.write_text(HALF)
     block = {"recipe": str(file), "set": {"splits": {"train": {"n": 9}, "test": {"n": 20}}}}
-    store = api.fill(check({"recipes": [block], "learners": ["majority"]}, "test"), tmp_path / "runs", workers=1).store
+    store = api.fill(
+        check({"recipes": [block], "learners": ["majority"]}, "test"), tmp_path / "runs", workers=1
+    ).store
     [name] = store.names()
     own = store.scores(name)
     assert own["scorer"] == "half-credit"
     assert 0.5 < own["splits"]["test"]["score"] < 1
     rescore(store.path, "exact")
-    assert store.scores(name)["splits"]["test"]["score"] == pytest.approx(2 * own["splits"]["test"]["score"] - 1)
+    assert store.scores(name)["splits"]["test"]["score"] == pytest.approx(
+        2 * own["splits"]["test"]["score"] - 1
+    )
     assert run(["rescore", str(store.path), "--scorer", f"{file}::half-credit", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert store.scores(name) == own
-    with pytest.raises(TaskloomError, match=r"half.py has no scorer 'half-cerdit'; did you mean 'half-credit'"):
+    with pytest.raises(
+        TaskloomError, match=r"half.py has no scorer 'half-cerdit'; did you mean 'half-credit'"
+    ):
         rescore(store.path, f"{file}::half-cerdit")
     assert run(["list", "scorers"]) == 0
     assert "The right first letter is half of the answer." in capsys.readouterr().out

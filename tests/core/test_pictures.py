@@ -43,10 +43,15 @@ def test_every_suite_of_ours_draws_its_examples() -> None:
 def test_a_chain_starts_at_the_symbol_wherever_it_is_written() -> None:
     steps = [Step("a", "3"), Step("b", "5")]
     for text, order in (("b a 1", "right-to-left"), ("1 a b", "left-to-right")):
-        picture = drawn(Example(text, "5", {"groups": "x y"}, derivation=steps), "ctl/A", order=order)
+        picture = drawn(
+            Example(text, "5", {"groups": "x y"}, derivation=steps), "ctl/A", order=order
+        )
         assert isinstance(picture, ChainPicture)
         assert picture.start == "1"
-        assert [(link.function, link.value, link.group) for link in picture.links] == [("a", "3", "x"), ("b", "5", "y")]
+        assert [(link.function, link.value, link.group) for link in picture.links] == [
+            ("a", "3", "x"),
+            ("b", "5", "y"),
+        ]
     assert drawn(Example("b a", "5", derivation=steps), "ctl/A") is None  # without its symbol
 
 
@@ -55,7 +60,9 @@ def test_a_story_has_the_sentences_lit_that_each_step_rests_on() -> None:
     picture = drawn(example, "babi/15")
     assert isinstance(picture, StoryPicture)
     support = [int(n) - 1 for n in str(example.traits["support_lines"]).split()]
-    assert [step.sentences for step in picture.proof[: len(support)]] == [(place,) for place in support]
+    assert [step.sentences for step in picture.proof[: len(support)]] == [
+        (place,) for place in support
+    ]
     assert set(picture.proof[-1].sentences) == set(support)
     assert picture.proof[-1].text == picture.answer == example.target
     assert " ".join([*picture.sentences, picture.question]) == example.input
@@ -64,15 +71,23 @@ def test_a_story_has_the_sentences_lit_that_each_step_rests_on() -> None:
 @pytest.mark.parametrize("lines", ["", "99 100", "1 99"])
 def test_a_story_whose_support_was_edited_is_still_drawn(lines: str) -> None:
     steps = [Step("MOVE", "Mary is in the park", ()), Step("where-P", "park", (0, 7))]
-    example = Example("Mary went to the park. Where is Mary?", "park", {"support_lines": lines}, derivation=steps)
+    example = Example(
+        "Mary went to the park. Where is Mary?", "park", {"support_lines": lines}, derivation=steps
+    )
     picture = drawn(example, "babi/1")
     assert isinstance(picture, StoryPicture)
     assert all(place < len(picture.sentences) for step in picture.proof for place in step.sentences)
 
 
 def test_a_composed_function_is_a_tree_with_values_down_to_the_input() -> None:
-    steps = [Step("antonyms[eng]", "", ()), Step("synonyms[eng]", "b | c", ()), Step("union", "b | c", (0, 1))]
-    tree = drawn(Example("a", "b", derivation=steps), "taskbench/union(antonyms[eng], synonyms[eng])")
+    steps = [
+        Step("antonyms[eng]", "", ()),
+        Step("synonyms[eng]", "b | c", ()),
+        Step("union", "b | c", (0, 1)),
+    ]
+    tree = drawn(
+        Example("a", "b", derivation=steps), "taskbench/union(antonyms[eng], synonyms[eng])"
+    )
     assert isinstance(tree, TreePicture)
     assert (tree.label, tree.value) == ("union", "b | c")
     assert [part.label for part in tree.parts] == ["antonyms[eng]", "synonyms[eng]"]

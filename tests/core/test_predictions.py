@@ -109,7 +109,9 @@ def test_records_without_ids_are_in_order(tmp_path: Path, name: str) -> None:
 
 @each_form
 def test_only_the_rows_of_the_split_count(tmp_path: Path, name: str) -> None:
-    rows: Records = [{"split": s, "index": i, "prediction": f"{s}{i}"} for s in ("dev", "test") for i in (1, 0)]
+    rows: Records = [
+        {"split": s, "index": i, "prediction": f"{s}{i}"} for s in ("dev", "test") for i in (1, 0)
+    ]
     path = written(tmp_path, name, rows)
     assert read(path, 2, split="test") == ["test0", "test1"]
     with pytest.raises(InputError, match="did you mean 'test'"):
@@ -144,7 +146,11 @@ def test_examples_may_have_names(tmp_path: Path) -> None:
         ("p.jsonl", b'{"id": 0, "prediction": "a"}\n{"prediction": "a"}\n', ":2 has no id"),
         ("p.jsonl", b'{"prediction": "a"}\n{"id": 0, "prediction": "a"}\n', ":1 has no id"),
         ("p.jsonl", b'{"id": true, "prediction": "a"}\n', ":1 has no id"),
-        ("p.jsonl", b'{"prediction": "a"}\n{"prediction": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", ":2 is not"),
+        (
+            "p.jsonl",
+            b'{"prediction": "a"}\n{"prediction": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+            ":2 is not",
+        ),
         ("p.csv", b"id,answer\n0,a\n", "has records without 'prediction'"),
         ("p.csv", b"id,prediction\n0,a,b\n", ":2 has more or fewer fields"),
         ("p.csv", b"id,prediction\n0\n", ":2 has more or fewer fields"),
@@ -198,7 +204,10 @@ def test_predictions_may_come_through_a_pipe(tmp_path: Path) -> None:
     writer.join()
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=6), st.randoms())
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, max_size=6),
+    st.randoms(),
+)
 def test_every_form_gives_the_same_predictions(texts: list[str], rng: random.Random) -> None:
     rows: Records = [{"id": i, "prediction": text} for i, text in enumerate(texts)]
     rng.shuffle(rows)
@@ -220,13 +229,24 @@ GOLD = {
 @pytest.mark.parametrize("ids", [["0", "1", "2"], ["b/0", "b/1", "b/2"]])
 @pytest.mark.parametrize("write", [as_jsonl, as_csv, as_parquet])
 def test_a_suites_own_evaluation_matches_ids(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Callable[[Records], bytes], ids: list[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    write: Callable[[Records], bytes],
+    ids: list[str],
 ) -> None:
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD))
     texts = ["owl", "n/a", '[⁇"a": "x"⁇]']
     rows: Records = [{"id": i, "prediction": t} for i, t in zip(ids, texts, strict=True)][::-1]
     (tmp_path / "p").write_bytes(write(rows))
-    words = ["score", "zest", "--gold", str(tmp_path / "gold.jsonl"), "--pred", str(tmp_path / "p"), "--json"]
+    words = [
+        "score",
+        "zest",
+        "--gold",
+        str(tmp_path / "gold.jsonl"),
+        "--pred",
+        str(tmp_path / "p"),
+        "--json",
+    ]
     for mode in ("official", "corrected"):
         assert run([*words, "--mode", mode]) == 0
         assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0

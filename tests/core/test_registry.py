@@ -79,4 +79,6 @@ def test_an_offer_that_no_suite_has_names_the_nearest() -> None:
         pytest.warns(DeprecationWarning, match="misspelt"),
         pytest.raises(tl.TaskloomError, match=r"exporter.*exporters"),
     ):
-        tl.suite("misspelt", fields=CountFields, describe="", exporter={})(lambda fields, key: plan_of(fields))
+        tl.suite("misspelt", fields=CountFields, describe="", exporter={})(
+            lambda fields, key: plan_of(fields)
+        )

@@ -73,7 +73,9 @@ def test_what_is_not_there(server: str, tmp_path: Path) -> None:
         resources.get("nltkk")
 
 
-def test_fetching_babi_from_a_server(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetching_babi_from_a_server(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The official archive's layout, made here; only the English text files are taken."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w:gz") as tar:

@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.registry import find_scorer
-from taskloom.core.scoring import SCORERS, SetOf, any_of, exact, items, number, number_words, per_position, set_of
+from taskloom.core.scoring import (
+    SCORERS,
+    SetOf,
+    any_of,
+    exact,
+    items,
+    number,
+    number_words,
+    per_position,
+    set_of,
+)
 
 
 def test_exact_wants_every_character() -> None:

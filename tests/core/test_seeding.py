@@ -16,12 +16,16 @@ PARTS = st.lists(st.one_of(st.text(max_size=5), st.integers(), st.binary(max_siz
 
 @given(PARTS, PARTS)
 def test_encoding_is_unambiguous(a: list[str | int | bytes], b: list[str | int | bytes]) -> None:
-    same = len(a) == len(b) and all(type(x) is type(y) and x == y for x, y in zip(a, b, strict=True))
+    same = len(a) == len(b) and all(
+        type(x) is type(y) and x == y for x, y in zip(a, b, strict=True)
+    )
     assert (encode(tuple(a)) == encode(tuple(b))) == same
 
 
 def test_streams_of_neighbouring_seeds_share_nothing() -> None:
-    draws = {seed: {Key("r", seed).random("train", i).random() for i in range(500)} for seed in (42, 43)}
+    draws = {
+        seed: {Key("r", seed).random("train", i).random() for i in range(500)} for seed in (42, 43)
+    }
     assert len(draws[42]) == 500
     assert not draws[42] & draws[43]
 
@@ -69,7 +73,9 @@ def test_a_position_alone_equals_the_position_in_an_array() -> None:
 @pytest.mark.parametrize("size", [50, 200_000])
 def test_permutations_spread_evenly(size: int) -> None:
     """The first position goes to each tenth of the range about equally often over 2,000 keys (chi-square, 9 degrees, p = 1e-6)."""
-    tenths = np.bincount([int(Key("u", k).permutation(size)(0)) * 10 // size for k in range(2_000)], minlength=10)
+    tenths = np.bincount(
+        [int(Key("u", k).permutation(size)(0)) * 10 // size for k in range(2_000)], minlength=10
+    )
     assert ((tenths - 200) ** 2 / 200).sum() < 45
 
 
@@ -99,7 +105,11 @@ print(k.hash64("word"), r.random(), r.sample(range(100), 5), r.choice("abcdef"),
 def test_streams_are_the_same_in_every_process(hash_seed: str) -> None:
     """Golden values: whatever changes them changes every dataset, and must raise the suites' versions."""
     done = subprocess.run(
-        [sys.executable, "-c", GOLDEN], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": hash_seed}
+        [sys.executable, "-c", GOLDEN],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": hash_seed},
     )
     assert done.stdout.strip() == (
         "6138553743470030454 0.17673794234424633 [73, 65, 87, 38, 98] "

@@ -46,8 +46,12 @@ def made(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     forget()
 
 
-@pytest.mark.parametrize("command", [["verify"], ["show"], ["audit"], ["export", "--split", "train", "--format", "x"]])
-def test_a_file_that_only_the_manifest_names_is_not_run(made: tuple[Path, Path], command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["verify"], ["show"], ["audit"], ["export", "--split", "train", "--format", "x"]]
+)
+def test_a_file_that_only_the_manifest_names_is_not_run(
+    made: tuple[Path, Path], command: list[str]
+) -> None:
     file, folder = made
     out = ["-o", str(folder.parent / "x.txt")] if command[0] == "export" else []
     assert run([command[0], str(folder), *command[1:], *out]) == (2 if out else 0)
@@ -72,7 +76,11 @@ def test_bytes_verify_without_the_file_and_answers_with_it(
     out = capsys.readouterr().out
     assert "20 rows have the bytes of the manifest" in out
     assert "no answer was derived again: --task is needed" in out
-    assert (tl.verify(folder).rows, tl.verify(folder).answers, tl.verify(folder).method) == (20, 0, "")
+    assert (tl.verify(folder).rows, tl.verify(folder).answers, tl.verify(folder).method) == (
+        20,
+        0,
+        "",
+    )
     moved = file.with_name("elsewhere")
     moved.mkdir()
     file = file.rename(moved / "upper.py")
@@ -91,7 +99,9 @@ def test_an_edited_task_file_is_said_to_have_changed(made: tuple[Path, Path]) ->
         tl.verify(folder, task=file)
 
 
-def test_a_file_that_defines_another_task_is_refused(made: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_file_that_defines_another_task_is_refused(
+    made: tuple[Path, Path], tmp_path: Path
+) -> None:
     (tmp_path / "other.py").write_text("x = 1\n")
     with pytest.raises(DataError, match=r"other\.py does not define what made the dataset"):
         tl.verify(made[1], task=tmp_path / "other.py")
@@ -112,11 +122,21 @@ def test_predictions_are_scored_by_the_scorer_of_a_file_that_is_given(
     file = tmp_path / "upper.py"
     scorer = "class Loose:\n    name = 'loose-of-upper'\n    def score(self, prediction, targets): return 0.5\n"
     scorer += "    def explain(self, prediction, targets): return ''\n"
-    file.write_text(TASK.replace("@tl.task", scorer + "\n@tl.task").replace("solve=str.upper", "scorer=Loose()"))
+    file.write_text(
+        TASK.replace("@tl.task", scorer + "\n@tl.task").replace("solve=str.upper", "scorer=Loose()")
+    )
     tl.make(str(file), tmp_path / "d", set=["splits={test: {n: 4}}"])
     forget()
     (tmp_path / "p.txt").write_text("a\n" * 4)
-    words = ["score", "letters/upper", "--gold", str(tmp_path / "d"), "--pred", str(tmp_path / "p.txt"), "--json"]
+    words = [
+        "score",
+        "letters/upper",
+        "--gold",
+        str(tmp_path / "d"),
+        "--pred",
+        str(tmp_path / "p.txt"),
+        "--json",
+    ]
     assert run(words) == 2
     assert "--task is needed" in capsys.readouterr().err
     assert run([*words, "--task", str(file)]) == 0

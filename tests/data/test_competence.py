@@ -24,7 +24,11 @@ RECIPES = {
     "babi/17": ("test", ["splits={train: {n: 60}, test: {n: 30}}"]),
     "taskbench/english": (
         "test",
-        ["lexicon=synthetic", "sequences.n=100", "functions=['antonyms[eng]', 'map(synonyms[eng])']"],
+        [
+            "lexicon=synthetic",
+            "sequences.n=100",
+            "functions=['antonyms[eng]', 'map(synonyms[eng])']",
+        ],
     ),
     "zest/synthetic": ("train", ["tasks={train: 40, dev: 0, test: 0}", "passages=3"]),
 }
@@ -45,7 +49,9 @@ def _examples(rows: list[tuple[str, str, bool]]) -> tuple[list[tl.Example], list
     return found, ["y" if right else "n" for *_, right in rows]
 
 
-rows = st.lists(st.tuples(st.sampled_from("abcd"), st.just("f"), st.booleans()), min_size=1, max_size=30)
+rows = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.just("f"), st.booleans()), min_size=1, max_size=30
+)
 
 
 @given(rows)
@@ -106,7 +112,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     ("raw", "says"),
-    [(b"a\n\xff\n", "not UTF-8"), (b'"a\\x"\n', "double quote"), (b"one\n", "1 predictions and 30")],
+    [
+        (b"a\n\xff\n", "not UTF-8"),
+        (b'"a\\x"\n', "double quote"),
+        (b"one\n", "1 predictions and 30"),
+    ],
 )
 def test_bad_predictions_are_one_sentence(tmp_path: Path, raw: bytes, says: str) -> None:
     (tmp_path / "p.txt").write_bytes(raw)

@@ -38,7 +38,9 @@ def test_plain_readers_agree(folder: Path) -> None:
     assert [(r["input"], r["targets"][0]) for r in lines] == wanted
 
 
-def test_hugging_face_datasets(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hugging_face_datasets(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from datasets import load_dataset
 
@@ -88,7 +90,9 @@ def foreign(folder: Path, **splits: list[dict[str, object]]) -> Path:
 
 def test_other_peoples_data(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"input": "a", "target": "b"}, {"input": "c", "target": 3}]
-    data = tl.load(foreign(tmp_path / "x", train=[{"input": "a", "targets": ["b", "d"]}], test=[rows[0]]))
+    data = tl.load(
+        foreign(tmp_path / "x", train=[{"input": "a", "targets": ["b", "d"]}], test=[rows[0]])
+    )
     assert data["train"][0].targets == ("b", "d")
     assert data["test"][0].target == "b"
     frame = pd.DataFrame([{"input": "a", "targets": "b"}])
@@ -188,7 +192,9 @@ def test_an_edited_manifest_is_refused_with_one_sentence(
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' * 100_000, "null", "[]", "5", '{"format": 1'])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"format": ' * 100_000, "null", "[]", "5", '{"format": 1']
+)
 def test_a_manifest_that_is_no_mapping_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(DataError, match="is not a Taskloom manifest"):
@@ -211,12 +217,16 @@ def test_a_column_of_a_type_that_no_dataset_has_is_one_sentence(tmp_path: Path) 
         tl.verify(folder)
 
 
-def test_a_folder_that_was_made_anew_does_not_answer_for_the_dataset_that_was_loaded(tmp_path: Path) -> None:
+def test_a_folder_that_was_made_anew_does_not_answer_for_the_dataset_that_was_loaded(
+    tmp_path: Path,
+) -> None:
     small = {"splits.train.n": 1500}
     tl.make("ctl/A-independent", tmp_path / "d", set=small, seed=1, shard_rows=1000)
     loaded = tl.load(tmp_path / "d")
     train = loaded["train"]
-    other = tl.make("ctl/A-independent", tmp_path / "d", set=small, seed=2, shard_rows=1000, force=True)
+    other = tl.make(
+        "ctl/A-independent", tmp_path / "d", set=small, seed=2, shard_rows=1000, force=True
+    )
     assert loaded["train"] is train, "what was read stays"
     with pytest.raises(DataError, match=r"split 'iid' are of another dataset.*load it again"):
         _ = loaded["iid"]
@@ -225,7 +235,13 @@ def test_a_folder_that_was_made_anew_does_not_answer_for_the_dataset_that_was_lo
 
 def test_a_file_of_another_seed_is_not_taken_for_a_part_of_the_split(tmp_path: Path) -> None:
     for seed in (1, 2):
-        tl.make("ctl/A-independent", tmp_path / str(seed), set={"splits.train.n": 2000}, seed=seed, shard_rows=1000)
+        tl.make(
+            "ctl/A-independent",
+            tmp_path / str(seed),
+            set={"splits.train.n": 2000},
+            seed=seed,
+            shard_rows=1000,
+        )
     (tmp_path / "2/train/00001.parquet").replace(tmp_path / "1/train/00001.parquet")
     with pytest.raises(DataError, match="split 'train' are of another dataset"):
         _ = tl.load(tmp_path / "1")["train"]

@@ -30,7 +30,9 @@ EXAMPLES = st.builds(
 
 
 @given(st.lists(EXAMPLES, max_size=5), st.integers(0, 3))
-def test_a_table_gives_back_the_examples_that_it_was_made_of(rows: list[tl.Example], skip: int) -> None:
+def test_a_table_gives_back_the_examples_that_it_was_made_of(
+    rows: list[tl.Example], skip: int
+) -> None:
     table = shards.to_table(rows, 0, {"number": int, "word": str}).slice(skip)
     assert list(shards.to_examples(table)) == rows[skip:]
 
@@ -59,14 +61,22 @@ def test_indices_slices_and_iteration_agree(monkeypatch: pytest.MonkeyPatch) -> 
     assert [rows[i] for i in range(len(rows))] == every
     assert [rows[i] for i in (29, 3, 17, -1)] == [every[i] for i in (29, 3, 17, -1)]
     assert len(rows._decoded.blocks) <= 2
-    for part in (slice(2, 5), slice(None, None, -1), slice(25, 90), slice(5, 2), slice(None, None, 7)):
+    for part in (
+        slice(2, 5),
+        slice(None, None, -1),
+        slice(25, 90),
+        slice(5, 2),
+        slice(None, None, 7),
+    ):
         assert list(rows[part]) == every[part]
     with pytest.raises(IndexError, match="has 30 examples; 30 is not one of them"):
         rows[30]
 
 
 @pytest.mark.parametrize("most", [30, 29])
-def test_a_split_that_is_read_at_random_is_kept_whole(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_a_split_that_is_read_at_random_is_kept_whole(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     for name, size in {"BLOCK": 4, "KEPT": 2, "GLANCES": 3, "MOST_KEPT": most}.items():
         monkeypatch.setattr(example_sequence, name, size)
     rows = data()["train"]
@@ -113,7 +123,9 @@ def test_frames_have_a_column_for_each_trait() -> None:
 
 
 def test_a_text_that_is_not_utf8_is_a_data_error() -> None:
-    bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")])
+    bad = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
     table = pa.table({"input": bad, "targets": pa.array([["x"]], pa.list_(pa.string()))})
     with pytest.raises(DataError, match="not UTF-8"):
         list(Examples(table))
@@ -125,16 +137,23 @@ def test_what_is_missing_in_a_row_is_empty_in_its_example() -> None:
         "targets": pa.array([["x"], None, ["y", "z"]], pa.list_(pa.string())),
         "key": pa.array([None, "k", None], pa.string()),
         "question": pa.nulls(3, pa.string()),
-        "derivation": pa.array([None, [{"rule": "r", "value": "v", "of": [0]}], []], pa.list_(shards.STEP)),
+        "derivation": pa.array(
+            [None, [{"rule": "r", "value": "v", "of": [0]}], []], pa.list_(shards.STEP)
+        ),
         "traits": pa.array([{"n": 1, "s": None}, {"n": 2, "s": "t"}, {"n": None, "s": None}]),
     }
     first, second, third = Examples(pa.table(columns))
     assert (first, third) == (tl.Example("a", "x", {"n": 1}), tl.Example("c", ("y", "z"), {}))
-    assert second == tl.Example("b", (), {"n": 2, "s": "t"}, key="k", derivation=(tl.Step("r", "v", (0,)),))
+    assert second == tl.Example(
+        "b", (), {"n": 2, "s": "t"}, key="k", derivation=(tl.Step("r", "v", (0,)),)
+    )
 
 
 def test_a_name_is_no_number_of_an_example() -> None:
-    with pytest.raises(TypeError, match=r"looked up by number or slice, e.g. examples\[0\] .* not 'a'; columns are in"):
+    with pytest.raises(
+        TypeError,
+        match=r"looked up by number or slice, e.g. examples\[0\] .* not 'a'; columns are in",
+    ):
         data()["test"]["a"]  # type: ignore[call-overload]
 
 

@@ -65,13 +65,22 @@ def test_what_a_person_types_is_seen_from_the_working_folder(project: Path) -> N
     Path("domains/castles.yaml").write_text(yaml.safe_dump(other))
     typed = read(project / "mine.yaml", {"domains": ["domains/castles.yaml"]}).plan(0)
     assert {e.traits["domain"] for e in typed.splits[0].rows(0, 4)} == {"forts"}
-    with pytest.raises(RecipeError, match=r"there is no domain file nowhere/castles\.yaml \(seen from the folder"):
+    with pytest.raises(
+        RecipeError, match=r"there is no domain file nowhere/castles\.yaml \(seen from the folder"
+    ):
         read(project / "mine.yaml", ["domains=[nowhere/castles.yaml]"]).plan(0)
 
 
-def test_the_home_folder_is_expanded_in_fields(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_is_expanded_in_fields(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(project))
-    rows = read(project / "mine.yaml", ["domains=[~/domains/castles.yaml]"]).plan(0).splits[0].rows(0, 4)
+    rows = (
+        read(project / "mine.yaml", ["domains=[~/domains/castles.yaml]"])
+        .plan(0)
+        .splits[0]
+        .rows(0, 4)
+    )
     # Where a file lies changes no example.
     assert list(rows) == list(read(project / "mine.yaml").plan(0).splits[0].rows(0, 4))
     with pytest.raises(TaskloomError, match="no such user's home folder"):
@@ -80,12 +89,16 @@ def test_the_home_folder_is_expanded_in_fields(project: Path, monkeypatch: pytes
 
 def test_published_files_are_looked_for_beside_the_recipe(project: Path) -> None:
     row = '{"id": "a", "question": "Is it?", "type": {"generalization_type": "normal", "derives_from": [], "domain": "x"},'
-    (project / "train.jsonl").write_text(row + ' "examples": [{"context": "It is.", "answer": "yes"}]}\n')
+    (project / "train.jsonl").write_text(
+        row + ' "examples": [{"context": "It is.", "answer": "yes"}]}\n'
+    )
     (project / "files.yaml").write_text("suite: zest\nfiles: {train: train.jsonl}\n")
     assert [e.target for e in tl.make(project / "files.yaml")["train"]] == ["yes"]
 
 
-def test_a_dataset_of_an_own_domain_verifies_anywhere(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dataset_of_an_own_domain_verifies_anywhere(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tl.make(project / "mine.yaml", "d")
     assert tl.verify("d").answers == 24  # found beside the recipe
     project = project.rename(project.with_name("moved"))
@@ -98,7 +111,10 @@ def test_a_dataset_of_an_own_domain_verifies_anywhere(project: Path, capsys: pyt
     assert run(["verify", "d", "--task", str(domain)]) == 0
     assert "24 answers derived again by second solver: 0 differ" in capsys.readouterr().out
     shutil.copy(domain, moved)
-    with pytest.raises(TaskloomError, match=r"task names moved\.yaml, which the dataset was not made with; .*castles"):
+    with pytest.raises(
+        TaskloomError,
+        match=r"task names moved\.yaml, which the dataset was not made with; .*castles",
+    ):
         tl.verify("d", task=moved)
     with pytest.raises(TaskloomError, match=r"task names none\.yaml, which is not there"):
         tl.verify("d", task="none.yaml")
@@ -117,8 +133,12 @@ def test_a_domain_that_was_edited_is_said_to_have_changed(project: Path) -> None
     tl.make(project / "mine.yaml", "d")
     domain = project / "domains" / "castles.yaml"
     domain.write_text(yaml.safe_dump(CASTLES | {"noun": "fortress"}))
-    with pytest.raises(TaskloomError, match=r"the file .*castles\.yaml has changed since the dataset was made"):
+    with pytest.raises(
+        TaskloomError, match=r"the file .*castles\.yaml has changed since the dataset was made"
+    ):
         tl.verify("d", task=domain)
     domain.write_text("not a domain")
-    with pytest.raises(TaskloomError, match=r"the file .*castles\.yaml has changed since the dataset was made"):
+    with pytest.raises(
+        TaskloomError, match=r"the file .*castles\.yaml has changed since the dataset was made"
+    ):
         tl.verify("d", task=domain)

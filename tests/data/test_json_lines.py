@@ -18,7 +18,11 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampl
 )
 STEPS = st.lists(
     st.fixed_dictionaries(
-        {"rule": TEXTS, "value": st.none() | TEXTS, "of": st.none() | st.lists(st.integers(0, 9), max_size=3)}
+        {
+            "rule": TEXTS,
+            "value": st.none() | TEXTS,
+            "of": st.none() | st.lists(st.integers(0, 9), max_size=3),
+        }
     ),
     max_size=3,
 )
@@ -51,13 +55,17 @@ def by_rows(table: pa.Table) -> bytes:
 
 
 @given(st.lists(ROW, max_size=8), st.integers(0, 8), st.integers(0, 8))
-def test_any_rows_have_the_bytes_of_json_dumps(rows: list[dict[str, Any]], start: int, size: int) -> None:
+def test_any_rows_have_the_bytes_of_json_dumps(
+    rows: list[dict[str, Any]], start: int, size: int
+) -> None:
     table = pa.Table.from_pylist(rows, SCHEMA)
     for part in (table, table.slice(start, size), pa.concat_tables([table.slice(start), table])):
         assert b"".join(json_lines(part)) == by_rows(part)
 
 
-@pytest.mark.parametrize("columns", [{'quo"te\n': [1]}, {"a": [{}, {}]}, {"a": [[[1], []], None]}, {"a": [None]}])
+@pytest.mark.parametrize(
+    "columns", [{'quo"te\n': [1]}, {"a": [{}, {}]}, {"a": [[[1], []], None]}, {"a": [None]}]
+)
 def test_odd_columns_have_the_bytes_of_json_dumps(columns: dict[str, list[Any]]) -> None:
     table = pa.table(columns)
     assert b"".join(json_lines(table)) == by_rows(table)

@@ -44,7 +44,9 @@ if __name__ == "__main__":
 """
 
 
-def digests_in_another_process(name: str, folder: Path, hash_seed: str, ways: list[list[int | None]]) -> list[str]:
+def digests_in_another_process(
+    name: str, folder: Path, hash_seed: str, ways: list[list[int | None]]
+) -> list[str]:
     script = folder / "ways.py"
     script.write_text(WAYS)
     done = subprocess.run(
@@ -106,7 +108,9 @@ def test_the_same_files_twice(tmp_path: Path) -> None:
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def wait_for_shards(folder: Path, count: int) -> None:
@@ -142,7 +146,9 @@ def test_interrupted_and_resumed(
     words = [*BIG, "-o", str(folder), "--workers", workers]
     process = start(*words)
     wait_for_shards(folder, 3)
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    children = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True
+    ).stdout.split()
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == status
@@ -168,7 +174,16 @@ def test_interrupted_and_resumed(
 @pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/A"])
 def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "d"
-    words = ["make", name, "--set", "splits.train.n=50000", "--shard-rows", "1000", "-o", str(folder)]
+    words = [
+        "make",
+        name,
+        "--set",
+        "splits.train.n=50000",
+        "--shard-rows",
+        "1000",
+        "-o",
+        str(folder),
+    ]
     process = start(*words)
     wait_for_shards(folder, 3)
     process.kill()
@@ -179,7 +194,9 @@ def test_every_recipe_resumes_after_a_kill(tmp_path: Path, name: str) -> None:
     assert tl.load(folder).digest == tl.make(name, set=["splits.train.n=50000"]).digest
 
 
-def test_fresh_processes_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_processes_make_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workers, "can_fork", lambda: False)
     data = tl.make("ctl/A", tmp_path / "d", set=TRAIN, workers=2, shard_rows=1000)
     assert data.digest == tl.make("ctl/A", set=TRAIN).digest
@@ -188,7 +205,9 @@ def test_fresh_processes_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest
 def test_a_process_with_other_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
-    assert can_fork() == (sys.platform == "linux" and threading.current_thread() is threading.main_thread())
+    assert can_fork() == (
+        sys.platform == "linux" and threading.current_thread() is threading.main_thread()
+    )
     other = threading.Thread(target=time.sleep, args=(0,))
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread(), other])
     assert not can_fork()
@@ -199,7 +218,9 @@ def test_a_killed_worker_is_one_sentence(tmp_path: Path, big_digest: str) -> Non
     words = [*BIG, "-o", str(folder), "--workers", "2"]
     process = start(*words)
     wait_for_shards(folder, 2)
-    children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+    children = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True
+    ).stdout.split()
     assert children
     os.kill(int(children[-1]), signal.SIGKILL)
     _, said = process.communicate(timeout=60)
@@ -233,11 +254,17 @@ def test_damaged_shards_are_named_and_made_again(
     assert tl.verify(folder).wrong == ()
 
 
-def test_another_recipe_in_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_recipe_in_the_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "d"
     tl.make("ctl/A", folder, set=TRAIN)
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    for words in (["make", "ctl/R"], ["make", "ctl/A"], ["make", "ctl/A", "--set", TRAIN[0], "--seed", "1"]):
+    for words in (
+        ["make", "ctl/R"],
+        ["make", "ctl/A"],
+        ["make", "ctl/A", "--set", TRAIN[0], "--seed", "1"],
+    ):
         assert run([*words, "-o", str(folder)]) == 2
         assert "already holds another dataset" in capsys.readouterr().err
     (folder / "manifest.json").unlink()
@@ -269,7 +296,9 @@ def test_somebodys_own_folder_is_left_alone(tmp_path: Path) -> None:
     assert len(list((tmp_path / "mine").iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", ["..", "../x", "/tmp/x", "", "a/b", "\x1b", "manifest.json", "a b"])
+@pytest.mark.parametrize(
+    "name", ["..", "../x", "/tmp/x", "", "a/b", "\x1b", "manifest.json", "a b"]
+)
 def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     task = tmp_path / "t.py"
     task.write_text(
@@ -286,7 +315,16 @@ def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 def test_two_seeds_never_mix(tmp_path: Path) -> None:
     folder = tmp_path / "d"
-    words = ["make", "ctl/A", "--set", "splits={train: {n: 15000}}", "--shard-rows", "1000", "-o", str(folder)]
+    words = [
+        "make",
+        "ctl/A",
+        "--set",
+        "splits={train: {n: 15000}}",
+        "--shard-rows",
+        "1000",
+        "-o",
+        str(folder),
+    ]
     both = [start(*words, "--seed", str(seed)) for seed in range(2)]
     statuses = []
     for process in both:
@@ -300,7 +338,10 @@ def test_a_change_of_shard_size_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     one = tl.make("ctl/A-independent", folder, set=TRAIN, shard_rows=1000).digest
     assert tl.make("ctl/A-independent", folder, set=TRAIN, shard_rows=2000).digest == one
-    assert sorted(p.name for p in (folder / "train").iterdir()) == ["00000.parquet", "00001.parquet"]
+    assert sorted(p.name for p in (folder / "train").iterdir()) == [
+        "00000.parquet",
+        "00001.parquet",
+    ]
 
 
 def _little_disk() -> None:
@@ -312,7 +353,9 @@ def _little_disk() -> None:
 def test_a_full_disk(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     words = ["make", "ctl/A", "--set", TRAIN[0], "-o", str(folder)]
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, preexec_fn=_little_disk)
+    done = subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, preexec_fn=_little_disk
+    )
     assert done.returncode == 2
     assert "cannot write" in done.stderr
     assert "rerun the command" in done.stderr
@@ -324,7 +367,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_two_processes_may_make_the_same_dataset_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "d"
-    words = ["make", "ctl/A", "--set", "splits={train: {n: 20000}}", "--shard-rows", "1000", "-o", str(folder)]
+    words = [
+        "make",
+        "ctl/A",
+        "--set",
+        "splits={train: {n: 20000}}",
+        "--shard-rows",
+        "1000",
+        "-o",
+        str(folder),
+    ]
     other = start(*words)
     wait_for_shards(folder, 1)
     assert run(words) == 0
@@ -354,7 +406,10 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
     assert (
         seen[-1].done
         == seen[-1].total
-        == sum(tl.load(tmp_path / "d").manifest["splits"][s]["n"] for s in tl.load(tmp_path / "d").splits)
+        == sum(
+            tl.load(tmp_path / "d").manifest["splits"][s]["n"]
+            for s in tl.load(tmp_path / "d").splits
+        )
     )
 
 
@@ -375,7 +430,12 @@ def test_every_spelling_of_a_number_is_one_number(tmp_path: Path) -> None:
     small = ["splits={train: {n: 500}}"]
     wanted = tl.make("ctl/A", seed=1, set=small).digest
     for number, seed in enumerate((np.int64(1), np.uint8(1), "1")):
-        made = tl.make("ctl/A", tmp_path / str(number), seed=seed, set={"splits": {"train": {"n": np.int32(500)}}})  # type: ignore[arg-type]
+        made = tl.make(
+            "ctl/A",
+            tmp_path / str(number),
+            seed=seed,
+            set={"splits": {"train": {"n": np.int32(500)}}},
+        )  # type: ignore[arg-type]
         assert made.digest == wanted
         assert made.manifest["seed"] == 1
         assert tl.load(tmp_path / str(number)).digest == wanted

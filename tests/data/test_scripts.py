@@ -23,7 +23,9 @@ def echo(rng):
 
 def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text("import taskloom as tl\nprint('top', flush=True)\n" + text)
-    return subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=100)
+    return subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=100
+    )
 
 
 def test_a_script_without_a_guard_may_have_workers(tmp_path: Path) -> None:
@@ -43,7 +45,11 @@ def test_a_task_of_an_unguarded_script_is_refused_at_once(tmp_path: Path) -> Non
 def test_a_task_of_a_script_with_a_guard(tmp_path: Path, guarded: bool) -> None:
     """A call outside the guard ends with an error and not in a worker that waits for its parent."""
     call = CALL.replace("NAME", "'script/echo'")
-    text = f"if __name__ == '__main__':\n    {call}\n" if guarded else f"{call}\nif __name__ == '__main__':\n    pass\n"
+    text = (
+        f"if __name__ == '__main__':\n    {call}\n"
+        if guarded
+        else f"{call}\nif __name__ == '__main__':\n    pass\n"
+    )
     done = run_script(tmp_path, TASK + text)
     assert (done.returncode == 0) == guarded, done.stderr
     if not guarded:

@@ -25,7 +25,12 @@ def folder(tmp_path: Path) -> Path:
 
 def test_all_is_well(folder: Path) -> None:
     found = tl.verify(folder, every=True)
-    assert (found.rows, found.answers, found.wrong, found.method) == (1600, 1600, (), "second solver")
+    assert (found.rows, found.answers, found.wrong, found.method) == (
+        1600,
+        1600,
+        (),
+        "second solver",
+    )
     assert tl.verify(folder).answers == 1100
 
 
@@ -54,8 +59,12 @@ def test_a_wrong_answer_is_found_though_all_digests_fit(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", [1500, 40])
-def test_rows_of_several_shards_are_checked_under_their_own_numbers(tmp_path: Path, sample: int) -> None:
-    data = tl.make("ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 2500}}"], shard_rows=1000)
+def test_rows_of_several_shards_are_checked_under_their_own_numbers(
+    tmp_path: Path, sample: int
+) -> None:
+    data = tl.make(
+        "ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 2500}}"], shard_rows=1000
+    )
     chosen = _chosen(data, "train", sample == 1500, sample)
     mistaken = replace(data.recipe.plan(0), check=lambda example: ("?",))
     wrong = list(_check_answers(data, mistaken, "train", chosen, tmp_path / "d"))
@@ -89,7 +98,9 @@ def test_edited_words_of_the_manifest(folder: Path, key: str, value: str) -> Non
 
 
 def test_a_stranger_among_the_shards(folder: Path) -> None:
-    (folder / "train" / "00009.parquet").write_bytes((folder / "train" / "00000.parquet").read_bytes())
+    (folder / "train" / "00009.parquet").write_bytes(
+        (folder / "train" / "00000.parquet").read_bytes()
+    )
     with pytest.raises(DataError, match="does not know"):
         tl.verify(folder)
 
@@ -112,11 +123,15 @@ def test_a_source_that_is_no_longer_what_it_was_is_named(tmp_path: Path) -> None
     manifest = json.loads((tmp_path / "d/manifest.json").read_text())
     manifest["sources"] = {"synthetic world": "0" * 64}
     (tmp_path / "d/manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match="but synthetic world has changed since the dataset was made; bring it back"):
+    with pytest.raises(
+        DataError, match="but synthetic world has changed since the dataset was made; bring it back"
+    ):
         tl.verify(tmp_path / "d")
 
 
-def test_rows_without_a_second_solver_are_made_again_and_each_is_judged_alone(tmp_path: Path) -> None:
+def test_rows_without_a_second_solver_are_made_again_and_each_is_judged_alone(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "t.py").write_text(
         "import taskloom as tl\n@tl.task('a/b', describe='d')\n"
         "def f(rng: tl.Random) -> tl.Example: return tl.Example(str(rng.random()), str(rng.random()))\n"
@@ -150,7 +165,8 @@ def test_a_dataset_of_an_earlier_version_has_its_bytes_checked(tmp_path: Path) -
     manifest["recipe"]["version"] = 1
     path.write_text(json.dumps(manifest))
     with pytest.raises(
-        DataError, match=r"its bytes are those of the manifest, but it was made by version 1 of 'babi', this is"
+        DataError,
+        match=r"its bytes are those of the manifest, but it was made by version 1 of 'babi', this is",
     ):
         tl.verify(tmp_path / "d")
     assert len(tl.load(tmp_path / "d")["train"]) == 20

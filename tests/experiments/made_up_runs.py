@@ -48,7 +48,10 @@ def write(
         "seed": seed,
         "fields": dict(fields or {}),
         "scorer": "exact",
-        "splits": {k: {"n": len(v), "score": sum(v) / len(v) if len(v) else None} for k, v in scores.items()},
+        "splits": {
+            k: {"n": len(v), "score": sum(v) / len(v) if len(v) else None}
+            for k, v in scores.items()
+        },
         "data": data,
     }
     rows = [
@@ -67,10 +70,15 @@ def write(
     ]
     predictions = pa.Table.from_pylist(rows, run_files.PREDICTION_COLUMNS) if keep else None
     curves = pa.Table.from_pylist(
-        [dict(zip(run_files.CURVE_COLUMNS.names, point, strict=True)) for point in curve], run_files.CURVE_COLUMNS
+        [dict(zip(run_files.CURVE_COLUMNS.names, point, strict=True)) for point in curve],
+        run_files.CURVE_COLUMNS,
     )
     beside = Path(store.path) / "work" / f".tmp-{run}"
-    environment = {"seconds": 1.5, "host": "here", "versions": {"taskloom": "0.1.0", "python": "3.11"}}
+    environment = {
+        "seconds": 1.5,
+        "host": "here",
+        "versions": {"taskloom": "0.1.0", "python": "3.11"},
+    }
     run_writer.write_run(beside, config, said, curves, predictions, environment, b"")
     assert store.publish(run, beside)
     return run

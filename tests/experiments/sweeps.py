@@ -43,13 +43,27 @@ def baselines(seeds: int = 2) -> dict[str, Any]:
 
 def networks(seeds: int = 3, steps: int = 40) -> dict[str, Any]:
     """With networks whose seeds are stacked and which leave checkpoints."""
-    loop = {"steps": steps, "batch": 32, "rate": 2e-3, "warmup": 10, "evaluate_every": 20, "checkpoint_every": 10}
+    loop = {
+        "steps": steps,
+        "batch": 32,
+        "rate": 2e-3,
+        "warmup": 10,
+        "evaluate_every": 20,
+        "checkpoint_every": 10,
+    }
     return {
         "recipes": [recipe("ctl/A"), recipe("ctl/R")],
         "learners": [
             "majority",
             {"learner": "bilstm", "state": 16, **loop},
-            {"learner": "transformer", "state": 16, "heads": 2, "layers": 2, "feed_forward": 16, **loop},
+            {
+                "learner": "transformer",
+                "state": 16,
+                "heads": 2,
+                "layers": 2,
+                "feed_forward": 16,
+                **loop,
+            },
         ],
         "seeds": seeds,
     }
@@ -73,7 +87,9 @@ def command(*arguments: str) -> list[str]:
 
 
 def taskloom(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), cwd=cwd, capture_output=True, text=True, env=environment())
+    return subprocess.run(
+        command(*arguments), cwd=cwd, capture_output=True, text=True, env=environment()
+    )
 
 
 def environment() -> dict[str, str]:

@@ -29,7 +29,9 @@ def chunked(values: list[Any], kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def sorted_rows(rows: list[Any]) -> SortedScores:
-    word, number, run, item, score = (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
+    word, number, run, item, score = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
+    )
     keys = [chunked(word, pa.string()), chunked(number, pa.int64())]
     runs = chunked(run, pa.int64())
     return sort_scores(keys, runs, chunked(item, pa.int64()), runs, chunked(score, pa.float64()))
@@ -51,25 +53,35 @@ def test_groups_are_those_of_a_dictionary(rows: list[Any]) -> None:
     assert list(result) == sorted(expected, key=lambda key: (key[0] is None, key[0] or "", key[1]))
     for values, runs in expected.items():
         assert list(result[values]) == sorted(runs)
-        assert result[values] == {run: sorted(scores, key=lambda pair: pair[0]) for run, scores in runs.items()}
+        assert result[values] == {
+            run: sorted(scores, key=lambda pair: pair[0]) for run, scores in runs.items()
+        }
 
 
 @given(st.lists(ROW, max_size=40), st.sampled_from([1, 1 << 20]))
-def test_tables_are_the_groups_whose_runs_answered_the_same_items(rows: list[Any], together: int) -> None:
+def test_tables_are_the_groups_whose_runs_answered_the_same_items(
+    rows: list[Any], together: int
+) -> None:
     scores = sorted_rows(rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouping, "TOGETHER", together)
         tables = {
             number: (tuple(runs), table.tolist())
             for numbers, of_runs, of_scores in scores.tables()
-            for number, runs, table in zip(numbers.tolist(), of_runs.tolist(), of_scores, strict=True)
+            for number, runs, table in zip(
+                numbers.tolist(), of_runs.tolist(), of_scores, strict=True
+            )
         }
     crossed = {number: group for number, group in enumerate(scores) if group.crossed}
-    assert tables == {n: (group.runs, [list(run) for run in group.scores]) for n, group in crossed.items()}
+    assert tables == {
+        n: (group.runs, [list(run) for run in group.scores]) for n, group in crossed.items()
+    }
 
 
 @given(st.integers(2, 4), st.integers(2, 5), st.integers(0, 2**32), st.sampled_from([1, 3, 1000]))
-def test_estimates_of_many_tables_are_those_of_each(seeds: int, items: int, seed: int, values: int) -> None:
+def test_estimates_of_many_tables_are_those_of_each(
+    seeds: int, items: int, seed: int, values: int
+) -> None:
     tables = np.random.default_rng(seed).integers(0, values + 1, (5, seeds, items)) / values
     tables[0] = tables[0, 0, 0]  # all alike
     tables[1] *= 3  # no shares

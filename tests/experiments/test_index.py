@@ -21,7 +21,12 @@ from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from tests.experiments import made_up_runs
 
-QUESTIONS: tuple[dict[str, Any], ...] = ({}, {"by": "length"}, {"by": "task", "split": "ood"}, {"over": "tasks"})
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"by": "length"},
+    {"by": "task", "split": "ood"},
+    {"over": "tasks"},
+)
 
 
 @pytest.fixture
@@ -33,8 +38,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     traits = [{"length": "1"}, {"length": "2", "kind": "a"}, {"kind": "b"}]
     for learner in range(3):
         for seed in range(2):
-            scores = {split: [(learner + seed + i) % 3 / 2 for i in range(5 + learner)] for split in ("iid", "ood")}
-            made_up_runs.write(store, scores, learner=f"l{learner}", seed=seed, traits=traits, tasks=["t", "u"])
+            scores = {
+                split: [(learner + seed + i) % 3 / 2 for i in range(5 + learner)]
+                for split in ("iid", "ood")
+            }
+            made_up_runs.write(
+                store, scores, learner=f"l{learner}", seed=seed, traits=traits, tasks=["t", "u"]
+            )
     return store
 
 
@@ -87,8 +97,12 @@ def test_a_run_that_changed_is_read_again(store: Store, monkeypatch: pytest.Monk
     table = run_files.read_parquet(path)
     ones = pa.array([1.0] * table.num_rows)
     path.unlink()
-    pa.parquet.write_table(table.set_column(table.schema.get_field_index("score"), "score", ones), path)
-    made_up_runs.write(store, {"iid": [1, 0, 1], "ood": [0, 0, 0]}, learner="new", traits=[{"length": "9"}])
+    pa.parquet.write_table(
+        table.set_column(table.schema.get_field_index("score"), "score", ones), path
+    )
+    made_up_runs.write(
+        store, {"iid": [1, 0, 1], "ood": [0, 0, 0]}, learner="new", traits=[{"length": "9"}]
+    )
     expected = without_index(store.path)
     names = files_read(monkeypatch)
     assert Runs(Store(store.path)).accuracy().to_dicts() == expected[0]
@@ -102,9 +116,19 @@ def test_some_runs_in_another_order_and_runs_without_predictions(store: Store) -
     assert store.scored(names, SCORED, 100)[1][names.index(bare)] == 0
     for chosen in (names, names[1:4], [names[2], names[0]], [bare]):
         many, many_counts = store.scored([*chosen, bare], SCORED, 100)
-        parts = [table for run in chosen if (table := store.rows(run, run_files.PREDICTIONS, SCORED)) is not None]
-        assert many_counts.tolist() == [0 if run == bare else parts.pop(0).num_rows for run in [*chosen, bare]]
-        expected = [row for run in chosen for row in store.predictions([run], SCORED).select(SCORED).to_pylist()]
+        parts = [
+            table
+            for run in chosen
+            if (table := store.rows(run, run_files.PREDICTIONS, SCORED)) is not None
+        ]
+        assert many_counts.tolist() == [
+            0 if run == bare else parts.pop(0).num_rows for run in [*chosen, bare]
+        ]
+        expected = [
+            row
+            for run in chosen
+            for row in store.predictions([run], SCORED).select(SCORED).to_pylist()
+        ]
         assert many.to_pylist() == expected
 
 
@@ -154,7 +178,9 @@ def test_segments_are_joined_and_the_last_reading_of_a_run_counts(
             path = store.folder(run) / run_files.PREDICTIONS
             table = run_files.read_parquet(path)
             same = pa.array([score] * table.num_rows)
-            pa.parquet.write_table(table.set_column(table.schema.get_field_index("score"), "score", same), path)
+            pa.parquet.write_table(
+                table.set_column(table.schema.get_field_index("score"), "score", same), path
+            )
         assert {row["mean"] for row in tl.runs(store.path).accuracy()} == {score}
     names: list[str] = files_read(monkeypatch)
     assert {row["mean"] for row in tl.runs(store.path).accuracy()} == {1.0}
@@ -171,14 +197,19 @@ def test_a_trait_is_the_first_of_its_name_in_each_row(
     whole = pa.array(rows, pa.map_(pa.string(), pa.string()))
     part = whole[cut : max(cut, len(rows) - end)]
     expected = [
-        next((value for name, value in row or () if name == "a"), None) for row in rows[cut : max(cut, len(rows) - end)]
+        next((value for name, value in row or () if name == "a"), None)
+        for row in rows[cut : max(cut, len(rows) - end)]
     ]
     assert trait(pa.chunked_array([part]), "a").to_pylist() == expected
 
 
-def test_an_experiment_leaves_an_index_of_a_large_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_leaves_an_index_of_a_large_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tl.runs(store.path).accuracy()
-    made_up_runs.write(store, {"iid": [1, 0, 1], "ood": [0, 0, 0]}, learner="new", traits=[{"length": "9"}])
+    made_up_runs.write(
+        store, {"iid": [1, 0, 1], "ood": [0, 0, 0]}, learner="new", traits=[{"length": "9"}]
+    )
     monkeypatch.setattr(index, "FEW", 3)
     Store(store.path).refresh_index()
     names = files_read(monkeypatch)

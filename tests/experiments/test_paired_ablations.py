@@ -20,9 +20,18 @@ from tests.experiments.sweeps import SMALL, fill
 PAIRED = ("McNemar (mid-p)", "paired bootstrap")
 
 
-def filled(path: Path, name: str, fields: dict[str, Any], grid: dict[str, list[Any]], split: str, **more: Any) -> Store:
+def filled(
+    path: Path,
+    name: str,
+    fields: dict[str, Any],
+    grid: dict[str, list[Any]],
+    split: str,
+    **more: Any,
+) -> Store:
     block = {"recipe": name, "set": fields, "grid": grid}
-    outcome = fill({"recipes": [block], "learners": ["nearest-neighbour"], "evaluate": [split], **more}, path)
+    outcome = fill(
+        {"recipes": [block], "learners": ["nearest-neighbour"], "evaluate": [split], **more}, path
+    )
     assert not outcome.state.failed
     return outcome.store
 
@@ -32,18 +41,24 @@ def columns(store: Store, column: str, *names: str) -> dict[Any, list[tuple[Any,
     rows: dict[Any, list[tuple[Any, ...]]] = {}
     for row in sorted(Runs(store).table.to_pylist(), key=lambda row: str(row.get("recipe.task"))):
         table = store.predictions([row["run"]], names)
-        rows.setdefault(row[column], []).extend(zip(*(map(str, table[n].to_pylist()) for n in names), strict=True))
+        rows.setdefault(row[column], []).extend(
+            zip(*(map(str, table[n].to_pylist()) for n in names), strict=True)
+        )
     return rows
 
 
-def compared(store: Store, a: str, b: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def compared(
+    store: Store, a: str, b: str, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert command(["compare", str(store.path), a, b, "--json"]) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return rows
 
 
-def test_a_learning_curve_over_five_training_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_learning_curve_over_five_training_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sizes = [100, 150, 200, 300, 400]
     store = filled(tmp_path / "runs", "ctl/A", SMALL, {"splits.train.n": sizes}, "ood")
     answered = columns(store, "recipe.splits.train.n", "index", "input")
@@ -55,7 +70,9 @@ def test_a_learning_curve_over_five_training_sizes(tmp_path: Path, capsys: pytes
         assert (row["test"], row["items"]) == ("McNemar (mid-p)", 40)
 
 
-def test_four_layouts_of_the_same_passages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_four_layouts_of_the_same_passages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     layouts = ["t5", "bart", "reference-t5", "reference-bart"]
     few = {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 2}
     store = filled(tmp_path / "runs", "zest/synthetic", few, {"layout": layouts}, "dev")
@@ -74,8 +91,14 @@ def test_other_items_are_not_paired(tmp_path: Path, capsys: pytest.CaptureFixtur
     few = {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 2}
     block = {"recipe": "zest/synthetic", "set": few}
     plain = {"learners": ["majority"], "evaluate": ["dev"]}
-    fill({"recipes": [{**block, "seed": 0, "set": {**few, "layout": "t5"}}], **plain}, tmp_path / "runs")
-    fill({"recipes": [{**block, "seed": 1, "set": {**few, "layout": "bart"}}], **plain}, tmp_path / "runs")
+    fill(
+        {"recipes": [{**block, "seed": 0, "set": {**few, "layout": "t5"}}], **plain},
+        tmp_path / "runs",
+    )
+    fill(
+        {"recipes": [{**block, "seed": 1, "set": {**few, "layout": "bart"}}], **plain},
+        tmp_path / "runs",
+    )
     assert command(["compare", str(tmp_path / "runs"), "layout=t5", "layout=bart"]) == 2
     assert "answered different items" in capsys.readouterr().err
 
@@ -121,7 +144,9 @@ def test_separators_and_permuted_labels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], function: str, field: str, values: list[Any]
 ) -> None:
     few = {"functions": [function], "sequences.n": 100, "few_shot": None, "answers": False}
-    store = filled(tmp_path / "runs", "taskbench/english", few, {field: values}, "test", learners=["majority"])
+    store = filled(
+        tmp_path / "runs", "taskbench/english", few, {field: values}, "test", learners=["majority"]
+    )
     column = f"recipe.{field}"
     same = columns(store, column, "index", "task", *(["input"] if field == "labels" else []))
     assert same[values[0]] == same[values[1]]

@@ -17,7 +17,9 @@ def test_field_columns_keep_their_kind() -> None:
         Run(str(seed), "kind", "r", "l", seed, fields, {"test": SplitScores(2, 0.5)})
         for seed, fields in enumerate(values)
     ]
-    by_seed = {row["seed"]: row for row in run_table(runs, {"0": 1.5, "1": None, "2": None}).to_pylist()}
+    by_seed = {
+        row["seed"]: row for row in run_table(runs, {"0": 1.5, "1": None, "2": None}).to_pylist()
+    }
     assert [by_seed[i]["a"] for i in range(3)] == [1, 2, 3]
     assert [by_seed[i]["b"] for i in range(3)] == ["x", "y", None]
     assert [by_seed[i]["c"] for i in range(3)] == ["1", "z", "0.5"]

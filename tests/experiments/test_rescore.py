@@ -26,14 +26,20 @@ def shout(rng: tl.Random) -> tl.Example:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     (tmp_path / "shout.py").write_text(SHOUTING)
-    block = {"recipe": str(tmp_path / "shout.py"), "set": {"splits": {"train": {"n": 9}, "test": {"n": 20}}}}
+    block = {
+        "recipe": str(tmp_path / "shout.py"),
+        "set": {"splits": {"train": {"n": 9}, "test": {"n": 20}}},
+    }
     return fill({"recipes": [block], "learners": ["majority"], "seeds": 2}, tmp_path / "runs").store
 
 
 def test_another_scorer_gives_other_scores_and_keeps_the_old(store: Store) -> None:
     before = contents(store.path)
     old = {run: store.scores(run) for run in store.names()}
-    exact = {run: pq.read_table(store.folder(run) / "predictions.parquet")["score"].to_pylist() for run in old}
+    exact = {
+        run: pq.read_table(store.folder(run) / "predictions.parquet")["score"].to_pylist()
+        for run in old
+    }
     changes = rescore(store.path, "any-of")
     for run, change in zip(store.names(), changes, strict=True):
         said = store.scores(run)
@@ -56,7 +62,9 @@ def test_rescoring_with_the_same_scorer_touches_nothing(store: Store) -> None:
     assert {p: p.stat().st_mtime_ns for p in store.path.rglob("*")} == before
 
 
-def test_a_rescoring_that_was_cut_off_is_completed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rescoring_that_was_cut_off_is_completed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from taskloom.experiments import rescore as rescoring
 
     wanted = {run: store.scores(run)["splits"]["test"]["score"] for run in store.names()}
@@ -84,6 +92,8 @@ def test_faults(store: Store, tmp_path: Path) -> None:
         config.unlink()
         if damage is not None:
             config.write_bytes(damage)
-        with pytest.raises(TaskloomError, match=r"config.yaml is damaged .*; delete .* and rerun the experiment"):
+        with pytest.raises(
+            TaskloomError, match=r"config.yaml is damaged .*; delete .* and rerun the experiment"
+        ):
             rescore(store.path, "own")
         config.touch()

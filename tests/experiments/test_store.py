@@ -15,7 +15,9 @@ from taskloom.experiments.store import Store
 RUN = "ab" + "0" * 30
 
 
-def finished(folder: Path, run: str = RUN, fields: dict[str, object] | None = None, score: float = 0.5) -> None:
+def finished(
+    folder: Path, run: str = RUN, fields: dict[str, object] | None = None, score: float = 0.5
+) -> None:
     said = {
         "schema": SCHEMA,
         "run": run,
@@ -67,7 +69,9 @@ def test_many_publish_at_once_and_one_wins(tmp_path: Path) -> None:
 
 def test_a_store_of_an_older_version(tmp_path: Path) -> None:
     Store(tmp_path / "runs", create=True)
-    (tmp_path / "runs" / "store.json").write_text(json.dumps({"format": "taskloom runs", "schema": 0}))
+    (tmp_path / "runs" / "store.json").write_text(
+        json.dumps({"format": "taskloom runs", "schema": 0})
+    )
     with pytest.raises(StoreError, match="made by an older version of taskloom"):
         Store(tmp_path / "runs", create=True)
     (tmp_path / "runs" / "store.json").write_text("{")
@@ -76,7 +80,9 @@ def test_a_store_of_an_older_version(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"there is no folder .*none; runs are made by 'taskloom run'"):
+    with pytest.raises(
+        StoreError, match=r"there is no folder .*none; runs are made by 'taskloom run'"
+    ):
         Store(tmp_path / "none")
     (tmp_path / "scores.json").write_text("{}")
     with pytest.raises(StoreError, match="is a file and not a run store; 'taskloom study' reads"):

@@ -86,12 +86,16 @@ def test_accuracy_keeps_apart_what_differs(runs: Runs) -> None:
     assert len(found) == 8
     for row in found:
         expected = two_way(scores(row["recipe"], row["learner"], row["split"]))
-        assert (row["mean"], row["low"], row["high"]) == pytest.approx((expected.mean, expected.low, expected.high))
+        assert (row["mean"], row["low"], row["high"]) == pytest.approx(
+            (expected.mean, expected.low, expected.high)
+        )
         assert (row["n"], row["seeds"]) == (ITEMS, SEEDS)
 
 
 def test_accuracy_by_traits(runs: Runs) -> None:
-    found = runs.where(recipe="ctl/A", learner="bilstm").accuracy(by=["question", "support"], split="ood")
+    found = runs.where(recipe="ctl/A", learner="bilstm").accuracy(
+        by=["question", "support"], split="ood"
+    )
     assert found.columns[:2] == ("question", "support")
     # Numbers in text are put in the order of numbers.
     assert [(r["question"], r["support"]) for r in found] == [
@@ -101,7 +105,9 @@ def test_accuracy_by_traits(runs: Runs) -> None:
     for row in found:
         place = TRAITS.index({"question": row["question"], "support": row["support"]})
         expected = two_way(table[:, place :: len(TRAITS)])
-        assert (row["mean"], row["low"], row["high"]) == pytest.approx((expected.mean, expected.low, expected.high))
+        assert (row["mean"], row["low"], row["high"]) == pytest.approx(
+            (expected.mean, expected.low, expected.high)
+        )
     text = str(found).splitlines()
     assert text[0].split() == [
         *("question", "support", "mean", "interval"),
@@ -117,15 +123,22 @@ def test_a_second_question_reads_no_file(runs: Runs, monkeypatch: pytest.MonkeyP
         raise AssertionError("a file was read again")
 
     monkeypatch.setattr(store_module, "read_parquet", read)
-    assert str([list(runs.accuracy()), list(runs.where(seed=range(SEEDS)).accuracy(by="support"))]) == answers
+    assert (
+        str([list(runs.accuracy()), list(runs.where(seed=range(SEEDS)).accuracy(by="support"))])
+        == answers
+    )
 
 
 @pytest.mark.parametrize("over", ["seeds", "items"])
 def test_other_intervals(runs: Runs, over: str) -> None:
     for row in runs.accuracy(split="iid", over=over):
         table = scores(row["recipe"], row["learner"], "iid")
-        expected = over_seeds(table.mean(axis=1)) if over == "seeds" else over_items(table.mean(axis=0))
-        assert (row["low"], row["high"], row["seeds"]) == pytest.approx((expected.low, expected.high, SEEDS))
+        expected = (
+            over_seeds(table.mean(axis=1)) if over == "seeds" else over_items(table.mean(axis=0))
+        )
+        assert (row["low"], row["high"], row["seeds"]) == pytest.approx(
+            (expected.low, expected.high, SEEDS)
+        )
     # By a trait, the seeds' scores are taken from the predictions; by none, from the runs: both are the same numbers.
     fast, slow = (runs.accuracy(by=by, split="iid", over="seeds") for by in ((), ("task",)))
     assert [r["mean"] for r in fast] == pytest.approx([r["mean"] for r in slow])
@@ -135,11 +148,19 @@ def test_over_tasks_recipes_are_the_tasks(runs: Runs) -> None:
     found = runs.accuracy(split="iid", over="tasks")
     assert found.columns[0] == "learner"
     for row in found:
-        means = np.array([scores(recipe, row["learner"], "iid").mean(axis=1) for recipe in RECIPES]).T
+        means = np.array(
+            [scores(recipe, row["learner"], "iid").mean(axis=1) for recipe in RECIPES]
+        ).T
         expected = over_tasks(means)
-        assert (row["mean"], row["low"], row["n"]) == pytest.approx((expected.mean, expected.low, 2))
+        assert (row["mean"], row["low"], row["n"]) == pytest.approx(
+            (expected.mean, expected.low, 2)
+        )
         both = two_way(means)
-        other = next(r for r in runs.accuracy(split="iid", over="seeds+tasks") if r["learner"] == row["learner"])
+        other = next(
+            r
+            for r in runs.accuracy(split="iid", over="seeds+tasks")
+            if r["learner"] == row["learner"]
+        )
         assert (other["low"], other["high"]) == pytest.approx((both.low, both.high))
 
 
@@ -165,8 +186,13 @@ def test_items_that_differ_between_seeds_are_not_crossed(tmp_path: Path) -> None
 
 def test_compare_learners(runs: Runs) -> None:
     found = runs.compare("bilstm", "transformer")
-    assert [(r["recipe"], r["split"]) for r in found] == [(r, s) for r in RECIPES for s in ("iid", "ood")]
-    expected = [paired_two_way(*(scores(r["recipe"], learner, r["split"]) for learner in LEARNERS)) for r in found]
+    assert [(r["recipe"], r["split"]) for r in found] == [
+        (r, s) for r in RECIPES for s in ("iid", "ood")
+    ]
+    expected = [
+        paired_two_way(*(scores(r["recipe"], learner, r["split"]) for learner in LEARNERS))
+        for r in found
+    ]
     assert [r["p"] for r in found] == pytest.approx([e.p for e in expected])
     assert [r["low"] for r in found] == pytest.approx([e.low for e in expected])
     assert [r["corrected_p"] for r in found] == pytest.approx(list(holm([e.p for e in expected])))
@@ -210,7 +236,10 @@ def test_compare_recipes_of_different_items(runs: Runs) -> None:
 def test_compare_recipes_tested_on_one_split(tmp_path: Path) -> None:
     """Two ways to train, one test split: the items are the same though the recipes are not."""
     store = Store(tmp_path / "runs", create=True)
-    tables = {recipe: scores("ctl/A", learner, "iid") for recipe, learner in zip(("x", "y"), LEARNERS, strict=True)}
+    tables = {
+        recipe: scores("ctl/A", learner, "iid")
+        for recipe, learner in zip(("x", "y"), LEARNERS, strict=True)
+    }
     for recipe, table in tables.items():
         for seed in range(3):
             write(store, {"mix": table[seed]}, recipe=recipe, seed=seed, data="the same")
@@ -237,7 +266,9 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for state in (64, 128):
         for seed in range(2):
-            write(store, {"iid": [1, 0, 1, state == 64]}, seed=seed, fields={"learner.state": state})
+            write(
+                store, {"iid": [1, 0, 1, state == 64]}, seed=seed, fields={"learner.state": state}
+            )
     runs = tl.runs(store.path)
     assert [r["learner.state"] for r in runs.accuracy(by="state")] == [64, 128]
     assert runs.accuracy().columns[0] == "learner.state"
@@ -246,13 +277,20 @@ def test_fields_by_their_short_names(tmp_path: Path) -> None:
     with pytest.raises(RunsError, match="share runs"):
         runs.compare("bilstm", {"state": 128})
     write(store, {"iid": [1, 1, 1, 1]}, seed=0, learner="other")
-    with pytest.raises(RunsError, match=r"'bilstm' means runs with different learner.state \(128, 64\); choose one"):
+    with pytest.raises(
+        RunsError, match=r"'bilstm' means runs with different learner.state \(128, 64\); choose one"
+    ):
         tl.runs(store.path).compare("other", "bilstm")
 
 
 def test_a_trait_comes_before_the_short_name_of_a_field(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
-    write(store, {"iid": [1, 0]}, fields={"recipe.length": 9}, traits=[{"length": "1"}, {"length": "2"}])
+    write(
+        store,
+        {"iid": [1, 0]},
+        fields={"recipe.length": 9},
+        traits=[{"length": "1"}, {"length": "2"}],
+    )
     found = tl.runs(store.path).accuracy(by="length")
     assert [(r["length"], r["mean"]) for r in found] == [("1", 1.0), ("2", 0.0)]
     assert tl.runs(store.path).accuracy(by="recipe.length")[0]["recipe.length"] == 9
@@ -323,7 +361,10 @@ def test_rows_go_elsewhere(runs: Runs) -> None:
         (lambda r: r.where(lerner="bilstm"), "did you mean 'learner'"),
         (lambda r: r.compare("bilstm", "transfomer"), "did you mean 'transformer'"),
         (lambda r: r.compare("bilstm", "transformer", test="t"), "there is no test 't'"),
-        (lambda r: r.where("ctl/A").compare({"seed": 0}, {"seed": 1}, split="x"), "no run answered"),
+        (
+            lambda r: r.where("ctl/A").compare({"seed": 0}, {"seed": 1}, split="x"),
+            "no run answered",
+        ),
     ],
 )
 def test_bad_questions(runs: Runs, ask: Any, word: str) -> None:
@@ -380,7 +421,9 @@ def test_the_best_seeds_of_each(runs: Runs) -> None:
         for learner in LEARNERS:
             means = scores(recipe, learner, "iid").mean(axis=1)
             seeds = set(best.where(recipe=recipe, learner=learner).table["seed"].to_pylist())
-            assert min(means[list(seeds)]) >= max(means[[s for s in range(SEEDS) if s not in seeds]])
+            assert min(means[list(seeds)]) >= max(
+                means[[s for s in range(SEEDS) if s not in seeds]]
+            )
 
 
 def test_intervals_of_shares_stay_between_0_and_1(tmp_path: Path) -> None:

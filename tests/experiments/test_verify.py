@@ -32,7 +32,9 @@ def edit(store: Store, change: Any) -> None:
     path.write_text(json.dumps(scores))
 
 
-def test_a_store_as_it_was_written_is_right(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_as_it_was_written_is_right(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = verify_runs(store.path)
     assert (result.runs, result.wrong, result.unscored) == (1, [], {})
     assert result.answers == 60
@@ -44,12 +46,17 @@ def test_a_store_as_it_was_written_is_right(store: Store, capsys: pytest.Capture
     ("change", "sentence"),
     [
         (lambda s: s["splits"]["ood"].update(score=0.99), "ood: 'score' is 0.99 in scores.json"),
-        (lambda s: s["splits"]["iid"].update(n=21), "iid: 'n' is 21 in scores.json, and 20 by the predictions"),
+        (
+            lambda s: s["splits"]["iid"].update(n=21),
+            "iid: 'n' is 21 in scores.json, and 20 by the predictions",
+        ),
         (lambda s: s["splits"].pop("iid"), "scores.json lacks the split 'iid'"),
         (lambda s: s["splits"]["iid"].update(scores={"C@90": 1.0}), "'scores' is"),
     ],
 )
-def test_edited_scores_are_found(store: Store, capsys: pytest.CaptureFixture[str], change: Any, sentence: str) -> None:
+def test_edited_scores_are_found(
+    store: Store, capsys: pytest.CaptureFixture[str], change: Any, sentence: str
+) -> None:
     edit(store, change)
     assert cli(["verify", str(store.path)]) == 1
     assert sentence in capsys.readouterr().out
@@ -107,7 +114,10 @@ def test_nested_json_and_tables_of_other_columns_are_one_sentence(tmp_path: Path
     run = write(store, {"iid": [1, 0]})
     folder = store.folder(run)
     table = read_parquet(folder / PREDICTIONS)
-    for other in (table.drop_columns(["score"]), table.set_column(6, "score", pa.array(["a", "b"]))):
+    for other in (
+        table.drop_columns(["score"]),
+        table.set_column(6, "score", pa.array(["a", "b"])),
+    ):
         pq.write_table(other, folder / PREDICTIONS)
         with pytest.raises(StoreError, match=r"predictions.parquet is damaged \("):
             runs(store.path).accuracy()

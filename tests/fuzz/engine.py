@@ -33,7 +33,9 @@ from tests.fuzz.strategies import shorter, sibling
 Verdict = Literal["refused", "accepted", "checked"]
 """What became of an input that is no failure: one sentence, taken, or taken and confirmed by a second solver."""
 
-Failure = Literal["traceback", "over-time", "over-memory", "long message", "path or code", "refuted"]
+Failure = Literal[
+    "traceback", "over-time", "over-memory", "long message", "path or code", "refuted"
+]
 
 REGRESSIONS = Path(__file__).parent.parent / "regressions"
 
@@ -167,13 +169,21 @@ def _judged(target: Target, value: Any, folder: Path) -> Outcome:
     except Refuted as error:
         return Outcome("refuted", True, str(error)[:2_000], "refuted")
     except Exception as error:
-        return Outcome("traceback", True, f"{type(error).__name__}: {str(error)[:500]}", _place(error))
+        return Outcome(
+            "traceback", True, f"{type(error).__name__}: {str(error)[:500]}", _place(error)
+        )
 
 
 def _place(error: BaseException) -> str:
     """Return the last place in the package that an error went through: failures from one place are one failure."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}taskloom{os.sep}" in f.filename]
-    where = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "outside the package"
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if f"{os.sep}taskloom{os.sep}" in f.filename
+    ]
+    where = (
+        f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "outside the package"
+    )
     return f"{type(error).__name__} in {where}"
 
 
@@ -187,7 +197,9 @@ def _limits() -> Iterator[None]:
     with open("/proc/self/statm") as pages:
         used = int(pages.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, hard))
-    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT, 1.0)  # again, should the first be raised where it is ignored
+    signal.setitimer(
+        signal.ITIMER_REAL, TIME_LIMIT, 1.0
+    )  # again, should the first be raised where it is ignored
     try:
         yield
     finally:
@@ -196,7 +208,9 @@ def _limits() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def campaign(target: Target, inputs: int, seed: int, folder: Path, deadline: float, regressions: Path | None) -> Tally:
+def campaign(
+    target: Target, inputs: int, seed: int, folder: Path, deadline: float, regressions: Path | None
+) -> Tally:
     """Feed a target with random inputs.
 
     Args:
@@ -253,7 +267,11 @@ def _slice(
         if not last:  # afterwards Hypothesis shrinks, which is no new input
             tally.counts[outcome.verdict] += 1
             tally.slowest = max(tally.slowest, time.monotonic() - began)
-        if outcome.failed and outcome.place not in known and (not last or last[0][1].place == outcome.place):
+        if (
+            outcome.failed
+            and outcome.place not in known
+            and (not last or last[0][1].place == outcome.place)
+        ):
             last.append((value, outcome))
             raise _Found
         for _ in range(0 if last or strays else target.siblings):
@@ -308,14 +326,18 @@ def table(tallies: dict[str, Tally]) -> str:
         total += tally.counts
         lines.append(_line(name, tally.counts, tally.seconds, tally.slowest))
     seconds = sum(t.seconds for t in tallies.values())
-    lines.append(_line("all", total, seconds, max((t.slowest for t in tallies.values()), default=0)))
+    lines.append(
+        _line("all", total, seconds, max((t.slowest for t in tallies.values()), default=0))
+    )
     return "\n".join(lines)
 
 
 def _line(name: str, counts: Counter[str], seconds: float, slowest: float) -> str:
     fine = [counts[verdict] for verdict in ("refused", "accepted", "checked")]
     numbers = [counts.total(), *fine, counts.total() - sum(fine)]
-    return f"{name:<12}" + "".join(f"{n:>10,}" for n in numbers) + f"{seconds:>10.1f}{slowest:>10.2f}"
+    return (
+        f"{name:<12}" + "".join(f"{n:>10,}" for n in numbers) + f"{seconds:>10.1f}{slowest:>10.2f}"
+    )
 
 
 def prepare(folder: Path) -> None:

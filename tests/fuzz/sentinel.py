@@ -52,7 +52,9 @@ class Sentinel:
         self.data: tuple[str, ...] = ()
         self.violations: list[str] = []
         self.watching = False
-        sys.addaudithook(self._audit)  # it stays until the process ends, and does nothing unless it watches
+        sys.addaudithook(
+            self._audit
+        )  # it stays until the process ends, and does nothing unless it watches
 
     @contextmanager
     def watch(self, writable: Path, data: Path) -> Iterator[list[str]]:
@@ -83,7 +85,11 @@ class Sentinel:
             self._runs(event, arguments[1])
 
     def _opened(self, path: Any, mode: Any, flags: Any) -> None:
-        if isinstance(path, str | bytes | os.PathLike) and isinstance(flags, int) and flags & WRITING:
+        if (
+            isinstance(path, str | bytes | os.PathLike)
+            and isinstance(flags, int)
+            and flags & WRITING
+        ):
             self._changes("open", path)
 
     def _changes(self, event: str, path: Any, base: Any = None) -> None:
@@ -93,7 +99,9 @@ class Sentinel:
         if isinstance(base, int) and base >= 0:
             name = os.path.join(os.readlink(f"/proc/self/fd/{base}"), name)
         place = os.path.realpath(name)
-        if not any(place == folder or place.startswith(folder + os.sep) for folder in self.writable):
+        if not any(
+            place == folder or place.startswith(folder + os.sep) for folder in self.writable
+        ):
             self.violations.append(f"{event} outside the folder: {place[:200]}")
 
     def _runs(self, event: str, path: Any) -> None:

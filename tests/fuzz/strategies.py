@@ -23,7 +23,24 @@ ODD_TEXTS = (
 )  # fmt: skip
 """Texts that have broken programs: controls, half a surrogate, paths, numbers that are none, markup, code."""
 
-ODD_NUMBERS = (0, 1, -1, 2, 3, 7, 20, 255, 256, 10_000, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63))
+ODD_NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    20,
+    255,
+    256,
+    10_000,
+    2**31,
+    2**53,
+    2**63,
+    2**64,
+    10**30,
+    -(2**63),
+)
 
 odd_numbers = st.one_of(
     st.sampled_from(ODD_NUMBERS),
@@ -47,7 +64,9 @@ odd_values = st.recursive(
 
 
 @st.composite
-def mutated_text(draw: st.DrawFn, seeds: Sequence[str], tokens: Sequence[str], most: int = 4) -> str:
+def mutated_text(
+    draw: st.DrawFn, seeds: Sequence[str], tokens: Sequence[str], most: int = 4
+) -> str:
     """Draw one of some texts with a few edits: cuts, repeats, tokens put in or exchanged, pieces of another text."""
     text = draw(st.sampled_from(list(seeds)))
     for _ in range(draw(st.integers(0, most))):
@@ -101,7 +120,10 @@ def places(value: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, 
 
 @st.composite
 def mutated_json(
-    draw: st.DrawFn, bases: Sequence[Any], values: st.SearchStrategy[Any] = odd_values, most: int = 3
+    draw: st.DrawFn,
+    bases: Sequence[Any],
+    values: st.SearchStrategy[Any] = odd_values,
+    most: int = 3,
 ) -> Any:
     """Draw one of some JSON values with parts of it removed, renamed, repeated or exchanged for odd ones."""
     root = copy.deepcopy(draw(st.sampled_from(list(bases))))
@@ -131,7 +153,17 @@ def _change(draw: st.DrawFn, holder: Any, key: Any, values: st.SearchStrategy[An
         holder[draw(st.sampled_from(ODD_TEXTS))] = holder.pop(key)
 
 
-WORDINGS = ("{} again", "really {}", "{}s", "the {}", "not {}", "{}, too", "{{V}} {}", "{}?", "{} and {}")
+WORDINGS = (
+    "{} again",
+    "really {}",
+    "{}s",
+    "the {}",
+    "not {}",
+    "{}, too",
+    "{{V}} {}",
+    "{}?",
+    "{} and {}",
+)
 """Ways to edit a text that leave it a text of words: what is refused for its meaning, not for its form."""
 
 
@@ -175,7 +207,9 @@ def sibling(value: Any, chance: random.Random) -> Any:
         return [sibling(part, chance) if place == at else part for place, part in enumerate(value)]
     if isinstance(value, tuple):  # the first says what the others are: a file's name, a task
         at = chance.randrange(1, len(value))
-        return tuple(sibling(part, chance) if place == at else part for place, part in enumerate(value))
+        return tuple(
+            sibling(part, chance) if place == at else part for place, part in enumerate(value)
+        )
     return value
 
 
@@ -197,7 +231,9 @@ def _exchanged(text: str, chance: random.Random) -> str:
     elif kind == "number":
         tokens[at] = str(chance.choice(ODD_NUMBERS))
     else:
-        tokens[at] = chance.choice([token for token in tokens if _kind(token) == kind] + ["", *ODD_TEXTS[:8]])
+        tokens[at] = chance.choice(
+            [token for token in tokens if _kind(token) == kind] + ["", *ODD_TEXTS[:8]]
+        )
     return "".join(tokens)
 
 
@@ -217,5 +253,7 @@ def shorter(value: Any, chance: random.Random) -> Any:
         return [shorter(part, chance) if place == at else part for place, part in enumerate(value)]
     if isinstance(value, tuple):
         at = chance.randrange(1, len(value))
-        return tuple(shorter(part, chance) if place == at else part for place, part in enumerate(value))
+        return tuple(
+            shorter(part, chance) if place == at else part for place, part in enumerate(value)
+        )
     return value

@@ -46,7 +46,12 @@ def _manifest() -> Any:
     manifest = json.loads((_dataset() / "manifest.json").read_text())
     evil = {
         **manifest,
-        "recipe": {**manifest["recipe"], "name": "evil.py::x", "suite": "evil.py", "code": {"evil.py": "0" * 32}},
+        "recipe": {
+            **manifest["recipe"],
+            "name": "evil.py::x",
+            "suite": "evil.py",
+            "code": {"evil.py": "0" * 32},
+        },
     }
     return [manifest, evil]
 
@@ -61,7 +66,8 @@ def _read_all(place: Path) -> None:
     "manifests",
     st.deferred(
         lambda: st.one_of(
-            mutated_json(_manifest()).map(json.dumps), mutated_text([json.dumps(_manifest()[0])], ['"', "{", "[", "9"])
+            mutated_json(_manifest()).map(json.dumps),
+            mutated_text([json.dumps(_manifest()[0])], ['"', "{", "[", "9"]),
         )
     ),
     weight=6,
@@ -80,7 +86,9 @@ def manifests(text: str, folder: Path) -> Verdict:
 
 @target(
     "parquet",
-    st.deferred(lambda: mutated_bytes([next((_dataset() / "train").glob("*.parquet")).read_bytes()])),
+    st.deferred(
+        lambda: mutated_bytes([next((_dataset() / "train").glob("*.parquet")).read_bytes()])
+    ),
     weight=6,
     cost=5,
     warm=lambda: _dataset(),
@@ -108,7 +116,9 @@ def foreign(given: tuple[str, str], folder: Path) -> Verdict:
     place = folder / "theirs"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    (place / name).write_bytes(data.encode("latin-1", "replace") if name.endswith("parquet") else as_text(data))
+    (place / name).write_bytes(
+        data.encode("latin-1", "replace") if name.endswith("parquet") else as_text(data)
+    )
     _read_all(place)
     return "accepted"
 
@@ -116,7 +126,12 @@ def foreign(given: tuple[str, str], folder: Path) -> Verdict:
 def _foreign() -> st.SearchStrategy[str]:
     rows: list[dict[str, Any]] = [
         {"input": "a", "target": "b"},
-        {"input": "c", "targets": ["d"], "traits": {"n": 1}, "derivation": [{"rule": "x", "value": "y", "of": [0]}]},
+        {
+            "input": "c",
+            "targets": ["d"],
+            "traits": {"n": 1},
+            "derivation": [{"rule": "x", "value": "y", "of": [0]}],
+        },
     ]
     lines = mutated_json(rows).map(lambda row: json.dumps(row) + "\n" + json.dumps(rows[0]))
     return st.one_of(
@@ -158,7 +173,11 @@ prediction_files = st.one_of(
     st.tuples(
         st.sampled_from(["p.jsonl", "p.txt"]),
         mutated_json([RECORDS]).map(
-            lambda rows: "\n".join(json.dumps(r) for r in rows) if isinstance(rows, list) else json.dumps(rows)
+            lambda rows: (
+                "\n".join(json.dumps(r) for r in rows)
+                if isinstance(rows, list)
+                else json.dumps(rows)
+            )
         ),
     ),
     st.tuples(st.sampled_from(["p.parquet", "p.bin"]), mutated_bytes([_table(RECORDS)])),
@@ -175,7 +194,9 @@ def predictions(given: tuple[str, str], folder: Path) -> Verdict:
     """Score a file of predictions in the ways that there are; ids decide, not the order of lines."""
     name, text = given
     path = folder / name
-    path.write_bytes(text.encode("latin-1", "replace") if name.endswith(("parquet", "bin")) else as_text(text))
+    path.write_bytes(
+        text.encode("latin-1", "replace") if name.endswith(("parquet", "bin")) else as_text(text)
+    )
     problems = []
     for attempt in (
         lambda: score_dataset(_loaded(), "iid", path),
@@ -200,7 +221,12 @@ def _runs() -> Path:
     store = Path(mkdtemp(prefix="taskloom-fuzz-runs-")) / "runs"
     recipe = {
         "recipe": "ctl/A-independent",
-        "set": {"symbols": 4, "functions": 6, "max_length": 3, "splits": {"train": {"n": 40}, "iid": {"n": 5}}},
+        "set": {
+            "symbols": 4,
+            "functions": 6,
+            "max_length": 3,
+            "splits": {"train": {"n": 40}, "iid": {"n": 5}},
+        },
     }
     tl.run(recipes=[recipe], learners=["majority"], seeds=2, store=store, workers=1)
     return store
@@ -211,7 +237,9 @@ def _run_files() -> list[str]:
     return sorted(
         str(p.relative_to(_runs()))
         for p in _runs().rglob("*")
-        if p.is_file() and p.stat().st_size < 100_000 and "data" not in p.relative_to(_runs()).parts[:1]
+        if p.is_file()
+        and p.stat().st_size < 100_000
+        and "data" not in p.relative_to(_runs()).parts[:1]
     )
 
 

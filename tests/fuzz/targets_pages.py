@@ -24,7 +24,16 @@ from tests.fuzz.targets_files import _dataset, _manifest, _run_files, _runs, dam
 
 BESIDE = "what lies beside the folders"
 HEADERS = {
-    "host": ["127.0.0.1:8640", "localhost", "[::1]:1", "evil.example", "", "127.0.0.1.evil.example", "[", "\xff"],
+    "host": [
+        "127.0.0.1:8640",
+        "localhost",
+        "[::1]:1",
+        "evil.example",
+        "",
+        "127.0.0.1.evil.example",
+        "[",
+        "\xff",
+    ],
     "sec-fetch-site": ["none", "cross-site", "same-site", "x"],
     "sec-fetch-mode": ["navigate", "cors"],
     "cookie": ["", "taskloom_view_0=x", "=;;=", "\xff"],
@@ -84,7 +93,11 @@ def _viewer(folder: Path) -> tuple[Any, dict[str, str]]:
     state = app.state.viewer
     state.pictures = state.previews = Drawer()
     state.audits.start = lambda data: None
-    names = {one.path.name.upper(): one.name for one in ViewedFolders([viewed]).every() if one.path.parent == viewed}
+    names = {
+        one.path.name.upper(): one.name
+        for one in ViewedFolders([viewed]).every()
+        if one.path.parent == viewed
+    }
     runs = sorted({name.split("/")[1] for name in _run_files() if "/" in name})
     return app, {**names, "FIRST": runs[0], "LAST": runs[-1]}
 
@@ -96,7 +109,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def _edits() -> st.SearchStrategy[Any]:
     """Return a strategy of a file of the folder and its new content."""
-    manifests = mutated_json(_manifest()).map(lambda manifest: ("edited/manifest.json", json.dumps(manifest)))
+    manifests = mutated_json(_manifest()).map(
+        lambda manifest: ("edited/manifest.json", json.dumps(manifest))
+    )
     return st.one_of(manifests, damaged_runs().map(lambda edit: (f"runs/{edit[0]}", edit[1])))
 
 
@@ -104,9 +119,16 @@ requests = st.tuples(
     st.one_of(st.none(), st.deferred(_edits)),
     st.sampled_from(["GET", "GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "BREW"]),
     mutated_text(ADDRESSES, TOKENS),
-    st.fixed_dictionaries({"host": st.sampled_from(["127.0.0.1:8640"] * 6 + HEADERS["host"])}).flatmap(
-        lambda host: st.dictionaries(st.sampled_from(sorted(HEADERS)[1:]), st.integers(0, 3), max_size=2).map(
-            lambda more: {**{name: HEADERS[name][at % len(HEADERS[name])] for name, at in more.items()}, **host}
+    st.fixed_dictionaries(
+        {"host": st.sampled_from(["127.0.0.1:8640"] * 6 + HEADERS["host"])}
+    ).flatmap(
+        lambda host: st.dictionaries(
+            st.sampled_from(sorted(HEADERS)[1:]), st.integers(0, 3), max_size=2
+        ).map(
+            lambda more: {
+                **{name: HEADERS[name][at % len(HEADERS[name])] for name, at in more.items()},
+                **host,
+            }
         )
     ),
 )
@@ -118,7 +140,9 @@ def _warm() -> None:
     _loop().run_until_complete(_ask(app, "GET", "/", {"host": "localhost"}))
 
 
-async def _ask(app: Any, method: str, address: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+async def _ask(
+    app: Any, method: str, address: str, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
     """Send a request as a server hands it over; return status, headers and body of the response."""
     path, _, query = address.partition("?")
     scope = {
@@ -147,7 +171,11 @@ async def _ask(app: Any, method: str, address: str, headers: dict[str, str]) -> 
 
     await app(scope, receive, send)
     sent = {name.decode(): value.decode("latin-1") for name, value in messages[0]["headers"]}
-    return messages[0]["status"], sent, b"".join(message.get("body", b"") for message in messages[1:])
+    return (
+        messages[0]["status"],
+        sent,
+        b"".join(message.get("body", b"") for message in messages[1:]),
+    )
 
 
 @target("pages", requests, weight=8, cost=8, warm=_warm)
@@ -169,7 +197,9 @@ def pages(given: tuple[tuple[str, str] | None, str, str, dict[str, str]], folder
     if status >= 500:
         raise Refuted(f"{address!r}: status {status}")
     if SCRIPT.encode() in body or BESIDE.encode() in body:
-        raise Refuted(f"{address!r}: the page has markup of the data, or what lies beside the folders")
+        raise Refuted(
+            f"{address!r}: the page has markup of the data, or what lies beside the folders"
+        )
     if "default-src 'none'" not in sent.get("content-security-policy", ""):
         raise Refuted(f"{address!r}: the page has no policy")
     return "accepted" if status < 400 else "refused"

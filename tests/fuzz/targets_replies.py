@@ -20,14 +20,18 @@ REPLY = {
     "id": "x",
     "object": "chat.completion",
     "model": "m",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "yes"}}],
+    "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "yes"}}
+    ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }
 reply_bodies = st.one_of(
     mutated_json([REPLY]).map(json.dumps),
     mutated_text([json.dumps(REPLY)], ['"', "{", "[", "}", "9", "null", "data: "]),
 )
-statuses = st.sampled_from([200, 200, 200, 200, 201, 204, 301, 400, 401, 404, 408, 413, 429, 500, 503])
+statuses = st.sampled_from(
+    [200, 200, 200, 200, 201, 204, 301, 400, 401, 404, 408, 413, 429, 500, 503]
+)
 headers = st.dictionaries(
     st.sampled_from(["retry-after", "content-type", "content-encoding", "location"]),
     st.sampled_from(
@@ -56,7 +60,9 @@ def _client() -> tuple[ModelClient, dict[str, Any]]:
     reply: dict[str, Any] = {}
 
     def serve(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(reply["status"], headers=reply["headers"], stream=httpx.ByteStream(reply["body"]))
+        return httpx.Response(
+            reply["status"], headers=reply["headers"], stream=httpx.ByteStream(reply["body"])
+        )
 
     client._http._open = lambda: httpx.Client(transport=httpx.MockTransport(serve))  # type: ignore[method-assign]
     return client, reply
@@ -85,12 +91,16 @@ RESULTS = {
     "head": {"vars": ["a", "b"]},
     "results": {
         "bindings": [
-            {"a": {"type": "uri", "value": "http://x/1"}, "b": {"type": "literal", "value": "one", "xml:lang": "en"}}
+            {
+                "a": {"type": "uri", "value": "http://x/1"},
+                "b": {"type": "literal", "value": "one", "xml:lang": "en"},
+            }
         ]
     },
 }
 result_bodies = st.one_of(
-    mutated_json([RESULTS]).map(json.dumps), mutated_text([json.dumps(RESULTS)], ['"', "{", "[", "}", "9", "null"])
+    mutated_json([RESULTS]).map(json.dumps),
+    mutated_text([json.dumps(RESULTS)], ['"', "{", "[", "}", "9", "null"]),
 )
 
 

@@ -28,7 +28,14 @@ from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
 from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
 from tests.fuzz.engine import Refuted, Verdict, target
-from tests.fuzz.strategies import as_text, mutated_json, mutated_text, odd_numbers, odd_values, reworded_json
+from tests.fuzz.strategies import (
+    as_text,
+    mutated_json,
+    mutated_text,
+    odd_numbers,
+    odd_values,
+    reworded_json,
+)
 
 ROWS = 2
 """Rows of each split that a second solver looks at."""
@@ -40,14 +47,18 @@ def check_plan(plan: Plan) -> Verdict:
     for split in plan.splits:
         made = split.rows(0, min(ROWS, split.n)) if split.n else []
         rows: Iterable[Example] = (
-            made if isinstance(made, list) or not hasattr(made, "num_rows") else shards.to_examples(made)
+            made
+            if isinstance(made, list) or not hasattr(made, "num_rows")
+            else shards.to_examples(made)
         )
         for example in rows:
             if plan.check is None:
                 continue
             answers = plan.check(example)
             if sorted(answers) != sorted(example.targets):
-                raise Refuted(f"{split.name}: {example.input!r}: {example.targets} against {answers}")
+                raise Refuted(
+                    f"{split.name}: {example.input!r}: {example.targets} against {answers}"
+                )
             checked = True
     return "checked" if checked else "accepted"
 
@@ -150,7 +161,9 @@ FIELD_VALUES = st.one_of(
             "0..0",
         ]
     ),
-    st.lists(st.sampled_from(["MOVE", "GRAB", "DROP", "GIVE", "COREF", "where-O", "list"]), max_size=3),
+    st.lists(
+        st.sampled_from(["MOVE", "GRAB", "DROP", "GIVE", "COREF", "where-O", "list"]), max_size=3
+    ),
 )
 
 
@@ -162,7 +175,21 @@ def recipe_texts(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 4)) == 0:
         text = draw(
             mutated_text(
-                [text], ["suite:", "splits:", "- ", "  ", "{", "}", "&a ", "*a", "<<: *a", "!!int ", "|", "\n"]
+                [text],
+                [
+                    "suite:",
+                    "splits:",
+                    "- ",
+                    "  ",
+                    "{",
+                    "}",
+                    "&a ",
+                    "*a",
+                    "<<: *a",
+                    "!!int ",
+                    "|",
+                    "\n",
+                ],
             )
         )
     return text
@@ -190,7 +217,10 @@ CHANGES = [
 
 @target(
     "changes",
-    st.lists(mutated_text(CHANGES, ["=", ".", "{", "}", "[", ": ", ",", "splits", "n", "&a", "*a"]), max_size=3),
+    st.lists(
+        mutated_text(CHANGES, ["=", ".", "{", "}", "[", ": ", ",", "splits", "n", "&a", "*a"]),
+        max_size=3,
+    ),
     weight=12,
     cost=2,
 )
@@ -213,7 +243,18 @@ ATOMS = [
     "mother",
     "country",
 ]
-OPERATORS = ["union", "intersection", "chain", "difference", "map", "filter", "land", "lor", "lnot", "inverse"]
+OPERATORS = [
+    "union",
+    "intersection",
+    "chain",
+    "difference",
+    "map",
+    "filter",
+    "land",
+    "lor",
+    "lnot",
+    "inverse",
+]
 
 
 def _applied(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -229,7 +270,12 @@ PREDICATES = ["is_pos_noun[eng]", "is_pos_verb[eng]"]
 relations = st.recursive(
     st.sampled_from(RELATIONS),
     lambda inner: st.one_of(
-        st.builds("{}({}, {})".format, st.sampled_from(["union", "intersection", "chain", "difference"]), inner, inner),
+        st.builds(
+            "{}({}, {})".format,
+            st.sampled_from(["union", "intersection", "chain", "difference"]),
+            inner,
+            inner,
+        ),
         st.builds("inverse({})".format, inner),
     ),
     max_leaves=4,
@@ -275,7 +321,14 @@ def expressions(text: str, folder: Path) -> Verdict:
     return "checked"
 
 
-@target("functions", typed_expressions, weight=1, cost=90, warm=lambda: _warm_lexicons("synthetic"), siblings=0)
+@target(
+    "functions",
+    typed_expressions,
+    weight=1,
+    cost=90,
+    warm=lambda: _warm_lexicons("synthetic"),
+    siblings=0,
+)
 def functions(text: str, folder: Path) -> Verdict:
     """Make the rows of a function over invented words and answer them again."""
     few = {"minimum": 1, "few_shot": None, "answers": False, "shares": {"train": 0.8, "test": 0.2}}
@@ -292,14 +345,20 @@ INPUTS = {
 
 @cache
 def _answerer(name: str) -> Any:
-    sizes = {"tasks": {"train": 20, "dev": 0, "test": 0}, "passages": 1} if name.startswith("zest") else {}
+    sizes = (
+        {"tasks": {"train": 20, "dev": 0, "test": 0}, "passages": 1}
+        if name.startswith("zest")
+        else {}
+    )
     return answerer(name, sizes)
 
 
 @target(
     "apply",
     st.sampled_from(sorted(INPUTS)).flatmap(
-        lambda name: st.tuples(st.just(name), mutated_text(INPUTS[name], ["a", "b", "3", " ", "question:", "context:"]))
+        lambda name: st.tuples(
+            st.just(name), mutated_text(INPUTS[name], ["a", "b", "3", " ", "question:", "context:"])
+        )
     ),
     weight=20,
     cost=2,
@@ -334,7 +393,10 @@ QUESTIONS = [
 @st.composite
 def told_stories(draw: st.DrawFn) -> str:
     """Draw a story in bAbI's format: people move, things change hands, now and then a pronoun or a question."""
-    lines = [f"1 {who} went to the {draw(st.sampled_from(WHERE))}." for who in [draw(st.sampled_from(WHO))]]
+    lines = [
+        f"1 {who} went to the {draw(st.sampled_from(WHERE))}."
+        for who in [draw(st.sampled_from(WHO))]
+    ]
     for number in range(2, draw(st.integers(2, 9)) + 1):
         a, b = draw(st.permutations(WHO))[:2]
         if draw(st.integers(0, 7)) == 0:
@@ -354,7 +416,8 @@ SEEDS = [
     "1 The box fits inside the chest.\n2 Does the box fit in the chest?\tyes\t1\n",
 ]
 story_texts = st.one_of(
-    told_stories(), mutated_text(SEEDS, ["\t", "\n", "1 ", "9 ", "Where is Mary?", "Mary", "the park", ".", "?"])
+    told_stories(),
+    mutated_text(SEEDS, ["\t", "\n", "1 ", "9 ", "Where is Mary?", "Mary", "the park", ".", "?"]),
 )
 
 
@@ -369,7 +432,9 @@ def stories(text: str, folder: Path) -> Verdict:
         except TaskloomError:
             continue  # a story of the tasks 4 and 14 to 20, which have their own words
         for placed, solved in zip(story.questions, solve_story(story), strict=True):
-            again = second_solver.solve(story.events[: placed.after], placed.question, places_of(story))
+            again = second_solver.solve(
+                story.events[: placed.after], placed.question, places_of(story)
+            )
             if again != solved.answer:
                 raise Refuted(f"{placed.question.text!r}: {solved.answer!r} against {again!r}")
             checked = True
@@ -384,7 +449,10 @@ def _domains() -> list[Any]:
     from importlib.resources import files
 
     folder = files("taskloom.suites.zest") / "domains"
-    return [yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8")) for name in domain_names()]
+    return [
+        yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+        for name in domain_names()
+    ]
 
 
 @cache
@@ -396,12 +464,24 @@ def _small_domains() -> list[Any]:
 def _small(domain: dict[str, Any]) -> dict[str, Any]:
     rules, records = domain["rules"][:1], domain["records"][:1]
     named = {rule[side] for rule in rules for side in ("when", "then")}
-    attributes = [a for place, a in enumerate(domain["attributes"]) if place < 4 or a["name"] in named]
+    attributes = [
+        a for place, a in enumerate(domain["attributes"]) if place < 4 or a["name"] in named
+    ]
     named |= {a["name"] for a in attributes}
-    attributes += [a for a in domain["attributes"] if a["name"] not in named and a["name"] in _kin(attributes)]
-    attributes = [{k: v[:3] if isinstance(v, list) and k != "values" else v for k, v in a.items()} for a in attributes]
+    attributes += [
+        a for a in domain["attributes"] if a["name"] not in named and a["name"] in _kin(attributes)
+    ]
+    attributes = [
+        {k: v[:3] if isinstance(v, list) and k != "values" else v for k, v in a.items()}
+        for a in attributes
+    ]
     lists = {key: value[:2] for key, value in domain.items() if isinstance(value, list)}
-    parts = {"attributes": attributes, "rules": rules, "records": records, "heads": domain["heads"][:9]}
+    parts = {
+        "attributes": attributes,
+        "rules": rules,
+        "records": records,
+        "heads": domain["heads"][:9],
+    }
     return {**domain, **lists, **parts, "name": "mine"}
 
 
@@ -437,7 +517,13 @@ def domains(text: str, folder: Path) -> Verdict:
 EXPERIMENTS: list[dict[str, Any]] = [
     {"recipes": ["ctl/A"], "learners": ["majority"], "seeds": 2, "store": "runs"},
     {
-        "recipes": [{"recipe": "ctl/A-independent", "set": {"splits.train.n": 300}, "grid": {"max_length": [3, 4]}}],
+        "recipes": [
+            {
+                "recipe": "ctl/A-independent",
+                "set": {"splits.train.n": 300},
+                "grid": {"max_length": [3, 4]},
+            }
+        ],
         "learners": ["majority", {"learner": "bilstm", "steps": 10, "grid": {"batch": [8, 16]}}],
         "seeds": [0, 1],
         "evaluate": ["iid"],

@@ -48,7 +48,9 @@ def test_a_few_inputs_of_every_target(name: str, tmp_path: Path) -> None:
     assert set(tally.counts) <= {"refused", "accepted", "checked"}
 
 
-CHEAP_RECIPES = [recipe for recipe in targets_texts.RECIPES if recipe.get("suite") not in ("taskbench", "zest")]
+CHEAP_RECIPES = [
+    recipe for recipe in targets_texts.RECIPES if recipe.get("suite") not in ("taskbench", "zest")
+]
 """Those that build no lexicon and load no domains."""
 BASES: list[tuple[str, Any]] = [
     *(("recipes", json.dumps(recipe)) for recipe in CHEAP_RECIPES),
@@ -92,7 +94,9 @@ def test_verdicts(tmp_path: Path) -> None:
     ]
 
 
-def test_an_input_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tests.fuzz.engine.TIME_LIMIT", 0.05)
 
     def sleeps(value: object, folder: Path) -> Verdict:
@@ -141,12 +145,12 @@ def test_the_sentinel_sees_paths_code_processes_and_connections(tmp_path: Path) 
         return run
 
     (outside / "x").write_text("x")
-    assert {name: judge(one(doing(deed)), 0, inside).verdict for name, deed in fine.items()} == dict.fromkeys(
-        fine, "accepted"
-    )
-    assert {name: judge(one(doing(deed)), 0, inside).verdict for name, deed in deeds.items()} == dict.fromkeys(
-        deeds, "path or code"
-    )
+    assert {
+        name: judge(one(doing(deed)), 0, inside).verdict for name, deed in fine.items()
+    } == dict.fromkeys(fine, "accepted")
+    assert {
+        name: judge(one(doing(deed)), 0, inside).verdict for name, deed in deeds.items()
+    } == dict.fromkeys(deeds, "path or code")
 
 
 def test_a_failure_shrinks_to_a_file(tmp_path: Path) -> None:
@@ -157,7 +161,9 @@ def test_a_failure_shrinks_to_a_file(tmp_path: Path) -> None:
 
     work, files = tmp_path / "work", tmp_path / "regressions"
     work.mkdir()
-    tally = campaign(Target("one", st.integers(0, 10**6), fails), 50, 0, work, time.monotonic() + 60, files)
+    tally = campaign(
+        Target("one", st.integers(0, 10**6), fails), 50, 0, work, time.monotonic() + 60, files
+    )
     assert tally.counts["traceback"] >= 1
     assert tally.inputs >= 50
     (path,) = files.glob("one/*.json")
@@ -181,7 +187,9 @@ def test_a_failure_of_a_sibling_is_cut_down_to_a_file(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["input"][1] == "wordword"
 
 
-@pytest.mark.parametrize("text", ['{"a": [1, "b"], "c": null}', "union(father, mother)", "1 Mary went.\n", ""])
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, "b"], "c": null}', "union(father, mother)", "1 Mary went.\n", ""]
+)
 def test_siblings_are_other_texts_of_the_same_tokens(text: str) -> None:
     assert "".join(TOKEN.findall(text)) == text
     chance = random.Random(0)

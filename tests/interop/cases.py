@@ -59,7 +59,9 @@ def replies(examples: list[Example], scorer: Scorer, seed: int = 0) -> list[str]
     return texts
 
 
-def expected(texts: list[str], examples: list[Example], scorer: Scorer, extract: str) -> list[float]:
+def expected(
+    texts: list[str], examples: list[Example], scorer: Scorer, extract: str
+) -> list[float]:
     """Return the scores as Taskloom computes them: the scorer, after the extraction."""
     cut = Extraction.read(extract)
     return [scorer.score(cut(text), example) for text, example in zip(texts, examples, strict=True)]

@@ -39,7 +39,9 @@ class ModelServer(ThreadingHTTPServer):
         """Return a reply, and the numbers of tokens of the prompt and of the reply."""
         import torch
 
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
         prompt = self.tokenizer(text, return_tensors="pt", add_special_tokens=False)
         length = prompt["input_ids"].shape[1]
         with self.lock, torch.no_grad():
@@ -71,9 +73,24 @@ class ModelHandler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         most = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         text, asked, written = self.server.answer(body["messages"], most)
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
-        self.send({"object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage})
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": text},
+            "finish_reason": "stop",
+        }
+        usage = {
+            "prompt_tokens": asked,
+            "completion_tokens": written,
+            "total_tokens": asked + written,
+        }
+        self.send(
+            {
+                "object": "chat.completion",
+                "model": body["model"],
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
 
     def send(self, answer: dict[str, Any]) -> None:
         raw = json.dumps(answer).encode()

@@ -104,8 +104,12 @@ def test_a_recipe_declares_its_levels(tmp_path: Path) -> None:
         ("{trait: length, threshold: 2}", "threshold"),
     ],
 )
-def test_a_wrong_declaration_is_refused_with_the_recipe(declared: str, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / "wrong.yaml").write_text(f"extends: ctl/A\ncurriculum: {declared}\n", encoding="utf-8")
+def test_a_wrong_declaration_is_refused_with_the_recipe(
+    declared: str, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(
+        f"extends: ctl/A\ncurriculum: {declared}\n", encoding="utf-8"
+    )
     with pytest.raises(RecipeError, match=sentence):
         read(tmp_path / "wrong.yaml")
 
@@ -115,7 +119,9 @@ def test_wrong_levels_are_named() -> None:
         Curriculum(SPLIT, Levels("lenght"))
     with pytest.raises(ParameterError, match="trait is 'functions', whose values are texts"):
         Curriculum(SPLIT, Levels("functions"))
-    with pytest.raises(ParameterError, match=r"bounds begins with 1.* no example has a length of at most that"):
+    with pytest.raises(
+        ParameterError, match=r"bounds begins with 1.* no example has a length of at most that"
+    ):
         Curriculum(SPLIT, Levels("length", (1, 2)))
     with pytest.raises(ParameterError, match="bounds must rise"):
         Levels("length", (3, 2))

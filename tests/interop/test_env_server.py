@@ -29,7 +29,9 @@ def server() -> Iterator[EnvironmentServer]:
         thread.join()
 
 
-def ask(server: EnvironmentServer, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
+def ask(
+    server: EnvironmentServer, path: str, body: Any = None, **headers: str
+) -> tuple[int, dict[str, Any]]:
     data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
     request = urllib.request.Request(server.url + path, data, headers)  # noqa: S310 - our own server
     try:
@@ -47,7 +49,9 @@ def test_an_episode_is_an_example_and_its_score(server: EnvironmentServer) -> No
         assert begun["observation"]["prompt"] == SPLIT[index].input
         assert not begun["done"]
         _, ended = ask(
-            server, "/step", {"episode": begun["episode"], "action": {"text": f"Answer: {SPLIT[index].target}"}}
+            server,
+            "/step",
+            {"episode": begun["episode"], "action": {"text": f"Answer: {SPLIT[index].target}"}},
         )
         assert (ended["reward"], ended["done"]) == (1.0, True)
     _, third = ask(server, "/reset", {"index": 3})
@@ -57,7 +61,9 @@ def test_an_episode_is_an_example_and_its_score(server: EnvironmentServer) -> No
 
 
 @pytest.mark.parametrize("action", [None, 7, [], {}, {"text": None}, "", "x" * 200_000])
-def test_a_hostile_action_gets_no_reward_and_a_reason(server: EnvironmentServer, action: Any) -> None:
+def test_a_hostile_action_gets_no_reward_and_a_reason(
+    server: EnvironmentServer, action: Any
+) -> None:
     _, begun = ask(server, "/reset", {})
     status, ended = ask(server, "/step", {"episode": begun["episode"], "action": action})
     assert (status, ended["reward"]) == (200, 0.0)

@@ -97,18 +97,27 @@ def test_a_made_dataset_takes_no_changes(tmp_path: Path) -> None:
         open_split(tmp_path, n=11)
 
 
-@pytest.mark.parametrize("record", [{}, {"input": "x"}, {"input": 3, "targets": ["a"]}, {"input": "x", "targets": "a"}])
+@pytest.mark.parametrize(
+    "record", [{}, {"input": "x"}, {"input": 3, "targets": ["a"]}, {"input": "x", "targets": "a"}]
+)
 def test_a_record_that_is_none_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(InputError, match="a record of an example"):
         from_record(record)
 
 
 def test_a_missing_package_is_named_with_its_extra() -> None:
-    with pytest.raises(MissingExtra, match=r"taskloom.interop needs no-such-tool: pip install 'taskloom\[interop\]'"):
+    with pytest.raises(
+        MissingExtra,
+        match=r"taskloom.interop needs no-such-tool: pip install 'taskloom\[interop\]'",
+    ):
         need("no-such-tool", "no_such_tool")
 
 
-def test_a_package_that_has_changed_is_named_with_the_tested_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_has_changed_is_named_with_the_tested_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "trl", ModuleType("trl"))
-    with pytest.raises(MovedError, match=rf"trl .* has no trl.GRPOTrainer; .* tested with trl {TESTED['trl']}"):
+    with pytest.raises(
+        MovedError, match=rf"trl .* has no trl.GRPOTrainer; .* tested with trl {TESTED['trl']}"
+    ):
         need("trl", "trl", "GRPOTrainer")

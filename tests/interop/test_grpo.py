@@ -40,7 +40,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def quick(model: Path, **more: Any) -> Any:
-    settings = {"steps": 40, "batch": 64, "generations": 16, "rate": 0.03, "longest_answer": 2, "device": "cpu"}
+    settings = {
+        "steps": 40,
+        "batch": 64,
+        "generations": 16,
+        "rate": 0.03,
+        "longest_answer": 2,
+        "device": "cpu",
+    }
     return read({"learner": "grpo", "model": str(model), **settings, **more})
 
 
@@ -60,7 +67,9 @@ def test_what_is_rewarded_becomes_likelier(model: Path, tmp_path: Path) -> None:
 
 def test_a_supervised_start_is_what_fine_tuning_gives(model: Path, tmp_path: Path) -> None:
     same = {"model": str(model), "device": "cpu", "longest_answer": 2}
-    tuned: Any = read({"learner": "fine-tune", "steps": 20, "batch": 4, "rate": 0.01, **same}).fit(DATA, seed=2)
+    tuned: Any = read({"learner": "fine-tune", "steps": 20, "batch": 4, "rate": 0.01, **same}).fit(
+        DATA, seed=2
+    )
     start = {"steps": 20, "batch": 4, "rate": 0.01}
     learner = quick(model, steps=1, rate=1e-12, supervised=start)
     fitted = learner.fit(DATA, seed=2, folder=tmp_path)
@@ -80,12 +89,16 @@ def test_a_run_is_resumed_from_its_checkpoint(model: Path, tmp_path: Path) -> No
     half = quick(model, steps=2, checkpoint_every=2, rate=0.001)
     half.fit(DATA, seed=3, folder=tmp_path / "b")
     resumed = learner.fit(DATA, seed=3, folder=tmp_path / "b")
-    mine, theirs = ([p.detach().clone() for p in f.base.model.parameters()] for f in (whole, resumed))
+    mine, theirs = (
+        [p.detach().clone() for p in f.base.model.parameters()] for f in (whole, resumed)
+    )
     assert all(a.allclose(b, atol=1e-6) for a, b in zip(mine, theirs, strict=True))
 
 
 def test_an_unknown_reward_is_named(model: Path) -> None:
-    with pytest.raises(LearnerError, match="grpo: reward: no scorer is called 'exakt'; did you mean 'exact'"):
+    with pytest.raises(
+        LearnerError, match="grpo: reward: no scorer is called 'exakt'; did you mean 'exact'"
+    ):
         quick(model, reward="exakt").fit(DATA)
 
 
@@ -95,7 +108,10 @@ def test_grpo_runs_in_an_experiment_beside_fine_tuning(model: Path, tmp_path: Pa
     small = {"model": str(model), "steps": 2, "batch": 8, "device": "cpu", "longest_answer": 2}
     runs = tl.run(
         recipes=[{"recipe": "ctl/A", "set": {"splits": {"train": {"n": 40}, "iid": {"n": 8}}}}],
-        learners=[{"learner": "grpo", "generations": 4, **small}, {"learner": "fine-tune", **small}],
+        learners=[
+            {"learner": "grpo", "generations": 4, **small},
+            {"learner": "fine-tune", **small},
+        ],
         seeds=1,
         store=tmp_path / "runs",
     )

@@ -26,13 +26,25 @@ TOOLS = {
 def test_the_commands_run(page: str, tmp_path: Path) -> None:
     pytest.importorskip(TOOLS[page], reason=f"needs {TOOLS[page]}: make test-interop")
     tiny_model(tmp_path / "tiny")
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
-    for language, mark, body in re.findall(r"^```(sh|python)([^\n]*)\n(.*?)^```$", text, re.M | re.S):
+    for language, mark, body in re.findall(
+        r"^```(sh|python)([^\n]*)\n(.*?)^```$", text, re.M | re.S
+    ):
         if "until Ctrl-C" in mark:
             continue  # a server; tests/interop/test_env_server.py asks one
         command = ["bash", "-ec", body] if language == "sh" else [sys.executable, "-c", body]
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=900
+            command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
         )
         assert done.returncode == 0, (body, done.stdout[-2000:], done.stderr[-2000:])

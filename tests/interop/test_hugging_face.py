@@ -34,16 +34,28 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dataset_becomes_a_dataset_dict_with_features(datasets: Any, tmp_path: Path) -> None:
     data = tl.make("ctl/A-independent", set=SIZES)
     result = data.to_hf()
-    assert {name: len(split) for name, split in result.items()} == {"train": 300, "iid": 50, "any": 20}
+    assert {name: len(split) for name, split in result.items()} == {
+        "train": 300,
+        "iid": 50,
+        "any": 20,
+    }
     assert result["train"].features["targets"] == datasets.List(datasets.Value("string"))
-    assert set(result["train"].features["traits"]) == {"length", "functions", "groups", "values", "seen"}
+    assert set(result["train"].features["traits"]) == {
+        "length",
+        "functions",
+        "groups",
+        "values",
+        "seen",
+    }
     assert data.digest in result["train"].info.description
     assert result["iid"]["input"][:3] == [e.input for e in data["iid"]][:3]
     result.save_to_disk(tmp_path / "saved")
     assert datasets.load_from_disk(tmp_path / "saved")["any"][:] == result["any"][:]
 
 
-def test_the_exported_folder_loads_by_its_path_alone(datasets: Any, exported: Path, tmp_path: Path) -> None:
+def test_the_exported_folder_loads_by_its_path_alone(
+    datasets: Any, exported: Path, tmp_path: Path
+) -> None:
     loaded = datasets.load_dataset(str(exported / "out"), cache_dir=str(tmp_path))
     made = tl.load(exported / "made").to_hf()
     assert set(loaded) == {"train", "iid", "any"}
@@ -57,7 +69,12 @@ def test_the_card_says_what_it_is_and_how_it_was_made(exported: Path) -> None:
     manifest = tl.load(exported / "made").manifest
     assert head["license"] == "apache-2.0"
     assert [entry["split"] for entry in head["configs"][0]["data_files"]] == ["train", "iid", "any"]
-    for part in (manifest["digest"], "recipe.yaml --seed 0", "`functions`", "`taskloom audit`: passed. 0 leaks"):
+    for part in (
+        manifest["digest"],
+        "recipe.yaml --seed 0",
+        "`functions`",
+        "`taskloom audit`: passed. 0 leaks",
+    ):
         assert part in card
     assert json.loads((exported / "out" / "audit.json").read_text())["leaks"] == []
     assert json.loads((exported / "out" / "taskloom-manifest.json").read_text()) == manifest
@@ -85,11 +102,16 @@ def test_split_and_format_go_together(capsys: pytest.CaptureFixture[str], export
     assert "there is no format 'hff' but hf, lm-eval" in capsys.readouterr().err
 
 
-def test_an_unknown_format_is_named_before_a_missing_split(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unknown_format_is_named_before_a_missing_split(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     tl.make("babi/1", tmp_path / "stories", set={"splits": {"train": {"n": 5}, "test": {"n": 5}}})
     assert run(["export", str(tmp_path / "stories"), "--format", "hff", "-o", "x"]) == 2
     message = capsys.readouterr().err
-    assert "there is no format 'hff'; did you mean 'hf'? known: babi, events, hf, lm-eval, squad" in message
+    assert (
+        "there is no format 'hff'; did you mean 'hf'? known: babi, events, hf, lm-eval, squad"
+        in message
+    )
     assert run(["export", str(tmp_path / "stories"), "--format", "babi", "-o", "x"]) == 2
     assert "--split is needed" in capsys.readouterr().err
 
@@ -97,7 +119,9 @@ def test_an_unknown_format_is_named_before_a_missing_split(capsys: pytest.Captur
 def test_the_recipe_of_a_card_makes_the_same_data(tmp_path: Path) -> None:
     data = tl.make("babi/1", set={"splits": {"train": {"n": 30}, "test": {"n": 5}}}, seed=3)
     export_hf(data, tmp_path / "out")
-    assert "`taskloom make recipe.yaml --seed 3 -o DIR`" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "`taskloom make recipe.yaml --seed 3 -o DIR`" in (
+        tmp_path / "out" / "README.md"
+    ).read_text(encoding="utf-8")
     again = tl.make(tmp_path / "out" / "recipe.yaml", seed=3)
     assert again.manifest["recipe_digest"] == data.manifest["recipe_digest"]
     assert again.digest == data.digest

@@ -26,7 +26,9 @@ def evaluate(task: Any, texts: dict[str, str], folder: Path, **more: Any) -> Any
 
     def reply(input: list[Any], tools: Any, tool_choice: Any, config: Any) -> Any:
         output = ModelOutput.from_content("mockllm", texts[input[-1].text])
-        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else a tokeniser is downloaded
+        output.usage = ModelUsage(
+            input_tokens=1, output_tokens=1, total_tokens=2
+        )  # else a tokeniser is downloaded
         return output
 
     model = get_model("mockllm/model", custom_outputs=reply)
@@ -43,7 +45,9 @@ def test_scores_are_those_of_taskloom(recipe: str, tmp_path: Path) -> None:
     graded = open_split(recipe, RECIPES[recipe], MANY, seed=2, described=True)
     examples = list(graded)
     assert [sample.input for sample in task.dataset] == [example.input for example in examples]
-    texts = dict(zip([e.input for e in examples], replies(examples, graded.plan.scorer), strict=True))
+    texts = dict(
+        zip([e.input for e in examples], replies(examples, graded.plan.scorer), strict=True)
+    )
     log = evaluate(task, texts, tmp_path)
     scores = {sample.input: sample.scores["taskloom"].value for sample in log.samples}
     wanted = expected([texts[e.input] for e in examples], examples, graded.plan.scorer, "final")
@@ -65,7 +69,9 @@ def test_metrics_are_grouped_by_traits_with_standard_errors_over_epochs(tmp_path
     metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
     by_length: dict[int, list[float]] = {}
     for sample in task.dataset:
-        by_length.setdefault(sample.metadata["length"], []).append(float(texts[sample.input] == sample.target[0]))
+        by_length.setdefault(sample.metadata["length"], []).append(
+            float(texts[sample.input] == sample.target[0])
+        )
     for length, scores in by_length.items():
         assert metrics[f"length={length} mean"] == pytest.approx(sum(scores) / len(scores))
         assert f"length={length} stderr" in metrics
@@ -103,7 +109,16 @@ def test_the_command_of_the_docs_runs_with_a_tiny_model(tmp_path: Path) -> None:
         "-T",
         "n=4",
     ]
-    command += ["--model", "hf/local", "-M", f"model_path={model}", "--max-tokens", "4", "--display", "plain"]
+    command += [
+        "--model",
+        "hf/local",
+        "-M",
+        f"model_path={model}",
+        "--max-tokens",
+        "4",
+        "--display",
+        "plain",
+    ]
     done = subprocess.run(
         [*command, "--log-dir", str(tmp_path)],
         capture_output=True,

@@ -35,8 +35,14 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lm-eval")
-    tl.make("ctl/A", folder / "a", set={"splits": {"train": {"n": 100}, "iid": {"n": 60}, "ood": {"n": 40}}})
-    assert run(["export", str(folder / "a"), "--format", "lm-eval", "-o", str(folder / "tasks")]) == 0
+    tl.make(
+        "ctl/A",
+        folder / "a",
+        set={"splits": {"train": {"n": 100}, "iid": {"n": 60}, "ood": {"n": 40}}},
+    )
+    assert (
+        run(["export", str(folder / "a"), "--format", "lm-eval", "-o", str(folder / "tasks")]) == 0
+    )
     return folder
 
 
@@ -48,7 +54,10 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 def test_splits_are_tasks_and_traits_are_groups(written: Path) -> None:
     folder = written / "tasks" / "taskloom_ctl_A"
-    assert load_yaml(folder / "taskloom_ctl_A_group.yaml")["task"] == ["taskloom_ctl_A_iid", "taskloom_ctl_A_ood"]
+    assert load_yaml(folder / "taskloom_ctl_A_group.yaml")["task"] == [
+        "taskloom_ctl_A_iid",
+        "taskloom_ctl_A_ood",
+    ]
     task = load_yaml(folder / "taskloom_ctl_A_iid.yaml")
     assert task["output_type"] == "multiple_choice"
     assert task["doc_to_choice"] == list("01234567")
@@ -99,10 +108,17 @@ def fake_model(answers: dict[str, str]) -> Any:
         def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
             return [answers[r.doc["record"]] for r in requests]
 
-        def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-            return [(-1.0 if r.args[1].strip() == answers[r.doc["record"]] else -9.0, False) for r in requests]
+        def loglikelihood(
+            self, requests: list[Any], disable_tqdm: bool = False
+        ) -> list[tuple[float, bool]]:
+            return [
+                (-1.0 if r.args[1].strip() == answers[r.doc["record"]] else -9.0, False)
+                for r in requests
+            ]
 
-        def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = False) -> list[float]:
+        def loglikelihood_rolling(
+            self, requests: list[Any], disable_tqdm: bool = False
+        ) -> list[float]:
             raise NotImplementedError
 
     return Fake()
@@ -125,22 +141,48 @@ def test_scores_are_those_of_taskloom(harness: Any, recipe: str, tmp_path: Path)
     manager = TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False)
     model = fake_model(dict(zip(docs, texts, strict=True)))
     result = harness.simple_evaluate(
-        model=model, tasks=[name], task_manager=manager, limit=MANY, log_samples=True, bootstrap_iters=0
+        model=model,
+        tasks=[name],
+        task_manager=manager,
+        limit=MANY,
+        log_samples=True,
+        bootstrap_iters=0,
     )
     scores = {s["doc"]["record"]: s["score"] for s in result["samples"][name]}
     cut = Extraction.read("whole" if tasks.choices else "final")
     last = dict(zip(docs, zip(texts, examples, strict=True), strict=True))
-    assert scores == {record: scorer.score(cut(text), example) for record, (text, example) in last.items()}
+    assert scores == {
+        record: scorer.score(cut(text), example) for record, (text, example) in last.items()
+    }
     assert len(docs) == MANY
     assert bool(tasks.choices) == (recipe == "ctl/A")
-    assert result["results"][name]["score,none"] == pytest.approx(sum(scores.values()) / len(scores), abs=0.01)
+    assert result["results"][name]["score,none"] == pytest.approx(
+        sum(scores.values()) / len(scores), abs=0.01
+    )
 
 
-def test_the_command_of_the_docs_runs_with_a_tiny_model(harness: Any, written: Path, tmp_path: Path) -> None:
+def test_the_command_of_the_docs_runs_with_a_tiny_model(
+    harness: Any, written: Path, tmp_path: Path
+) -> None:
     folder = tiny_model(tmp_path / "tiny")
-    command = [sys.executable, "-m", "lm_eval", "--include_path", str(written / "tasks"), "--model", "hf"]
-    command += ["--tasks", "taskloom_ctl_A,taskloom_ctl_A_ood_by_length", "--model_args", f"pretrained={folder}"]
-    done = subprocess.run([*command, "--device", "cpu", "--limit", "10"], capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "lm_eval",
+        "--include_path",
+        str(written / "tasks"),
+        "--model",
+        "hf",
+    ]
+    command += [
+        "--tasks",
+        "taskloom_ctl_A,taskloom_ctl_A_ood_by_length",
+        "--model_args",
+        f"pretrained={folder}",
+    ]
+    done = subprocess.run(
+        [*command, "--device", "cpu", "--limit", "10"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "taskloom_ctl_A_ood_length_" in done.stdout
     assert "|score |" in done.stdout

@@ -41,20 +41,28 @@ def trainer(model: Path, folder: Path, reward: Any, prompts: Any, **more: Any) -
     }
     arguments = trl.GRPOConfig(output_dir=str(folder), disable_tqdm=True, **(settings | more))
     return trl.GRPOTrainer(
-        model=str(model), reward_funcs=reward, train_dataset=prompts, args=arguments, callbacks=callbacks
+        model=str(model),
+        reward_funcs=reward,
+        train_dataset=prompts,
+        args=arguments,
+        callbacks=callbacks,
     )
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("chat", [True, False])
-def test_rewards_are_the_scores_of_taskloom(model: Path, recipe: str, chat: bool, tmp_path: Path) -> None:
+def test_rewards_are_the_scores_of_taskloom(
+    model: Path, recipe: str, chat: bool, tmp_path: Path
+) -> None:
     prompts, reward = recipe_rewards(recipe, RECIPES[recipe], MANY, seed=5, chat=chat)
     examples = list(reward.graded)
     texts = replies(examples, reward.graded.plan.scorer)
     completions = [[{"role": "assistant", "content": text}] for text in texts] if chat else texts
     grpo = trainer(model, tmp_path, reward, prompts)
     rows = list(prompts)
-    rewards = grpo._calculate_rewards(rows, [row["prompt"] for row in rows], completions, [[0]] * MANY)
+    rewards = grpo._calculate_rewards(
+        rows, [row["prompt"] for row in rows], completions, [[0]] * MANY
+    )
     wanted = expected(texts, examples, reward.graded.plan.scorer, "final")
     assert rewards[:, 0].tolist() == pytest.approx(wanted, abs=1e-6)
     assert 0.2 < sum(wanted) / MANY < 0.8
@@ -73,10 +81,14 @@ def test_hostile_completions_get_no_reward() -> None:
     record = prompts[0][RECORD]
     for reply in HOSTILE:
         assert reward(completions=[reply], **{RECORD: [record]}) == [0.0]
-        assert reward(completions=[[{"role": "assistant", "content": reply}]], **{RECORD: [record]}) == [0.0]
+        assert reward(
+            completions=[[{"role": "assistant", "content": reply}]], **{RECORD: [record]}
+        ) == [0.0]
 
 
-def test_a_curriculum_is_resumed_from_a_checkpoint_with_the_same_prompts(model: Path, tmp_path: Path) -> None:
+def test_a_curriculum_is_resumed_from_a_checkpoint_with_the_same_prompts(
+    model: Path, tmp_path: Path
+) -> None:
     levels = Levels("length", (3, 4, 5), threshold=0.5, window=4)
 
     def run(folder: Path, checkpoint: str | None = None) -> tuple[list[str], dict[str, Any]]:
@@ -92,7 +104,14 @@ def test_a_curriculum_is_resumed_from_a_checkpoint_with_the_same_prompts(model: 
             return scores
 
         grpo = trainer(
-            model, folder, lenient, prompts, max_steps=6, save_strategy="steps", save_steps=2, callbacks=[callback]
+            model,
+            folder,
+            lenient,
+            prompts,
+            max_steps=6,
+            save_strategy="steps",
+            save_steps=2,
+            callbacks=[callback],
         )
         grpo.train(resume_from_checkpoint=checkpoint)
         return seen, curriculum.state()

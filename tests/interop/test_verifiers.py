@@ -27,7 +27,9 @@ from taskloom.interop.verifiers import load_environment, load_taskset  # noqa: E
 def reward(task: Any, environment: Any, reply: object) -> tuple[float, str]:
     """Score a reply as the tool does after a rollout, and return the reward and the reason."""
     about = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
-    trace = vf.Trace(task=about, agent=vf.AgentInfo(name="agent", config=environment.config.agent, model="none"))
+    trace = vf.Trace(
+        task=about, agent=vf.AgentInfo(name="agent", config=environment.config.agent, model="none")
+    )
     trace.root_reply = reply
     asyncio.run(task.score(trace))
     return trace.reward, trace.info["taskloom"]["reason"]
@@ -38,7 +40,9 @@ def test_rewards_are_the_scores_of_taskloom(recipe: str) -> None:
     environment = load_environment(recipe, split=RECIPES[recipe], n=MANY, seed=4)
     graded = environment.taskset.config.open()
     examples, tasks = list(graded), list(environment.taskset)
-    texts = [text.strip() for text in replies(examples, graded.plan.scorer)]  # the tool strips replies
+    texts = [
+        text.strip() for text in replies(examples, graded.plan.scorer)
+    ]  # the tool strips replies
     rewards = [reward(task, environment, text)[0] for task, text in zip(tasks, texts, strict=True)]
     assert rewards == expected(texts, examples, graded.plan.scorer, "final")
     assert 0.2 < sum(rewards) / MANY < 0.8
@@ -91,7 +95,11 @@ def chat_server(replies: Mapping[str, str]) -> Iterator[str]:
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
             chunks: list[dict[str, Any]] = [
-                {"choices": [{"index": 0, "delta": {"role": "assistant", "content": replies[text]}}]},
+                {
+                    "choices": [
+                        {"index": 0, "delta": {"role": "assistant", "content": replies[text]}}
+                    ]
+                },
                 {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
             ]
             lines = [f"data: {json.dumps({**head, **chunk})}\n\n" for chunk in chunks]
@@ -132,7 +140,9 @@ def test_rollouts_of_the_tool_get_the_scores_of_taskloom(monkeypatch: pytest.Mon
         outcomes = []
         async with environment.serving():
             for task in (right, wrong, empty):
-                episode = await environment.run_episode(task, ModelContext(model="m", client=client))
+                episode = await environment.run_episode(
+                    task, ModelContext(model="m", client=client)
+                )
                 outcomes += [(trace.ok, trace.reward) for trace in episode.traces]
         return outcomes
 

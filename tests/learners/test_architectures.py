@@ -21,19 +21,32 @@ from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.pretrained.models import open_base  # noqa: E402
 from taskloom.learners.pretrained.tokenisers import words_tokeniser  # noqa: E402
 
-COLOURS = [("grass", "green"), ("sky", "blue"), ("snow peak", "white"), ("black coal", "black"), ("blood", "red")]
+COLOURS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow peak", "white"),
+    ("black coal", "black"),
+    ("blood", "red"),
+]
 INPUTS = [x for x, _ in COLOURS]
 WANTED = [["green", "blue", "red"]] * len(INPUTS)
 
 
 def gpt2(marks: dict[str, Any]) -> Any:
     drops = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}
-    config = transformers.GPT2Config(**marks, **drops, n_embd=32, n_layer=2, n_head=2, n_positions=48)
+    config = transformers.GPT2Config(
+        **marks, **drops, n_embd=32, n_layer=2, n_head=2, n_positions=48
+    )
     return transformers.GPT2LMHeadModel(config)
 
 
 def bart(marks: dict[str, Any]) -> Any:
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
+    heads = {
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+    }
     more = {
         "encoder_ffn_dim": 64,
         "decoder_ffn_dim": 64,
@@ -67,18 +80,33 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("folder", "name"),
-    slow_except(product([gpt2, bart], WAYS), (gpt2, "lora"), (gpt2, "prompt-tune"), (bart, "fine-tune")),
+    slow_except(
+        product([gpt2, bart], WAYS), (gpt2, "lora"), (gpt2, "prompt-tune"), (bart, "fine-tune")
+    ),
     indirect=["folder"],
 )
-def test_every_way_to_adapt_works_for_other_architectures(folder: Path, name: str, tmp_path: Path) -> None:
-    quick = {"batch": 5, "steps": 3, "rate": 0.1, "warmup": 0, "evaluate_every": 0, "longest_answer": 4}
-    fitted: Any = read({"learner": name, "model": str(folder), **quick, **WAYS[name]}).fit(COLOURS, seed=0)
+def test_every_way_to_adapt_works_for_other_architectures(
+    folder: Path, name: str, tmp_path: Path
+) -> None:
+    quick = {
+        "batch": 5,
+        "steps": 3,
+        "rate": 0.1,
+        "warmup": 0,
+        "evaluate_every": 0,
+        "longest_answer": 4,
+    }
+    fitted: Any = read({"learner": name, "model": str(folder), **quick, **WAYS[name]}).fit(
+        COLOURS, seed=0
+    )
     if name != "prompt-tune":  # nothing can be steered in a model that knows nothing
         assert fitted.answer(INPUTS) == [y for _, y in COLOURS]
     seen = []
     for batch in (1, 2, 5):
         fitted.batch = batch
-        seen.append((fitted.answer(INPUTS), fitted.logprob(INPUTS, WANTED), fitted.represent(INPUTS)))
+        seen.append(
+            (fitted.answer(INPUTS), fitted.logprob(INPUTS, WANTED), fitted.represent(INPUTS))
+        )
     for said, weighed, states in seen[1:]:
         assert said == seen[0][0]
         assert np.allclose(weighed, seen[0][1], atol=1e-4)
@@ -91,9 +119,9 @@ def test_every_way_to_adapt_works_for_other_architectures(folder: Path, name: st
 
 def test_in_context_does_not_depend_on_the_batch(folder: Path, tmp_path: Path) -> None:
     for shots in (0, 2):
-        fitted: Any = read({"learner": "in-context", "model": str(folder), "shots": shots, "longest_answer": 3}).fit(
-            COLOURS, seed=1
-        )
+        fitted: Any = read(
+            {"learner": "in-context", "model": str(folder), "shots": shots, "longest_answer": 3}
+        ).fit(COLOURS, seed=1)
         whole = (fitted.answer(INPUTS), fitted.logprob(INPUTS, WANTED), fitted.represent(INPUTS))
         fitted.save(tmp_path)
         again: Any = load(tmp_path)
@@ -112,16 +140,40 @@ def test_a_prompt_steers_a_model_that_knows_two_tasks(tmp_path: Path) -> None:
         "snow": ("schnee", "white"),
         "coal": ("kohle", "black"),
     }
-    pairs = [(f"{task} {x}", both[i]) for x, both in things.items() for i, task in enumerate(("german", "colour"))]
-    sizes = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "longest": 48}
+    pairs = [
+        (f"{task} {x}", both[i])
+        for x, both in things.items()
+        for i, task in enumerate(("german", "colour"))
+    ]
+    sizes = {
+        "state": 32,
+        "layers": 2,
+        "heads": 2,
+        "feed_forward": 64,
+        "dropout": 0.0,
+        "longest": 48,
+    }
     loop = {"batch": 8, "warmup": 0, "evaluate_every": 0, "longest_answer": 3}
-    base: Any = read({"learner": "decoder", **sizes, **loop, "steps": 60, "rate": 1e-2}).fit(pairs, seed=0)
+    base: Any = read({"learner": "decoder", **sizes, **loop, "steps": 60, "rate": 1e-2}).fit(
+        pairs, seed=0
+    )
     assert base.answer([x for x, _ in pairs]) == [y for _, y in pairs]
     base.base.model.save_pretrained(tmp_path)
     base.base.tokeniser.save_pretrained(tmp_path)
-    tasks = {name: [(x, both[i]) for x, both in things.items()] for i, name in enumerate(("german", "colour"))}
+    tasks = {
+        name: [(x, both[i]) for x, both in things.items()]
+        for i, name in enumerate(("german", "colour"))
+    }
     learner: Any = read(
-        {"learner": "prompt-tune", "model": str(tmp_path), "n": 3, **loop, "steps": 60, "rate": 0.1, "first_rows": 20}
+        {
+            "learner": "prompt-tune",
+            "model": str(tmp_path),
+            "n": 3,
+            **loop,
+            "steps": 60,
+            "rate": 0.1,
+            "first_rows": 20,
+        }
     )
     for name, fitted in learner.fit_tasks(tasks, seed=0).items():
         assert fitted.answer(list(things)) == [y for _, y in tasks[name]], name

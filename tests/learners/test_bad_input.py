@@ -30,17 +30,32 @@ from taskloom.learners.training import step as stepper  # noqa: E402
 from taskloom.learners.training.out_of_memory import in_halves  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
-CPU_IS_FULL = (
-    "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
-)
+CPU_IS_FULL = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
 
 
 def lstm(**more: Any) -> Any:
-    return read({"learner": "bilstm", "state": 8, "batch": 4, "steps": 3, "warmup": 0, "evaluate_every": 0, **more})
+    return read(
+        {
+            "learner": "bilstm",
+            "state": 8,
+            "batch": 4,
+            "steps": 3,
+            "warmup": 0,
+            "evaluate_every": 0,
+            **more,
+        }
+    )
 
 
 def writer(**more: Any) -> Any:
-    small = {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8, "longest_answer": 2, "dropout": 0.0}
+    small = {
+        "state": 8,
+        "layers": 1,
+        "heads": 2,
+        "feed_forward": 8,
+        "longest_answer": 2,
+        "dropout": 0.0,
+    }
     loop = {"batch": 4, "steps": 3, "warmup": 0, "evaluate_every": 0}
     return read({"learner": "decoder", **small, **loop, **more})
 
@@ -57,10 +72,16 @@ both = pytest.mark.parametrize("made", [lstm, writer])
         ({"learner": "bilstm", "rate": float("inf")}, "rate is inf"),
         ({"learner": "bilstm", "clip": float("nan")}, "clip is nan"),
         ({"learner": "lora", "alpha": float("nan")}, "alpha is nan"),
-        ({"learner": "endpoint", "url": "not a url"}, "url is 'not a url'; it must begin with http"),
+        (
+            {"learner": "endpoint", "url": "not a url"},
+            "url is 'not a url'; it must begin with http",
+        ),
         ({"learner": "endpoint", "timeout": float("nan")}, "timeout is nan"),
         ({"learner": "bilstm", "threads": 10**6}, "threads is 1000000; it must be at most 1024"),
-        ({"learner": "bilstm", "evaluate_at": [5, 0]}, "evaluate_at has 0; steps are counted from 1"),
+        (
+            {"learner": "bilstm", "evaluate_at": [5, 0]},
+            "evaluate_at has 0; steps are counted from 1",
+        ),
         ({"learner": "bilstm", "steps": "many"}, "steps: .*given: 'many'"),
     ],
 )
@@ -76,7 +97,9 @@ def test_data(made: Any) -> None:
     with pytest.raises(LearnerError, match="the split 'ood' is empty; leave it out"):
         made().fit(DATA, {"ood": []})
     for odd in ([(1, 2)], "abc", [("a",)], [Example("a", ())]):
-        with pytest.raises(LearnerError, match=r"the split 'train' has .* where an example or a pair"):
+        with pytest.raises(
+            LearnerError, match=r"the split 'train' has .* where an example or a pair"
+        ):
             made().fit(odd)
     for seed in (2**70, "x"):
         with pytest.raises(LearnerError, match="the seed is"):
@@ -90,7 +113,10 @@ def test_data(made: Any) -> None:
 
 
 def test_pairs_may_have_several_targets() -> None:
-    assert examples([("big", ("small", "little")), ["hot", "cold"]])[0].targets == ("small", "little")  # type: ignore[list-item]
+    assert examples([("big", ("small", "little")), ["hot", "cold"]])[0].targets == (
+        "small",
+        "little",
+    )  # type: ignore[list-item]
 
 
 def test_nothing_to_begin_from() -> None:
@@ -102,7 +128,9 @@ def test_nothing_to_begin_from() -> None:
     odd: Any = [DATA]
     with pytest.raises(LearnerError, match="fit_tasks takes training data by task"):
         tasks.fit_tasks(odd)
-    with pytest.raises(LearnerError, match="the split 'dev' lacks the task 'one'; give it data by task"):
+    with pytest.raises(
+        LearnerError, match="the split 'dev' lacks the task 'one'; give it data by task"
+    ):
         tasks.fit_tasks({"one": DATA}, {"dev": DATA})
     with pytest.raises(LearnerError, match="the training inputs have none"):
         read("bag-of-words").fit([("", "1"), (" ", "2")])
@@ -123,7 +151,9 @@ def test_folders(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    with pytest.raises(TrainingError, match=r"cannot be written .*No space left.*resume from the one before"):
+    with pytest.raises(
+        TrainingError, match=r"cannot be written .*No space left.*resume from the one before"
+    ):
         made(checkpoint_every=1).fit(DATA, folder=tmp_path / "other")
     assert list((tmp_path / "other").iterdir()) == []
 
@@ -138,7 +168,10 @@ def test_damaged_checkpoints(made: Any, tmp_path: Path) -> None:
     nothing = {"x": torch.zeros(1)}
 
     def refused() -> None:
-        with pytest.raises(LearnerError, match=r"is damaged or of another version .*delete it to start the run again"):
+        with pytest.raises(
+            LearnerError,
+            match=r"is damaged or of another version .*delete it to start the run again",
+        ):
             made(steps=2).fit(DATA, folder=tmp_path)
 
     for piece in (b"", whole[: len(whole) // 2]):
@@ -163,7 +196,9 @@ def test_damaged_models(made: Any, tmp_path: Path) -> None:
     ]
     for change in odd:
         (tmp_path / "learner.json").write_text(json.dumps({**card, **change}))
-        with pytest.raises(LearnerError, match=r"is damaged or of another version .*fit and save again"):
+        with pytest.raises(
+            LearnerError, match=r"is damaged or of another version .*fit and save again"
+        ):
             load(tmp_path)
     (tmp_path / "learner.json").write_text(json.dumps(card))
     (weights,) = tmp_path.rglob("*.safetensors")
@@ -262,7 +297,8 @@ def test_a_broken_weight_never_replaces_a_sound_checkpoint(
         patch.setattr(stepper.Stepper, "advance", advance)
         patch.setattr(trainer.Adapter, "_update", change)
         with pytest.raises(
-            TrainingError, match=r"a weight is not a number after step 1; .*resumes from the checkpoint"
+            TrainingError,
+            match=r"a weight is not a number after step 1; .*resumes from the checkpoint",
         ):
             made(checkpoint_every=1).fit(DATA, folder=tmp_path)
     assert made(checkpoint_every=1, rate=1e-5).fit(DATA, folder=tmp_path).answer(["a 1"])
@@ -294,10 +330,14 @@ def test_steps_before_a_capture_leave_no_trace(monkeypatch: pytest.MonkeyPatch) 
 
 def test_endpoints_that_are_not_there(tmp_path: Path) -> None:
     nobody = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "pause": 0.01}
-    with pytest.raises(LearnerError, match=r"2 requests is used up; the last failure: it cannot be reached"):
+    with pytest.raises(
+        LearnerError, match=r"2 requests is used up; the last failure: it cannot be reached"
+    ):
         read({**nobody, "requests": 2}).fit(DATA).answer(["a 1", "b 2", "a 2"])
     (tmp_path / "file").write_text("")
-    with pytest.raises(LearnerError, match=r"the cache of answers .* cannot be used .*name another"):
+    with pytest.raises(
+        LearnerError, match=r"the cache of answers .* cannot be used .*name another"
+    ):
         read({**nobody, "cache": str(tmp_path / "file" / "answers")}).fit(DATA).answer(["a 1"])
     read(nobody).fit(DATA).save(str(tmp_path / "saved"))  # type: ignore[arg-type]
     load(str(tmp_path / "saved"))
@@ -306,10 +346,15 @@ def test_endpoints_that_are_not_there(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def answering() -> list[Any]:
     """One fitted learner of every kind that can be asked without a server."""
-    story = [("Mary went to the park. Where is Mary?", "park"), ("Mary went to the shop. Where is Mary?", "shop")]
+    story = [
+        ("Mary went to the park. Where is Mary?", "park"),
+        ("Mary went to the shop. Where is Mary?", "shop"),
+    ]
     small = {"learner": "bidaf", "words": 4, "state": 4, "filters": 0, "steps": 1, "batch": 2}
     made = [lstm(steps=1).fit(DATA), writer(steps=1).fit(DATA), read(small).fit(story)]
-    return made + [read(name).fit(DATA) for name in ("majority", "nearest-neighbour", "bag-of-words")]
+    return made + [
+        read(name).fit(DATA) for name in ("majority", "nearest-neighbour", "bag-of-words")
+    ]
 
 
 def test_what_is_asked_must_be_a_list_of_texts(answering: list[Any]) -> None:
@@ -318,7 +363,9 @@ def test_what_is_asked_must_be_a_list_of_texts(answering: list[Any]) -> None:
         if fitted.curve:  # a baseline has no states
             asked.append(fitted.represent)
         for ask in asked:
-            with pytest.raises(InputError, match=r"are the bare text 'a 1'; give a list of texts, e.g. \['a 1'\]"):
+            with pytest.raises(
+                InputError, match=r"are the bare text 'a 1'; give a list of texts, e.g. \['a 1'\]"
+            ):
                 ask("a 1")
             with pytest.raises(InputError, match="are None; give a list"):
                 ask(None)
@@ -342,7 +389,9 @@ def test_any_sequence_of_texts_can_be_asked() -> None:
 def test_data_of_another_shape(made: Any) -> None:
     whole = taskloom.make("ctl/A", set=["splits.train.n=300"])
     for odd in (whole, {"train": DATA}):
-        with pytest.raises(LearnerError, match=r"is a whole dataset; give one of its splits, e.g. data\['train'\]"):
+        with pytest.raises(
+            LearnerError, match=r"is a whole dataset; give one of its splits, e.g. data\['train'\]"
+        ):
             made().fit(odd)
     for nothing in (None, 3):
         with pytest.raises(LearnerError, match=r"the split 'train' is (None|3); give a split"):

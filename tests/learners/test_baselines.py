@@ -63,20 +63,26 @@ def test_bag_of_words_is_scikit_learn_s(classes: int) -> None:
         from sklearn.linear_model import LogisticRegression
 
         counter = CountVectorizer()
-        model = LogisticRegression(max_iter=1000).fit(counter.fit_transform([t for t, _ in data]), [y for _, y in data])
+        model = LogisticRegression(max_iter=1000).fit(
+            counter.fit_transform([t for t, _ in data]), [y for _, y in data]
+        )
         expected: Any = model.predict_log_proba(counter.transform(["red pear"]))[0]
         assert row == pytest.approx(list(expected), abs=1e-6)
 
 
 def test_the_solver_is_right_everywhere(tmp_path: Path) -> None:
     data = taskloom.make(
-        "ctl/A", seed=0, set=["splits.train.n=300", "splits.ood.n=30", "splits.iid.n=10", "splits.all.n=5"]
+        "ctl/A",
+        seed=0,
+        set=["splits.train.n=300", "splits.ood.n=30", "splits.iid.n=10", "splits.all.n=5"],
     )
     for block in ("solver", {"learner": "solver", "recipe": "ctl/A"}):
         fitted = read(block).fit(data["train"])
         assert fitted.answer([e.input for e in data["ood"]]) == [e.target for e in data["ood"]]
         fitted.save(tmp_path)
-        assert load(tmp_path).answer([e.input for e in data["ood"]]) == [e.target for e in data["ood"]]
+        assert load(tmp_path).answer([e.input for e in data["ood"]]) == [
+            e.target for e in data["ood"]
+        ]
     assert fitted.answer(["no such thing"]) == [""]
 
 
@@ -86,7 +92,11 @@ def test_the_solver_knows_the_world_of_its_data(tmp_path: Path) -> None:
     data = taskloom.make("ctl/A", seed=1, set=small)
     fitted = read("solver").fit(data["train"])
     fitted.save(tmp_path)
-    for one in (fitted, load(tmp_path), read({"learner": "solver", "recipe": "ctl/A", "set": small}).fit([])):
+    for one in (
+        fitted,
+        load(tmp_path),
+        read({"learner": "solver", "recipe": "ctl/A", "set": small}).fit([]),
+    ):
         assert one.answer([e.input for e in data["ood"]]) == [e.target for e in data["ood"]]
     # A world that is not that of the data would be an upper bound that is none.
     with pytest.raises(LearnerError, match="made with other settings; give them as set and seed"):

@@ -13,7 +13,14 @@ import pytest
 import taskloom
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
-from taskloom.learners.scratch.answer_spans import Pointed, ask, find_span, occurrences, split_question, with_spans
+from taskloom.learners.scratch.answer_spans import (
+    Pointed,
+    ask,
+    find_span,
+    occurrences,
+    split_question,
+    with_spans,
+)
 from taskloom.suites.babi.export import EXTRACTIVE, squad
 
 torch = pytest.importorskip("torch")
@@ -44,7 +51,15 @@ def tales() -> list[Example]:
 
 
 def small(**more: Any) -> Any:
-    sizes = {"words": 12, "state": 12, "filters": 6, "dropout": 0.0, "rate": 2e-2, "batch": 32, "evaluate_every": 0}
+    sizes = {
+        "words": 12,
+        "state": 12,
+        "filters": 6,
+        "dropout": 0.0,
+        "rate": 2e-2,
+        "batch": 32,
+        "evaluate_every": 0,
+    }
     return read({"learner": "bidaf", "precision": "fp32", **sizes, **more})
 
 
@@ -78,7 +93,11 @@ def test_spans_are_those_of_the_suite_s_own_export() -> None:
 
 
 def test_examples_without_a_span_are_counted() -> None:
-    data = [*tales(), Example("Mary is here. Is Mary here?", "yes"), Example("John left. How many left?", "one")]
+    data = [
+        *tales(),
+        Example("Mary is here. Is Mary here?", "yes"),
+        Example("John left. How many left?", "one"),
+    ]
     with pytest.raises(LearnerError, match=r"2 of 26 training examples.*'yes'.*without_span: skip"):
         small(steps=1).fit(data)
     with pytest.warns(UserWarning, match="2 of 26"):
@@ -96,7 +115,11 @@ def test_a_span_is_chosen_and_weighed() -> None:
     for n, longest in product((1, 2, 7), (1, 3, 9)):
         places = [(i, i + 1) for i in range(n)]
         some = Pointed("abcdefg", places, random.normal(size=n), random.normal(size=n))
-        pairs = [(some.start[i] + some.end[j], i, j) for i in range(n) for j in range(i, min(n, i + longest))]
+        pairs = [
+            (some.start[i] + some.end[j], i, j)
+            for i in range(n)
+            for j in range(i, min(n, i + longest))
+        ]
         _, i, j = max(pairs)
         assert some.best(longest) == "abcdefg"[i : j + 1]
     assert said.weigh("ab") == pytest.approx(math.log(0.2 * 0.6 + 0.3 * 0.3))
@@ -104,7 +127,11 @@ def test_a_span_is_chosen_and_weighed() -> None:
     table = torch.randn(2, 5, 2, 7, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     first, last = best_spans(table)
     for s, b in product(range(2), range(5)):
-        pairs = [(float(table[s, b, 0, i] + table[s, b, 1, j]), i, j) for i in range(7) for j in range(i, 7)]
+        pairs = [
+            (float(table[s, b, 0, i] + table[s, b, 1, j]), i, j)
+            for i in range(7)
+            for j in range(i, 7)
+        ]
         assert (int(first[s, b]), int(last[s, b])) == max(pairs)[1:]
 
 
@@ -123,7 +150,10 @@ def test_a_hit_points_at_the_same_words_anywhere() -> None:
 
 def test_the_lstm_is_torch_s() -> None:
     random = torch.Generator().manual_seed(0)
-    w = {n: torch.randn(2, *s, generator=random, dtype=torch.float64) for n, s in lstm_shapes("a", 3, 4).items()}
+    w = {
+        n: torch.randn(2, *s, generator=random, dtype=torch.float64)
+        for n, s in lstm_shapes("a", 3, 4).items()
+    }
     x = torch.randn(2, 3, 5, 3, generator=random, dtype=torch.float64)
     lengths = torch.tensor([5, 2, 4])
     found = lstm(w, "a", x, lengths)
@@ -153,13 +183,17 @@ def by_hand(net: BiDAF, w: dict[str, Any], question: list[int], context: list[in
 
     def run(name: str, x: list[Any]) -> Any:
         parts = {n: torch.tensor(v)[None] for n, v in w.items() if n.startswith(f"{name}.")}
-        return lstm(parts, name, torch.tensor(np.array(x))[None, None], torch.tensor([len(x)]))[0, 0].numpy()
+        return lstm(parts, name, torch.tensor(np.array(x))[None, None], torch.tensor([len(x)]))[
+            0, 0
+        ].numpy()
 
     def vector(word: int) -> Any:
         letters = [w["letters.weight"][c] for c in net.spellings[word - 1]]
         widest = max(net.width, max(map(len, net.spellings)))
         letters += [np.zeros(net.letters)] * (widest - len(letters))
-        windows = [np.concatenate(letters[i : i + net.width]) for i in range(widest - net.width + 1)]
+        windows = [
+            np.concatenate(letters[i : i + net.width]) for i in range(widest - net.width + 1)
+        ]
         spelt = np.max([np.maximum(w["cnn.weight"] @ v + w["cnn.bias"], 0) for v in windows], 0)
         x = np.concatenate([spelt, w["embedding.weight"][word]])
         for name in ("highway.1", "highway.2"):
@@ -167,7 +201,10 @@ def by_hand(net: BiDAF, w: dict[str, Any], question: list[int], context: list[in
             x = t * np.maximum(w[f"{name}.map.weight"] @ x + w[f"{name}.map.bias"], 0) + (1 - t) * x
         return x
 
-    u, h = run("contextual", [vector(i) for i in question]), run("contextual", [vector(i) for i in context])
+    u, h = (
+        run("contextual", [vector(i) for i in question]),
+        run("contextual", [vector(i) for i in context]),
+    )
     similar = w["similar"].reshape(-1)
     s = [[similar @ np.concatenate([a, b, a * b]) for b in u] for a in h]
     to_question = [sum(p * b for p, b in zip(softmax(row), u, strict=True)) for row in s]
@@ -181,22 +218,37 @@ def by_hand(net: BiDAF, w: dict[str, Any], question: list[int], context: list[in
 
 
 def test_bidaf_is_its_formulae() -> None:
-    net = BiDAF(5, ((1, 2), (3,), (1, 2, 3, 3, 2, 1, 2), (2, 2, 2), (3, 1)), 3, words=4, state=2, filters=3, letters=2)
+    net = BiDAF(
+        5,
+        ((1, 2), (3,), (1, 2, 3, 3, 2, 1, 2), (2, 2, 2), (3, 1)),
+        3,
+        words=4,
+        state=2,
+        filters=3,
+        letters=2,
+    )
     random = torch.Generator().manual_seed(0)
     stack = {
-        n: torch.randn(2, *s, generator=random, dtype=torch.float64).requires_grad_() for n, s in net.shapes().items()
+        n: torch.randn(2, *s, generator=random, dtype=torch.float64).requires_grad_()
+        for n, s in net.shapes().items()
     }
     rows = [([1, 2, 3], [4, 5, 1, 2]), ([2], [3, 3]), ([5, 5], [1])]
     flat = [[*q, *[0] * (3 - len(q)), *c] for q, c in rows]
     lengths = torch.tensor([len(row) for row in flat])
-    tokens = torch.tensor([row + [4] * (7 - len(row)) for row in flat])  # rubbish beyond the end must not count
+    tokens = torch.tensor(
+        [row + [4] * (7 - len(row)) for row in flat]
+    )  # rubbish beyond the end must not count
     logits = net.forward(stack, tokens, lengths)
     for seed, (i, (q, c)) in product(range(2), enumerate(rows)):
         plain = {n: v[seed].detach().numpy() for n, v in stack.items()}
-        assert np.allclose(logits[seed, i, :, : len(c)].detach().numpy(), by_hand(net, plain, q, c), atol=1e-10)
+        assert np.allclose(
+            logits[seed, i, :, : len(c)].detach().numpy(), by_hand(net, plain, q, c), atol=1e-10
+        )
         assert bool(torch.isinf(logits[seed, i, :, len(c) :]).all())
     losses, _ = net.judge(logits, tokens, torch.tensor([1 * SPAN + 2, 0, 0]))
-    for (name, _), gradient in zip(stack.items(), torch.autograd.grad(losses.sum(), list(stack.values())), strict=True):
+    for (name, _), gradient in zip(
+        stack.items(), torch.autograd.grad(losses.sum(), list(stack.values())), strict=True
+    ):
         assert bool(torch.isfinite(gradient).all()), name
         assert float(gradient.abs().max()) > 0, name
     assert {n: tuple(v.shape) for n, v in net.start(random).items()} == net.shapes()
@@ -250,5 +302,7 @@ def test_passages_keep_places() -> None:
     assert words == ["Mary's", "cat", ",", "well-fed", ",", "sleeps", "."]
     assert [text[a:b] for a, b in places] == words
     reader = Passages.of(ask([Example(f"{text} Who sleeps?", "cat")]))
-    with pytest.raises(LearnerError, match="has 4 words and this learner was fitted with at most 3"):
+    with pytest.raises(
+        LearnerError, match="has 4 words and this learner was fitted with at most 3"
+    ):
         reader.encode(ask([Example("cat. Who sleeps cat?", "cat")]))

@@ -19,7 +19,15 @@ from taskloom.learners.pretrained.models import Sizes, from_scratch  # noqa: E40
 from taskloom.learners.training import step  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
-LOOP = {"batch": 4, "steps": 3, "warmup": 0, "rate": 0.05, "evaluate_every": 0, "longest_answer": 2, "device": "cpu"}
+LOOP = {
+    "batch": 4,
+    "steps": 3,
+    "warmup": 0,
+    "rate": 0.05,
+    "evaluate_every": 0,
+    "longest_answer": 2,
+    "device": "cpu",
+}
 
 
 class Replayed:
@@ -74,12 +82,16 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[cuda_graphs.Captured]:
         holders[-1].pool = "memory of graphs"
         return holders[-1]
 
-    def record(step: Callable[[], tuple[Any, ...]], pool: Any, warm_ups: int = 3) -> tuple[Replayed, tuple[Any, ...]]:
+    def record(
+        step: Callable[[], tuple[Any, ...]], pool: Any, warm_ups: int = 3
+    ) -> tuple[Replayed, tuple[Any, ...]]:
         graph = Replayed(step, holders[-1])
         return graph, graph.results
 
     def optimiser(tensors: list[Any], how: Any, device: Any) -> Any:
-        return torch.optim.AdamW(tensors, lr=torch.tensor(how.rate), betas=(0.9, how.beta2), foreach=False)
+        return torch.optim.AdamW(
+            tensors, lr=torch.tensor(how.rate), betas=(0.9, how.beta2), foreach=False
+        )
 
     monkeypatch.setattr(trainer, "can_capture", lambda *given: True)
     monkeypatch.setattr(trainer, "Captured", capture)
@@ -97,11 +109,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(Path(folder))
 
 
-LEARNERS = [{"learner": "fine-tune"}, {"learner": "lora", "rank": 4}, {"learner": "prompt-tune", "n": 4}]
+LEARNERS = [
+    {"learner": "fine-tune"},
+    {"learner": "lora", "rank": 4},
+    {"learner": "prompt-tune", "n": 4},
+]
 
 
 def trained(learner: dict[str, Any], model: str, **more: Any) -> Any:
-    return read({**learner, "model": model, **LOOP, **more}).fit(DATA).logprob(["a 1"], [["1", "2"]])
+    return (
+        read({**learner, "model": model, **LOOP, **more}).fit(DATA).logprob(["a 1"], [["1", "2"]])
+    )
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
@@ -123,11 +141,13 @@ def test_layers_stay_compiled_where_that_is_right_and_are_computed_plainly_where
     assert trained(learner, model) == plain
     assert bool(captured[-1].fast.wrap or captured[-1].layers) is right
     warned = [str(one.message) for one in recwarn.list if "compiled" in str(one.message)]
-    assert ["compiled layers give other gradients than plain ones on cpu" in text for text in warned] == [True] * (
-        not right
-    )
+    assert [
+        "compiled layers give other gradients than plain ones on cpu" in text for text in warned
+    ] == [True] * (not right)
     monkeypatch.setattr(cuda_graphs.Captured, "_check_compiler", lambda self, places: None)
-    assert (trained(learner, model) == plain) is right  # unchecked, the compiler that errs does harm
+    assert (
+        trained(learner, model) == plain
+    ) is right  # unchecked, the compiler that errs does harm
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["learner"])
@@ -171,7 +191,11 @@ def test_fp32_decides_where_layers_that_are_compiled_right_round_otherwise(
 
     def unrounded(function: Callable[..., Any], rounded: bool = False) -> Callable[..., Any]:
         def wide(value: Any) -> Any:
-            return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            return (
+                value.float()
+                if isinstance(value, torch.Tensor) and value.is_floating_point()
+                else value
+            )
 
         def layer(w: Any, h: Any, change: Any, *given: Any) -> Any:
             a, b, (k, v) = function(w, wide(h), wide(change), *given)

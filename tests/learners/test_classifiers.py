@@ -30,8 +30,22 @@ _spec.loader.exec_module(tiny)
 
 SMALL: dict[str, dict[str, Any]] = {
     "bilstm": {"state": 32, "dropout": 0.1},
-    "transformer": {"state": 64, "heads": 4, "layers": 2, "feed_forward": 128, "dropout": 0.0, "rate": 4e-3},
-    "ndr": {"state": 32, "heads": 2, "layers": 3, "layers_answering": 3, "feed_forward": 64, "dropout": 0.1},
+    "transformer": {
+        "state": 64,
+        "heads": 4,
+        "layers": 2,
+        "feed_forward": 128,
+        "dropout": 0.0,
+        "rate": 4e-3,
+    },
+    "ndr": {
+        "state": 32,
+        "heads": 2,
+        "layers": 3,
+        "layers_answering": 3,
+        "feed_forward": 64,
+        "dropout": 0.1,
+    },
 }
 NAMES = list(SMALL)
 
@@ -95,7 +109,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     for weight, value in alone.weights.items():
         # Adam divides by the size of a gradient, so rounding shows where gradients are next to nothing.
         assert float((stack[1].weights[weight] - value).abs().max()) < 3e-4
-        assert float((stack[1].weights[weight] - value).abs().mean()) < (1e-5 if torch.cuda.is_available() else 1e-6)
+        assert float((stack[1].weights[weight] - value).abs().mean()) < (
+            1e-5 if torch.cuda.is_available() else 1e-6
+        )
     assert stack[0].curve != stack[1].curve
 
 
@@ -120,7 +136,9 @@ def test_saved_and_loaded_is_the_same(name: str, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
     again: Any = load(tmp_path / "model")
     inputs = [text for text, _ in data]
-    assert again.logprob(inputs, [["0", "9"]] * len(inputs)) == fitted.logprob(inputs, [["0", "9"]] * len(inputs))
+    assert again.logprob(inputs, [["0", "9"]] * len(inputs)) == fitted.logprob(
+        inputs, [["0", "9"]] * len(inputs)
+    )
     assert np.array_equal(again.represent(inputs), fitted.represent(inputs))
     assert again.curve == fitted.curve
     assert again.learner == fitted.learner
@@ -129,7 +147,9 @@ def test_saved_and_loaded_is_the_same(name: str, tmp_path: Path) -> None:
 def test_representations_have_names() -> None:
     fitted = small("ndr", steps=1).fit(tiny.everything(1), seed=0)
     assert fitted.represent(["a 0", "b a 1"], "layer.2").shape == (2, 32)
-    assert np.array_equal(fitted.represent(["a 0"], "layer.3"), fitted.represent(["a 0"], "readout"))
+    assert np.array_equal(
+        fitted.represent(["a 0"], "layer.3"), fitted.represent(["a 0"], "readout")
+    )
     with pytest.raises(LearnerError, match=r"layer\.3"):
         fitted.represent(["a 0"], "layer.9")
 
@@ -152,7 +172,9 @@ def test_parts_of_a_batch_add_up_to_the_batch() -> None:
         for stepper in steppers:
             stepper.advance(torch.arange(70, device=stepper.state.loss.device), 5)
         assert float((steppers[0].state.mean - steppers[1].state.mean).abs().max()) < 1e-6
-        assert float(steppers[0].state.loss[0]) == pytest.approx(float(steppers[1].state.loss[0]), abs=1e-5)
+        assert float(steppers[0].state.loss[0]) == pytest.approx(
+            float(steppers[1].state.loss[0]), abs=1e-5
+        )
 
 
 def test_stopping_uses_dev_alone_and_keeps_the_best() -> None:
@@ -170,7 +192,9 @@ def test_stopping_uses_dev_alone_and_keeps_the_best() -> None:
     assert right / len(dev) == pytest.approx(best)
 
 
-def test_time_that_runs_out_pauses_and_the_same_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_that_runs_out_pauses_and_the_same_call_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "LOOK_EVERY", 10)
     data = tiny.everything(1)
     learner = small("bilstm", steps=21)
@@ -224,13 +248,19 @@ def test_examples_and_unknown_answers() -> None:
     [
         ({"learner": "bilsm"}, "did you mean 'bilstm'"),
         ({"learner": "bilstm", "stats": 3}, "no setting 'stats'; did you mean 'state'"),
-        ({"learner": "bilstm", "training": {"stepz": 3}}, "no setting 'stepz'; did you mean 'steps'"),
+        (
+            {"learner": "bilstm", "training": {"stepz": 3}},
+            "no setting 'stepz'; did you mean 'steps'",
+        ),
         ({"learner": "ndr", "steps": "many"}, "steps: Input should be a valid integer"),
         ({"learner": "ndr", "steps": 0}, "at least 1"),
         ({"learner": "ndr", "rate": -1.0}, "above 0"),
         ({"state": 3}, "say which learner"),
         ({"learner": "bilstm", "state": -4}, "bilstm: state is -4; it must be at least 1"),
-        ({"learner": "bilstm", "dropout": 1.0}, "bilstm: dropout is 1.0; it must be at least 0 and below 1"),
+        (
+            {"learner": "bilstm", "dropout": 1.0},
+            "bilstm: dropout is 1.0; it must be at least 0 and below 1",
+        ),
         ({"learner": "entnet", "slots": 0}, "entnet: slots is 0"),
         ({"learner": "stm", "most_sentences": 0}, "stm: most_sentences is 0"),
         ({"learner": "bidaf", "state": 0}, "bidaf: state is 0"),
@@ -253,12 +283,22 @@ def test_settings_are_checked(block: dict[str, Any], message: str) -> None:
 
 
 def test_defaults_are_the_references() -> None:
-    wanted = {"bilstm": (80_000, 0.0, 5.0), "transformer": (300_000, 0.0025, 5.0), "ndr": (80_000, 0.0, 1.0)}
+    wanted = {
+        "bilstm": (80_000, 0.0, 5.0),
+        "transformer": (300_000, 0.0025, 5.0),
+        "ndr": (80_000, 0.0, 1.0),
+    }
     for name, (steps, decay, clip) in wanted.items():
         learner = read(name)
         assert isinstance(learner, Scratch)
         how = learner.training
-        assert (how.steps, how.weight_decay, how.clip, how.batch, how.rate) == (steps, decay, clip, 512, 1.5e-4)
+        assert (how.steps, how.weight_decay, how.clip, how.batch, how.rate) == (
+            steps,
+            decay,
+            clip,
+            512,
+            1.5e-4,
+        )
         assert dataclasses.is_dataclass(LEARNERS.get(name).settings)
     assert read({"learner": "transformer", "steps": 9}).training.weight_decay == 0.0025  # type: ignore[attr-defined]
 

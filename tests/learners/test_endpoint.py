@@ -98,7 +98,9 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return None
         if fault == "charset":
-            return self.send(200, json.dumps({**answer, "model": "é"}, ensure_ascii=False).encode("latin-1"))
+            return self.send(
+                200, json.dumps({**answer, "model": "é"}, ensure_ascii=False).encode("latin-1")
+            )
         if fault == "shape":
             return self.send(200, b'{"choices": []}')
         if fault == "long":
@@ -117,7 +119,9 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(0.05)
             return None
         if fault == "owing":
-            return self.send(200, json.dumps({**answer, "usage": {"total_tokens": -(10**6)}}).encode())
+            return self.send(
+                200, json.dumps({**answer, "usage": {"total_tokens": -(10**6)}}).encode()
+            )
         if fault == "page":
             return self.send(200, b"<html>maintenance</html>", "text/html")
         return self.send(200, raw)
@@ -133,7 +137,9 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Faulty]:
     found = Faulty()
-    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread = threading.Thread(
+        target=found.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    )
     thread.start()
     yield found
     found.shutdown()
@@ -147,7 +153,20 @@ def endpoint(server: Faulty, **more: Any) -> Any:
     return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
 
 
-FAULTS = ["429", "500", "hang", "truncated", "cut", "charset", "shape", "page", "long", "null", "list", "drip"]
+FAULTS = [
+    "429",
+    "500",
+    "hang",
+    "truncated",
+    "cut",
+    "charset",
+    "shape",
+    "page",
+    "long",
+    "null",
+    "list",
+    "drip",
+]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -215,7 +234,9 @@ def test_answers_are_asked_once(server: Faulty, tmp_path: Path) -> None:
     here = ModelClient("http://localhost:1/v1", "m", "", Limits())
     there = ModelClient("http://localhost:2/v1", "m", "", Limits())
     assert here._digest("a", 5) != there._digest("a", 5)  # and so is a model of that name elsewhere
-    (tmp_path / "broken").write_bytes(b"no database at all, but long enough to be taken for one" * 40)
+    (tmp_path / "broken").write_bytes(
+        b"no database at all, but long enough to be taken for one" * 40
+    )
     with pytest.raises(EndpointError, match="cannot be used"):
         AnswerCache(tmp_path / "broken", EndpointError)
 
@@ -238,7 +259,9 @@ def test_a_server_that_moved_is_not_followed(server: Faulty) -> None:
         endpoint(server).answer(["one"])
 
 
-def test_requests_go_through_the_proxy_of_the_environment(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_go_through_the_proxy_of_the_environment(
+    server: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", f"http://me:pass@127.0.0.1:{server.server_address[1]}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -270,15 +293,21 @@ def test_the_budget_of_tokens_is_hard(server: Faulty) -> None:
 def test_a_reply_cannot_give_tokens_back(server: Faulty) -> None:
     server.plan = ["owing"]
     fitted = endpoint(server, tokens=120, at_once=1)
-    with pytest.raises(BudgetSpent, match=r"120 tokens is used up \(\d+ spent, and the next request may take \d+\)"):
-        fitted.answer(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"])
+    with pytest.raises(
+        BudgetSpent, match=r"120 tokens is used up \(\d+ spent, and the next request may take \d+\)"
+    ):
+        fitted.answer(
+            ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+        )
     assert 0 < fitted.asker.spent.tokens <= 120
 
 
 @pytest.mark.parametrize("status", ["402", "413", "422"])
 def test_other_refusals_are_not_repeated_either(server: Faulty, status: str) -> None:
     server.plan = [status] * 3
-    with pytest.raises(EndpointError, match=f"the endpoint refuses .*{status}.*check url, model and key"):
+    with pytest.raises(
+        EndpointError, match=f"the endpoint refuses .*{status}.*check url, model and key"
+    ):
         endpoint(server).answer(["one"])
     assert server.seen == 1
 
@@ -294,10 +323,23 @@ def test_keys_are_checked_and_never_shown(server: Faulty, monkeypatch: pytest.Mo
 
 
 def test_why_there_is_no_connection_is_said() -> None:
-    block = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "pause": 0.01, "attempts": 1}
+    block = {
+        "learner": "endpoint",
+        "url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "pause": 0.01,
+        "attempts": 1,
+    }
     with pytest.raises(EndpointError, match=r"the last time it cannot be reached \(.*refused"):
         read(block).fit([("one", "ONE")]).answer(["one"])
-    for url in ("http://exa mple/v1", "http://", "http://host:99999/v1", "ftp://host/v1", "host/v1", ""):
+    for url in (
+        "http://exa mple/v1",
+        "http://",
+        "http://host:99999/v1",
+        "ftp://host/v1",
+        "host/v1",
+        "",
+    ):
         with pytest.raises(LearnerError, match="it must begin with http:// or https:// and a host"):
             read({**block, "url": url})
 
@@ -305,7 +347,10 @@ def test_why_there_is_no_connection_is_said() -> None:
 def test_a_cache_of_something_else(server: Faulty, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other") as base:
         base.execute("create table answers (x int)")
-    with pytest.raises(EndpointError, match=r"the cache of answers .* cannot be used \(no such column.*name another"):
+    with pytest.raises(
+        EndpointError,
+        match=r"the cache of answers .* cannot be used \(no such column.*name another",
+    ):
         endpoint(server, cache=str(tmp_path / "other")).answer(["one"])
 
 
@@ -324,13 +369,21 @@ def test_patience_ends(server: Faulty) -> None:
 
 
 def test_nobody_there() -> None:
-    block = {"learner": "endpoint", "url": "http://127.0.0.1:9/v1", "model": "m", "attempts": 2, "pause": 0.01}
+    block = {
+        "learner": "endpoint",
+        "url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "attempts": 2,
+        "pause": 0.01,
+    }
     fitted = read(block).fit([("a", "b")])
     with pytest.raises(EndpointError, match="in 2 attempts; the last time it cannot be reached"):
         fitted.answer(["x"])
 
 
-def test_saved_and_loaded_without_its_key(server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saved_and_loaded_without_its_key(
+    server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MY_KEY", "very-secret")
     fitted = endpoint(server, key_variable="MY_KEY", shots=2, describe="Shout.")
     fitted.save(tmp_path)
@@ -373,7 +426,9 @@ def test_answers_are_cut_out_by_those_that_there_are(said: str, answer: str) -> 
     assert Prompt(answers=("living room", "living", "room")).extract(said) == answer
 
 
-def test_an_answer_is_extracted_as_the_settings_say_and_the_card_keeps_it(server: Faulty, tmp_path: Path) -> None:
+def test_an_answer_is_extracted_as_the_settings_say_and_the_card_keeps_it(
+    server: Faulty, tmp_path: Path
+) -> None:
     fitted = endpoint(server, extract="tag:answer")
     assert fitted.prompt.extract("It seems to be THREE.\n<answer>ONE</answer>") == "ONE"
     assert fitted.prompt.extract("ONE") == ""
@@ -389,7 +444,9 @@ def test_known_answers_come_from_training_and_are_saved(server: Faulty, tmp_path
     fitted.save(tmp_path)
     again: Any = load(tmp_path)
     assert again.prompt == fitted.prompt
-    with pytest.raises(LearnerError, match="extract is 'first'; known: boxed, final, known, last-line"):
+    with pytest.raises(
+        LearnerError, match="extract is 'first'; known: boxed, final, known, last-line"
+    ):
         endpoint(server, extract="first")
 
 

@@ -51,7 +51,9 @@ def tokeniser(kind: str) -> Any:
     )
     marks = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     reads = ["input_ids", "attention_mask", *([] if kind == "roberta" else ["token_type_ids"])]
-    made = transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **marks, model_input_names=reads)
+    made = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, **marks, model_input_names=reads
+    )
     made.model_max_length = 60
     return made
 
@@ -67,7 +69,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }  # fmt: skip
     torch.manual_seed(0)
     if request.param == "roberta":
-        model = transformers.RobertaForMaskedLM(transformers.RobertaConfig(**sizes, type_vocab_size=1))
+        model = transformers.RobertaForMaskedLM(
+            transformers.RobertaConfig(**sizes, type_vocab_size=1)
+        )
     else:
         model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes))
     where: Path = tmp_path_factory.mktemp("encoder") / request.param
@@ -84,11 +88,21 @@ def test_passages_and_their_spans(folder: Path) -> None:
     base = open_base(str(folder), pointer=True)
     context = "Mary went to the schoolyard."
     ids, positions, offsets = read_passage(base, context, "Where is Mary?")
-    assert [context[a:b] for a, b in offsets] == ["Mary", "went", "to", "the", "school", "yard", "."]
+    assert [context[a:b] for a, b in offsets] == [
+        "Mary",
+        "went",
+        "to",
+        "the",
+        "school",
+        "yard",
+        ".",
+    ]
     assert [ids[p] for p in positions] == base.tokeniser.convert_tokens_to_ids(
         ["Mary", "went", "to", "the", "school", "##yard", "."]
     )
-    rows = read_passages(base, [Example(f"{context} Where is Mary?", "schoolyard"), Example("Mary. Is it?", "yes")])
+    rows = read_passages(
+        base, [Example(f"{context} Where is Mary?", "schoolyard"), Example("Mary. Is it?", "yes")]
+    )
     assert rows.targets == [[[positions[4], positions[5]]], [[-100, -100]]]
 
 
@@ -114,12 +128,16 @@ def test_fits_a_tiny_task_and_is_saved(folder: Path, tmp_path: Path) -> None:
     assert fitted.curve[-1].score == 1.0
     wanted = [[*PLACES, "moon", "the kitchen"]] * len(inputs)
     weighed = fitted.logprob(inputs, wanted)
-    assert all(math.exp(row[PLACES.index(e.target)]) > 0.5 for row, e in zip(weighed, data, strict=True))
+    assert all(
+        math.exp(row[PLACES.index(e.target)]) > 0.5 for row, e in zip(weighed, data, strict=True)
+    )
     assert all(row[3] == -math.inf for row in weighed)
     fitted.save(tmp_path)
     again: Any = load(tmp_path)
     assert again.answer(inputs) == fitted.answer(inputs)
-    assert np.allclose(again.logprob(inputs[:4], [PLACES[:1]] * 4), fitted.logprob(inputs[:4], [PLACES[:1]] * 4))
+    assert np.allclose(
+        again.logprob(inputs[:4], [PLACES[:1]] * 4), fitted.logprob(inputs[:4], [PLACES[:1]] * 4)
+    )
     assert np.allclose(again.represent(inputs), fitted.represent(inputs), atol=1e-5)
     assert again.represent(inputs, "layer.1").shape == (len(inputs), 32)
     with pytest.raises(LearnerError, match=r"no place 'layer\.9'"):
@@ -144,14 +162,18 @@ def test_resumed_equals_uninterrupted(folder: Path, tmp_path: Path) -> None:
     resumed = learner.fit(data, {"dev": data}, seed=1, folder=tmp_path)
     assert resumed.curve == whole.curve
     inputs = [e.input for e in data]
-    assert resumed.logprob(inputs, [PLACES] * len(inputs)) == whole.logprob(inputs, [PLACES] * len(inputs))
+    assert resumed.logprob(inputs, [PLACES] * len(inputs)) == whole.logprob(
+        inputs, [PLACES] * len(inputs)
+    )
 
 
 def test_what_cannot_be_pointed_at_is_said(folder: Path) -> None:
     with pytest.raises(LearnerError, match=r"extractive can only point.*1 of 19 training"):
         small(folder, steps=1).fit([*tales(), Example("Mary left. Did Mary leave?", "yes")])
     with pytest.warns(UserWarning, match="1 of 19"):
-        small(folder, steps=1, without_span="skip").fit([*tales(), Example("Mary left. Did she?", "yes")])
+        small(folder, steps=1, without_span="skip").fit(
+            [*tales(), Example("Mary left. Did she?", "yes")]
+        )
     with pytest.raises(LearnerError, match=r"needs \d+ tokens and '.*' reads at most 60"):
         small(folder, steps=1).fit([Example("Mary went. " * 30 + "Where is Mary?", "Mary")])
     base = open_base(str(folder), pointer=True)

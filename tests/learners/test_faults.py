@@ -30,13 +30,26 @@ _spec.loader.exec_module(tiny)
 
 pytestmark = pytest.mark.filterwarnings("ignore:out of memory:UserWarning")
 
-COLOURS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("blood", "red")]
+COLOURS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow", "white"),
+    ("coal", "black"),
+    ("blood", "red"),
+]
 INPUTS = [x for x, _ in COLOURS]
 WANTED = [["green", "blue"]] * len(INPUTS)
 
 
 def lstm(**more: Any) -> Any:
-    block = {"learner": "bilstm", "state": 16, "dropout": 0.1, "rate": 1e-2, "warmup": 0, "batch": 40}
+    block = {
+        "learner": "bilstm",
+        "state": 16,
+        "dropout": 0.1,
+        "rate": 1e-2,
+        "warmup": 0,
+        "batch": 40,
+    }
     return read({**block, "evaluate_every": 0, **more})
 
 
@@ -83,7 +96,9 @@ def test_memory_that_other_processes_have_taken_is_short_too() -> None:
 
     def run(some: list[int]) -> None:
         if len(some) > 2:
-            raise torch.AcceleratorError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' …")
+            raise torch.AcceleratorError(
+                "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' …"
+            )
         rows.extend(some)
 
     with pytest.warns(UserWarning, match="at a time"):
@@ -109,7 +124,9 @@ def test_classifiers_go_on_when_memory_is_short(monkeypatch: pytest.MonkeyPatch)
     assert parts.curve[-1].loss == pytest.approx(whole.curve[-1].loss, abs=1e-4)
     with pytest.warns(UserWarning, match="at a time"):
         found = parts.logprob([x for x, _ in data], [["0", "1"]] * len(data))
-    assert np.allclose(found, whole.logprob([x for x, _ in data], [["0", "1"]] * len(data)), atol=1e-3)
+    assert np.allclose(
+        found, whole.logprob([x for x, _ in data], [["0", "1"]] * len(data)), atol=1e-3
+    )
 
 
 def test_writers_go_on_when_memory_is_short(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +179,9 @@ def test_a_writer_s_run_stops_at_a_loss_that_is_not_a_number_and_can_be_fixed(
     learner = tuned(folder, steps=8, checkpoint_every=2, graphs=False)
     with monkeypatch.context() as patch:
         broken_after(5, patch)
-        with pytest.raises(TrainingError, match=r"after step 5; use a lower rate.*resumes from the checkpoint in"):
+        with pytest.raises(
+            TrainingError, match=r"after step 5; use a lower rate.*resumes from the checkpoint in"
+        ):
             learner.fit(COLOURS, seed=0, folder=tmp_path)
     with pytest.raises(LearnerError, match="different: tasks, data"):
         learner.fit(COLOURS[:4], seed=0, folder=tmp_path)
@@ -186,7 +205,10 @@ def test_a_classifier_s_run_can_be_fixed(tmp_path: Path, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patch:
         patch.setattr(BiLSTM, "forward", odd)
-        with pytest.raises(TrainingError, match=r"seed 0 is not a number after step 5; .*resumes from the checkpoint"):
+        with pytest.raises(
+            TrainingError,
+            match=r"seed 0 is not a number after step 5; .*resumes from the checkpoint",
+        ):
             lstm(steps=8, checkpoint_every=2, graphs=False).fit(data, seed=0, folder=tmp_path)
     with pytest.raises(LearnerError, match="different: settings"):
         lstm(steps=9, checkpoint_every=2, rate=1e-3).fit(data, seed=0, folder=tmp_path)
@@ -251,13 +273,18 @@ def test_inputs_too_long_are_refused_when_asked(folder: Path) -> None:
     long = "a b c d " * 20
     asked: list[tuple[Any, ...]] = [(done.answer,), (done.logprob, [["b"]]), (done.represent,)]
     for ask, *rest in asked:
-        with pytest.raises(LearnerError, match=r"needs \d+ tokens with its answer and '.*' reads at most 64; shorten"):
+        with pytest.raises(
+            LearnerError,
+            match=r"needs \d+ tokens with its answer and '.*' reads at most 64; shorten",
+        ):
             ask([long], *rest)
     shown = read({"learner": "in-context", "model": str(folder), "shots": 4}).fit([(long, "a")] * 4)
     with pytest.raises(LearnerError, match="show fewer examples"):
         shown.answer(["sky"])
     held = {"test": [(long, "a")]}
-    with pytest.raises(LearnerError, match="reads at most 64"):  # said before a step is taken, not at the first point
+    with pytest.raises(
+        LearnerError, match="reads at most 64"
+    ):  # said before a step is taken, not at the first point
         tuned(folder, steps=1).fit(COLOURS, held, seed=0)
 
 

@@ -50,10 +50,16 @@ def logits_and_gradients(
     shape = (2, 3) if own else (3,)
     tokens = torch.randint(0, 6, (*shape, length), generator=random).to(DEVICE)
     lengths = torch.randint(2, length + 1, shape, generator=random).to(DEVICE)
-    dice = Dice(torch.tensor([0, 9], device=DEVICE), torch.tensor(5, device=DEVICE), net.sites, first_row=2)
+    dice = Dice(
+        torch.tensor([0, 9], device=DEVICE), torch.tensor(5, device=DEVICE), net.sites, first_row=2
+    )
     logits = net.forward(weights, tokens, lengths, dice, wrap)
-    probe = torch.randn(logits.shape, generator=random, dtype=torch.float64).to(DEVICE, logits.dtype)
-    gradients = torch.autograd.grad((logits * probe).sum(), list(weights.values()), materialize_grads=True)
+    probe = torch.randn(logits.shape, generator=random, dtype=torch.float64).to(
+        DEVICE, logits.dtype
+    )
+    gradients = torch.autograd.grad(
+        (logits * probe).sum(), list(weights.values()), materialize_grads=True
+    )
     return logits.detach(), dict(zip(weights, gradients, strict=True))
 
 
@@ -73,7 +79,9 @@ def compare(net: Net, own: bool, length: int) -> None:
     """Compare logits and gradients by kernels with plain ones."""
     weights = weights_of(net, 2)
     logits, gradients = logits_and_gradients(net, weights, own, None, torch.float64, length)
-    fast, fast_gradients = logits_and_gradients(net, weights, own, Kernels(plainly), torch.float32, length)
+    fast, fast_gradients = logits_and_gradients(
+        net, weights, own, Kernels(plainly), torch.float32, length
+    )
     assert float((fast - logits).norm() / logits.norm()) < 1e-6
     for weight, right in gradients.items():
         size = max(float(right.norm()), 1e-6)
@@ -92,7 +100,9 @@ def stack_of(net: Net, precision: Any, batch: int = 4, length: int = 5) -> Stepp
 
 
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
-def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_kernels_are_found_and_layers_compiled_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A kernel that spoils one seed's gradient by a tenth: every forward value is right."""
     from taskloom.learners.accelerated.kernels import router_layers, row_kernels
 
@@ -106,7 +116,10 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
     wrong, compiled = stack_of(NETS["ndr"], "fp32"), stack_of(NETS["ndr"], "fp32")
     compiled.wrap = plainly
     monkeypatch.setattr(router_layers, "start", wrong_start)
-    with pytest.warns(UserWarning, match="kernels give other gradients than plain ones on cpu .*with compiled layers"):
+    with pytest.warns(
+        UserWarning,
+        match="kernels give other gradients than plain ones on cpu .*with compiled layers",
+    ):
         wrong.advance(torch.arange(4), 5)
     assert wrong.wrap is plainly
     compiled.advance(torch.arange(4), 5)
@@ -114,7 +127,9 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(monkeypatch: pytest
 
 
 @pytest.mark.skipif(GPU, reason="kernels run in Triton's interpreter only where there is no GPU")
-def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from taskloom.learners.accelerated.kernels import router_layers
 
     def no_start(*given: Any, **more: Any) -> None:
@@ -123,7 +138,8 @@ def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(monkeypatch: p
     monkeypatch.setattr(router_layers, "start", no_start)
     stepper = stack_of(NETS["ndr"], "fp32")
     with pytest.warns(
-        UserWarning, match=r"kernels do not run on cpu \(ValueError: out of shared memory\): .* compiled"
+        UserWarning,
+        match=r"kernels do not run on cpu \(ValueError: out of shared memory\): .* compiled",
     ):
         stepper.advance(torch.arange(4), 5)
     assert stepper.wrap is plainly

@@ -45,20 +45,29 @@ def small_writer(kind: str, seed: int = 0) -> Any:
         sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **marks))
     else:
-        wide = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+        wide = {
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+        }
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**wide, **marks))
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:
                 weight.normal_(0.0, 0.4)
-    return Writer(LEARNER, Base("small", "decoder", model.eval(), tokeniser), batch=8, keeps_prefix=True)
+    return Writer(
+        LEARNER, Base("small", "decoder", model.eval(), tokeniser), batch=8, keeps_prefix=True
+    )
 
 
 def prompts(writer: Any, seed: int = 0) -> list[list[int]]:
     """Return inputs of several lengths after words that they share."""
     rng = random.Random(seed)
     head = rng.choices(WORDS, k=20)
-    sources: list[list[int]] = writer.read([" ".join([*head, *rng.choices(WORDS, k=k)]) for k in (1, 4, 2, 6, 3, 7)])
+    sources: list[list[int]] = writer.read(
+        [" ".join([*head, *rng.choices(WORDS, k=k)]) for k in (1, 4, 2, 6, 3, 7)]
+    )
     return sources
 
 
@@ -83,9 +92,12 @@ def stretch_positions(model: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "change"), [("llama", add_to_data), ("gpt2", add_to_data), ("llama", stretch_positions)]
+    ("kind", "change"),
+    [("llama", add_to_data), ("gpt2", add_to_data), ("llama", stretch_positions)],
 )
-def test_a_change_of_weights_that_torch_does_not_count_is_noticed(kind: str, change: Callable[[Any], None]) -> None:
+def test_a_change_of_weights_that_torch_does_not_count_is_noticed(
+    kind: str, change: Callable[[Any], None]
+) -> None:
     writer = small_writer(kind)
     sources = prompts(writer)
     before = writer.say(sources)
@@ -98,10 +110,16 @@ def test_adapters_that_are_switched_answer_with_prefixes_of_their_own(kind: str)
     peft = pytest.importorskip("peft")
     writer = small_writer(kind)
     model, sources = writer.base.model, prompts(writer)
-    config = peft.LoraConfig(r=4, lora_alpha=64, target_modules="all-linear", init_lora_weights=False)
+    config = peft.LoraConfig(
+        r=4, lora_alpha=64, target_modules="all-linear", init_lora_weights=False
+    )
     for name in ("one", "two"):
         model.add_adapter(config, name)
-    switches = (lambda: model.set_adapter("one"), lambda: model.set_adapter("two"), model.disable_adapters)
+    switches = (
+        lambda: model.set_adapter("one"),
+        lambda: model.set_adapter("two"),
+        model.disable_adapters,
+    )
     answers = []
     for switch in switches:
         switch()
@@ -123,7 +141,9 @@ def test_hooks_are_followed(kind: str) -> None:
     assert writer.losses(sources, targets)[0] != pytest.approx(losses[0], rel=1e-2)
     handle.remove()
     assert writer.say(sources) == before
-    writer.base.model(torch.tensor([[1, 2]]), output_hidden_states=True)  # for which the library leaves hooks
+    writer.base.model(
+        torch.tensor([[1, 2]]), output_hidden_states=True
+    )  # for which the library leaves hooks
     assert writer.base.model.base_model._output_capturing_hooks_installed or kind == "gpt2"
     assert shared_prefix.find_shared_prefix(writer.base, sources, writer.device) is not None
 
@@ -156,7 +176,9 @@ def test_a_copy_has_no_prefix_or_recorded_steps(monkeypatch: pytest.MonkeyPatch)
         assert other.say(sources) == answers
 
 
-def test_threads_do_not_write_into_each_others_recorded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_write_into_each_others_recorded_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(greedy, "recorded", lambda step: lambda: step())
     monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
     small = small_writer("llama")
@@ -193,5 +215,7 @@ def test_losses_after_a_tuned_prompt_do_not_leave_it_out() -> None:
     targets = [source[:2] for source in sources]
     vectors = torch.randn(3, 32)
     plain = Writer(LEARNER, writer.base, vectors, batch=8).losses(sources, targets)
-    kept = Writer(LEARNER, writer.base, vectors, batch=8, keeps_prefix=True).losses(sources, targets)
+    kept = Writer(LEARNER, writer.base, vectors, batch=8, keeps_prefix=True).losses(
+        sources, targets
+    )
     assert kept[0] == pytest.approx(plain[0], rel=1e-4)

@@ -26,7 +26,12 @@ from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.pretrained.encoding import draw_targets, read_rows  # noqa: E402
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
-from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, check_answers, decode, words_tokeniser  # noqa: E402
+from taskloom.learners.pretrained.tokenisers import (
+    bytes_tokeniser,
+    check_answers,
+    decode,
+    words_tokeniser,
+)  # noqa: E402
 
 COLOURS = [
     ("grass", "green"),
@@ -37,8 +42,21 @@ COLOURS = [
     ("sun", "yellow"),
 ]
 TINY = Sizes(state=32, layers=2, heads=2, feed_forward=64, dropout=0.0, longest=64)
-SMALL: dict[str, Any] = {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8, "batch": 2, "evaluate_every": 0}
-QUICK: dict[str, Any] = {"batch": 6, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
+SMALL: dict[str, Any] = {
+    "state": 8,
+    "layers": 1,
+    "heads": 2,
+    "feed_forward": 8,
+    "batch": 2,
+    "evaluate_every": 0,
+}
+QUICK: dict[str, Any] = {
+    "batch": 6,
+    "warmup": 0,
+    "evaluate_every": 0,
+    "longest_answer": 4,
+    "precision": "fp32",
+}
 
 
 ARCHITECTURES = ["decoder", "encoder-decoder"]
@@ -57,8 +75,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize(("kind", "tokens"), [("encoder-decoder", "words"), ("decoder", "bytes")])
 def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
-    small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "tokens": tokens}
-    learner = read({"learner": kind, **small, **QUICK, "steps": 45, "rate": 1e-2, "longest_answer": 8})
+    small = {
+        "state": 32,
+        "layers": 2,
+        "heads": 2,
+        "feed_forward": 64,
+        "dropout": 0.0,
+        "tokens": tokens,
+    }
+    learner = read(
+        {"learner": kind, **small, **QUICK, "steps": 45, "rate": 1e-2, "longest_answer": 8}
+    )
     fitted = learner.fit(COLOURS, {"again": COLOURS}, seed=0)
     assert fitted.answer([x for x, _ in COLOURS]) == [y for _, y in COLOURS]
     assert fitted.curve[-1].split == "again"
@@ -74,8 +101,12 @@ def test_from_scratch_fits_a_tiny_task(kind: str, tokens: str) -> None:
     ],
     indirect=["folder"],
 )
-def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: float, tmp_path: Path) -> None:
-    fitted = read({"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}).fit(COLOURS, seed=0)
+def test_adapting_fits_a_tiny_task(
+    folder: Path, name: str, steps: int, rate: float, tmp_path: Path
+) -> None:
+    fitted = read(
+        {"learner": name, "model": str(folder), **QUICK, "steps": steps, "rate": rate}
+    ).fit(COLOURS, seed=0)
     inputs = [x for x, _ in COLOURS]
     assert fitted.answer(inputs) == [y for _, y in COLOURS]
     fitted.save(tmp_path)
@@ -88,7 +119,9 @@ def test_adapting_fits_a_tiny_task(folder: Path, name: str, steps: int, rate: fl
 
 @pytest.mark.parametrize("folder", slow_except(ARCHITECTURES, "decoder"), indirect=True)
 def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 40, "rate": 0.1})
+    learner: Any = read(
+        {"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 40, "rate": 0.1}
+    )
     before = open_base(str(folder))
     start = learner.prepare(before, 1, 0)[0]["prompts"].detach()[0]
     fitted = learner.fit(COLOURS, {"again": COLOURS}, seed=0)
@@ -97,8 +130,12 @@ def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_pat
     assert len({tuple(row.tolist()) for row in start}) == 7  # different rows of the vocabulary
     for name, weight in before.model.state_dict().items():
         assert bool((fitted.base.model.state_dict()[name].cpu() == weight).all())
-    untrained = read({"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 1, "rate": 1e-9})
-    losses = [f.curve[-1].loss for f in (fitted, untrained.fit(COLOURS, {"again": COLOURS}, seed=0))]
+    untrained = read(
+        {"learner": "prompt-tune", "model": str(folder), "n": 7, **QUICK, "steps": 1, "rate": 1e-9}
+    )
+    losses = [
+        f.curve[-1].loss for f in (fitted, untrained.fit(COLOURS, {"again": COLOURS}, seed=0))
+    ]
     # A frozen random model can be steered a little by its prompt, and only a little.
     assert losses[0] < losses[1] - 0.1
     fitted.save(tmp_path)
@@ -121,10 +158,14 @@ def test_shared_prompt_states_equal_whole_sequences(folder: Path) -> None:
         vectors, mask = with_prompts(base, batch.ids, batch.mask, prompts, tasks)
         said = base.model(inputs_embeds=vectors, attention_mask=mask).logits.log_softmax(-1)
         rows = enumerate(zip(sources, targets, strict=True))
-        whole = torch.stack([-sum(said[i, 4 + len(s) + k, t] for k, t in enumerate(ts)) for i, (s, ts) in rows])
+        whole = torch.stack(
+            [-sum(said[i, 4 + len(s) + k, t] for k, t in enumerate(ts)) for i, (s, ts) in rows]
+        )
     else:
         each = zip(sources, targets, tasks.tolist(), strict=True)
-        whole = torch.cat([losses(base, collate(base, [s], [t]), prompts[k : k + 1])[0] for s, t, k in each])
+        whole = torch.cat(
+            [losses(base, collate(base, [s], [t]), prompts[k : k + 1])[0] for s, t, k in each]
+        )
     (expected,) = torch.autograd.grad(whole.sum(), prompts)
     assert counts.tolist() == [2, 3, 2, 2]
     assert torch.allclose(shared, whole, atol=1e-5)
@@ -147,10 +188,19 @@ TASKS = {
     ),
     indirect=["folder"],
 )
-def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, batch: int, tmp_path: Path) -> None:
+def test_many_tasks_at_once_equal_each_alone(
+    folder: Path, name: str, batch: int, tmp_path: Path
+) -> None:
     more = {"n": 4} if name == "prompt-tune" else {"rank": 3}
     """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3 examples."""
-    loop = {"batch": batch, "steps": 4, "rate": 0.02, "clip": 0.5, "evaluate_every": 2, "patience": 9}
+    loop = {
+        "batch": batch,
+        "steps": 4,
+        "rate": 0.02,
+        "clip": 0.5,
+        "evaluate_every": 2,
+        "patience": 9,
+    }
     learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, **loop})
     together = learner.fit_tasks(TASKS, {"dev": TASKS}, seed=2)
     assert set(together) == set(TASKS)
@@ -160,19 +210,29 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, batch: int
         wanted = [[y for _, y in data]] * len(inputs)
         for one, other in zip(together[task].curve, alone.curve, strict=True):
             assert one.loss == pytest.approx(other.loss, abs=1e-3)
-        assert np.allclose(together[task].logprob(inputs, wanted), alone.logprob(inputs, wanted), atol=5e-3)
+        assert np.allclose(
+            together[task].logprob(inputs, wanted), alone.logprob(inputs, wanted), atol=5e-3
+        )
         together[task].save(tmp_path / task)
     inputs_of = {task: [x for x, _ in data] for task, data in TASKS.items()}
     answers = {task: together[task].answer(inputs) for task, inputs in inputs_of.items()}
     assert learner.answer_tasks(together, inputs_of) == answers
-    some = {"letters": ["b", "a b"], "colours": []}  # in another order, without a task, and one without inputs
-    assert learner.answer_tasks(together, some) == {"letters": answers["letters"][1::-1], "colours": []}
+    some = {
+        "letters": ["b", "a b"],
+        "colours": [],
+    }  # in another order, without a task, and one without inputs
+    assert learner.answer_tasks(together, some) == {
+        "letters": answers["letters"][1::-1],
+        "colours": [],
+    }
     for task, data in list(TASKS.items())[1:]:
         again: Any = load(tmp_path / task)  # saved as if it had been trained alone
         inputs = [x for x, _ in data]
         assert again.answer(inputs) == together[task].answer(inputs)
         found = again.logprob(inputs, [["green", "c"]] * len(inputs))
-        assert np.allclose(found, together[task].logprob(inputs, [["green", "c"]] * len(inputs)), atol=1e-4)
+        assert np.allclose(
+            found, together[task].logprob(inputs, [["green", "c"]] * len(inputs)), atol=1e-4
+        )
         assert np.allclose(again.represent(inputs), together[task].represent(inputs), atol=1e-4)
     with pytest.raises(LearnerError, match="lacks the task 'swapped'"):
         learner.fit_tasks(TASKS, {"dev": {"colours": COLOURS, "letters": COLOURS}})
@@ -181,7 +241,9 @@ def test_many_tasks_at_once_equal_each_alone(folder: Path, name: str, batch: int
 @pytest.mark.parametrize(
     ("folder", "name"),
     slow_except(
-        product(ARCHITECTURES, ["prompt-tune", "lora"]), ("encoder-decoder", "prompt-tune"), ("decoder", "lora")
+        product(ARCHITECTURES, ["prompt-tune", "lora"]),
+        ("encoder-decoder", "prompt-tune"),
+        ("decoder", "lora"),
     ),
     indirect=["folder"],
 )
@@ -192,7 +254,17 @@ def test_many_tasks_resume_and_are_halved(
     from taskloom.learners.pretrained import trainer
 
     more = {"n": 4} if name == "prompt-tune" else {"rank": 3}
-    learner: Any = read({"learner": name, "model": str(folder), **more, **QUICK, "batch": 3, "steps": 4, "rate": 0.02})
+    learner: Any = read(
+        {
+            "learner": name,
+            "model": str(folder),
+            **more,
+            **QUICK,
+            "batch": 3,
+            "steps": 4,
+            "rate": 0.02,
+        }
+    )
     whole = learner.fit_tasks(TASKS, seed=2)
     for _ in range(2):
         with pytest.raises(Paused):
@@ -288,7 +360,9 @@ def test_tasks_that_were_measured_together_are_not_answered_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = count_writing(monkeypatch)
-    learner: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 3, **QUICK, "steps": 2, "rate": 0.02})
+    learner: Any = read(
+        {"learner": "prompt-tune", "model": str(folder), "n": 3, **QUICK, "steps": 2, "rate": 0.02}
+    )
     models = learner.fit_tasks(TASKS, {"test": TASKS}, seed=2)
     inputs = {task: [x for x, _ in data] for task, data in TASKS.items()}
     answers = learner.answer_tasks(models, inputs)
@@ -300,15 +374,17 @@ def test_tasks_that_were_measured_together_are_not_answered_again(
 
 @pytest.mark.parametrize(
     ("folder", "prompt"),
-    slow_except(product(ARCHITECTURES, [False, True]), ("encoder-decoder", True), ("decoder", False)),
+    slow_except(
+        product(ARCHITECTURES, [False, True]), ("encoder-decoder", True), ("decoder", False)
+    ),
     indirect=["folder"],
 )
 def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -> None:
     name = "prompt-tune" if prompt else "fine-tune"
     more = {"n": 3} if prompt else {}
-    fitted: Any = read({"learner": name, "model": str(folder), **more, **QUICK, "steps": 2, "rate": 1e-2}).fit(
-        COLOURS, seed=0
-    )
+    fitted: Any = read(
+        {"learner": name, "model": str(folder), **more, **QUICK, "steps": 2, "rate": 1e-2}
+    ).fit(COLOURS, seed=0)
     inputs = ["a", "b c d e", "grass sky", "a b c d e 0 1 2 3", "snow"]
     wanted = [["green", "blue red"], ["a"], ["b"], ["black"], ["white", "red"]]
     results = []
@@ -325,7 +401,16 @@ def test_answers_do_not_depend_on_batch_or_padding(folder: Path, prompt: bool) -
 @pytest.mark.parametrize("folder", slow_except(ARCHITECTURES, "decoder"), indirect=True)
 def test_seeds_of_a_model_that_is_trained_whole_differ(folder: Path) -> None:
     """Without dropout only the order of batches can tell them apart."""
-    learner: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, "batch": 2, "steps": 3, "rate": 0.02})
+    learner: Any = read(
+        {
+            "learner": "fine-tune",
+            "model": str(folder),
+            **QUICK,
+            "batch": 2,
+            "steps": 3,
+            "rate": 0.02,
+        }
+    )
     first, again, other = (learner.fit(COLOURS, seed=seed) for seed in (0, 0, 1))
     inputs, wanted = ["grass", "sky"], [["green", "blue"]] * 2
     assert first.logprob(inputs, wanted) == again.logprob(inputs, wanted)
@@ -333,7 +418,11 @@ def test_seeds_of_a_model_that_is_trained_whole_differ(folder: Path) -> None:
 
 
 def test_the_twin_has_other_weights(folder: Path) -> None:
-    real, twin, again = open_base(str(folder)), open_base(str(folder), False, 5), open_base(str(folder), False, 5)
+    real, twin, again = (
+        open_base(str(folder)),
+        open_base(str(folder), False, 5),
+        open_base(str(folder), False, 5),
+    )
     assert {n: w.shape for n, w in real.model.state_dict().items()} == {
         n: w.shape for n, w in twin.model.state_dict().items()
     }
@@ -363,7 +452,9 @@ def test_tokenisers_write_what_they_read() -> None:
     check_answers(raw, ["niño"], "bytes")
     with pytest.raises(LearnerError, match="cannot write 3 character"):
         check_answers(words, ["north", "süd"], "words")
-    words.backend_tokenizer.decoder = decoders.WordPiece(cleanup=False)  # one that puts a blank before every mark
+    words.backend_tokenizer.decoder = decoders.WordPiece(
+        cleanup=False
+    )  # one that puts a blank before every mark
     with pytest.raises(LearnerError, match="writes 'the dog\\.' as"):
         check_answers(words, ["the dog."], "words")
 
@@ -378,7 +469,9 @@ def test_tokenisers_write_what_they_read() -> None:
 )
 def test_bad_settings_are_refused(folder: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(LearnerError, match=message):
-        read({"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, **change}).fit(COLOURS)
+        read({"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, **change}).fit(
+            COLOURS
+        )
 
 
 def test_inputs_that_are_too_long_are_refused() -> None:
@@ -392,7 +485,8 @@ def test_inputs_that_are_too_long_are_refused() -> None:
 def test_answers_that_would_be_cut_off_are_refused(kind: str) -> None:
     block = {**SMALL, "learner": kind, "tokens": "bytes", "steps": 1, "longest_answer": 4}
     with pytest.raises(
-        LearnerError, match=r"an answer has 5,000 tokens and at most 4 are written: 'x+'… .*raise longest"
+        LearnerError,
+        match=r"an answer has 5,000 tokens and at most 4 are written: 'x+'… .*raise longest",
     ):
         read(block).fit([("a", "b"), ("b", "x" * 4999)])  # one more for the blank before it
     with pytest.raises(LearnerError, match="an answer has 5 tokens"):
@@ -412,7 +506,13 @@ def test_a_decoder_that_counts_its_positions(tmp_path: Path) -> None:
     )  # fmt: skip
     BartForConditionalGeneration(config).save_pretrained(tmp_path)
     base.tokeniser.save_pretrained(tmp_path)
-    block = {"learner": "fine-tune", "model": str(tmp_path), "steps": 1, "batch": 2, "longest_answer": 20}
+    block = {
+        "learner": "fine-tune",
+        "model": str(tmp_path),
+        "steps": 1,
+        "batch": 2,
+        "longest_answer": 20,
+    }
     with pytest.raises(LearnerError, match=r"needs 20 tokens and '.*' reads at most 12"):
         read(block).fit([("a", "b")])
 
@@ -422,7 +522,9 @@ def test_a_word_that_no_split_had_is_named(kind: str) -> None:
     fitted = read({**SMALL, "learner": kind, "steps": 1}).fit([("a b", "b"), ("b.", "a")])
     asked: list[Any] = [fitted.answer, fitted.represent, lambda x: fitted.logprob(x, [["a"]])]
     for ask in asked:
-        with pytest.raises(InputError, match=r"the word 'zebra' of the input 'a zebra' is not among the words of"):
+        with pytest.raises(
+            InputError, match=r"the word 'zebra' of the input 'a zebra' is not among the words of"
+        ):
             ask(["a zebra"])
     ((known, unknown, half),) = fitted.logprob(["a"], [["a", "zebra", "a zebra"]])
     assert known > unknown == half == -np.inf

@@ -53,7 +53,11 @@ def test_equals_the_library(prompted: bool) -> None:
     assert can_follow(made.model)
     batch = some_batch(made)
     assert batch.where is not None
-    prompts = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(3)).requires_grad_() if prompted else None
+    prompts = (
+        torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(3)).requires_grad_()
+        if prompted
+        else None
+    )
     tasks = torch.tensor(TASKS) if prompted else None
     wanted = [*made.model.parameters(), *([prompts] if prompted else [])]
     ours = logits_at(made.model, batch.ids, batch.where, prompts, tasks)
@@ -67,7 +71,11 @@ def test_rounded_copies_give_the_weights_their_gradients() -> None:
     made = base()
     batch = some_batch(made)
     assert batch.where is not None
-    maps = [p for p in made.model.parameters() if p.dim() == 2 and p is not made.model.get_input_embeddings().weight]
+    maps = [
+        p
+        for p in made.model.parameters()
+        if p.dim() == 2 and p is not made.model.get_input_embeddings().weight
+    ]
     rounded = Rounded(made.model, torch.bfloat16)
     with torch.no_grad():
         for weight in maps:

@@ -39,7 +39,16 @@ def tales() -> list[tuple[str, str]]:
 
 
 def small(name: str, **more: Any) -> Any:
-    return read({"learner": name, "batch": 32, "evaluate_every": 0, "precision": "fp32", **SMALL[name], **more})
+    return read(
+        {
+            "learner": name,
+            "batch": 32,
+            "evaluate_every": 0,
+            "precision": "fp32",
+            **SMALL[name],
+            **more,
+        }
+    )
 
 
 def sigma(x: Any) -> Any:
@@ -79,7 +88,9 @@ def stm_by_hand(w: dict[str, Any], row: list[list[int]]) -> Any:
     d, n = w["items"].shape[0], w["relations"].shape[0]
 
     def bag(words: list[int]) -> Any:
-        return sum(w["places"][i] * w["embedding.weight"][word] for i, word in enumerate(words) if word)
+        return sum(
+            w["places"][i] * w["embedding.weight"][word] for i, word in enumerate(words) if word
+        )
 
     def chain(name: str, x: Any) -> Any:
         for layer in "123":
@@ -87,10 +98,14 @@ def stm_by_hand(w: dict[str, Any], row: list[list[int]]) -> Any:
         return x
 
     def sam(m: Any) -> Any:
-        qkv = np.array([[w["sam.weight"][s] @ m[i] + w["sam.bias"][s] for s in range(3 * n)] for i in range(d)])
+        qkv = np.array(
+            [[w["sam.weight"][s] @ m[i] + w["sam.bias"][s] for s in range(3 * n)] for i in range(d)]
+        )
         qkv = (qkv - qkv.mean()) / np.sqrt(qkv.var() + 1e-5) * w["sam.gain"] + w["sam.shift"]
         q, k, v = qkv[:, :n].T, qkv[:, n : 2 * n].T, qkv[:, 2 * n :].T
-        return np.array([sum(np.outer(np.tanh(q[s] * k[j]), v[j]) for j in range(n)) for s in range(n)])
+        return np.array(
+            [sum(np.outer(np.tanh(q[s] * k[j]), v[j]) for j in range(n)) for s in range(n)]
+        )
 
     items, relations = w["items"], w["relations"]
     for sentence in row[1:]:
@@ -105,7 +120,10 @@ def stm_by_hand(w: dict[str, Any], row: list[list[int]]) -> Any:
                 for i in range(d)
             ]
         )
-        let_in, keep = sigma(gates[:, :d] + w["gate.input_bias"]), sigma(gates[:, d:] + w["gate.forget_bias"])
+        let_in, keep = (
+            sigma(gates[:, :d] + w["gate.input_bias"]),
+            sigma(gates[:, d:] + w["gate.forget_bias"]),
+        )
         items = keep * items + let_in * np.tanh(np.outer(f1, f1))
         weights = softmax(f3)
         known = sum(weights[s] * (f2 @ relations[s]) for s in range(n))
@@ -134,13 +152,15 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("net", "by_hand"), [(EntNet(6, 4, 3, 5, 3), entnet_by_hand), (STM(6, 4, 3, 4, 5, 3, 2), stm_by_hand)]
+    ("net", "by_hand"),
+    [(EntNet(6, 4, 3, 5, 3), entnet_by_hand), (STM(6, 4, 3, 4, 5, 3, 2), stm_by_hand)],
 )
 def test_networks_are_their_formulae(net: Any, by_hand: Any) -> None:
     """Two seeds in a stack, stories of different lengths in one padded batch, every weight away from its start."""
     random = torch.Generator().manual_seed(0)
     stack = {
-        n: torch.randn(2, *s, generator=random, dtype=torch.float64).requires_grad_() for n, s in net.shapes().items()
+        n: torch.randn(2, *s, generator=random, dtype=torch.float64).requires_grad_()
+        for n, s in net.shapes().items()
     }
     flat = [[word for sentence in row for word in sentence] for row in ROWS]
     # Rubbish beyond the end must not count.
@@ -164,14 +184,19 @@ def test_networks_are_their_formulae(net: Any, by_hand: Any) -> None:
 def test_gradients_are_those_of_differences(net: Any, fast: bool) -> None:
     """Fast: in one random direction. Slow: in all of them."""
     random = torch.Generator().manual_seed(1)
-    weights = {n: torch.randn(1, *s, generator=random, dtype=torch.float64) for n, s in net.shapes().items()}
+    weights = {
+        n: torch.randn(1, *s, generator=random, dtype=torch.float64)
+        for n, s in net.shapes().items()
+    }
     tokens, lengths = torch.tensor([[1, 2, 3, 4, 5, 0], [2, 0, 1, 5, 0, 0]]), torch.tensor([6, 4])
     names = list(weights)
 
     def run(*values: Any) -> Any:
         return net.forward(dict(zip(names, values, strict=True)), tokens, lengths)
 
-    assert torch.autograd.gradcheck(run, [w.requires_grad_() for w in weights.values()], fast_mode=fast)
+    assert torch.autograd.gradcheck(
+        run, [w.requires_grad_() for w in weights.values()], fast_mode=fast
+    )
 
 
 @pytest.mark.parametrize(("name", "steps"), [("entnet", 160), ("stm", 100)])
@@ -208,7 +233,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     # STM divides by the size of states that are next to nothing: a change of the last bit (6e-8) in its weights moves this loss by
     # up to 3e-4, so on a GPU, which sums in another order, that is what rounding comes to. On a CPU the bits are the same.
     loose = name == "stm" and torch.cuda.is_available()
-    assert stack[1].curve[-1].loss == pytest.approx(alone.curve[-1].loss, abs=1e-3 if loose else 1e-5)
+    assert stack[1].curve[-1].loss == pytest.approx(
+        alone.curve[-1].loss, abs=1e-3 if loose else 1e-5
+    )
     for weight, value in alone.weights.items():
         assert float((stack[1].weights[weight] - value).abs().mean()) < 1e-5
     assert stack[0].curve != stack[1].curve

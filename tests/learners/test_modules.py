@@ -30,7 +30,9 @@ nn = torch.nn
 class Bag(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
     """The words at their places, summed."""
 
-    def __init__(self, vocabulary: int, answers: int, state: int = 32, dropout: float = 0.2) -> None:
+    def __init__(
+        self, vocabulary: int, answers: int, state: int = 32, dropout: float = 0.2
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, state)
         self.places = nn.Parameter(torch.randn(8, state))
@@ -54,7 +56,9 @@ class Packed(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
 
     def forward(self, tokens: Any, lengths: Any) -> Any:
         words = self.words(tokens)
-        packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            words, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
         _, (last, _) = self.lstm(packed)
         return self.readout(last[-1])
 
@@ -76,7 +80,9 @@ class Attention(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
 
 def of(module: Any, **settings: Any) -> Any:
     """The learner of a module, with quick settings."""
-    tl.learner("test/module", describe="a module", rate=1e-2, warmup=10, batch=80, evaluate_every=0)(module)
+    tl.learner(
+        "test/module", describe="a module", rate=1e-2, warmup=10, batch=80, evaluate_every=0
+    )(module)
     return read({"learner": "test/module", **settings})
 
 
@@ -97,7 +103,12 @@ def test_a_seed_in_a_stack_is_the_seed_alone(module: Any, together: bool) -> Non
     assert stack[1].net.stacks is together
     for one, other in zip(stack[1].curve, alone.curve, strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-5)
-    gaps = torch.cat([(stack[1].weights[name] - weight).abs().flatten() for name, weight in alone.weights.items()])
+    gaps = torch.cat(
+        [
+            (stack[1].weights[name] - weight).abs().flatten()
+            for name, weight in alone.weights.items()
+        ]
+    )
     # Adam divides by the size of a gradient, so rounding shows where gradients are nothing, as those of keys' biases are.
     assert float(gaps.max()) < 1e-3
     assert float(gaps.mean()) < 1e-5
@@ -145,10 +156,16 @@ def test_saved_and_loaded_is_the_same_and_any_batch(tmp_path: Path) -> None:
     assert again.learner == fitted.learner
     fitted.batch = 1
     assert (
-        np.abs(np.array(fitted.logprob(inputs, candidates)) - np.array(again.logprob(inputs, candidates))).max() < 1e-5
+        np.abs(
+            np.array(fitted.logprob(inputs, candidates))
+            - np.array(again.logprob(inputs, candidates))
+        ).max()
+        < 1e-5
     )
     LEARNERS.forget(__name__)
-    with pytest.raises(LearnerError, match="'test/module', which is not known here; where a file defines it"):
+    with pytest.raises(
+        LearnerError, match="'test/module', which is not known here; where a file defines it"
+    ):
         load(tmp_path / "model")
 
 
@@ -157,7 +174,9 @@ def test_every_dropout_call_has_its_own_mask_and_a_step_too() -> None:
     from taskloom.learners.scratch.nets.module_adapter import Masks
 
     def masks(seed: int, step: int) -> list[Any]:
-        dice = Dice(torch.tensor([seed], dtype=torch.int32), torch.tensor(step, dtype=torch.int32), 1)
+        dice = Dice(
+            torch.tensor([seed], dtype=torch.int32), torch.tensor(step, dtype=torch.int32), 1
+        )
         with Masks(dice.keys[0, 0], 0):
             return [torch.nn.functional.dropout(torch.ones(400, 50), 0.3) for _ in range(2)]
 
@@ -219,7 +238,10 @@ class Broken(Bag):
     [
         (Mean, "forward must not look at tokens beyond lengths"),
         (Normed, "the buffer 'norm.running_mean' changes while training"),
-        (Wide, r"forward returned the shape \[2, \d, 4\]; it must be \[batch, answers\] = \[2, 4\]"),
+        (
+            Wide,
+            r"forward returned the shape \[2, \d, 4\]; it must be \[batch, answers\] = \[2, 4\]",
+        ),
         (Broken, r"forward\(tokens, lengths\) raised RuntimeError: .*test_modules.py, line \d+"),
         (lambda vocabulary, answers: 3, "where a torch.nn.Module should be"),
     ],
@@ -234,12 +256,22 @@ def test_a_module_that_cannot_be_trained_says_why(module: Any, message: str) -> 
     [
         (lambda vocabulary: None, {}, "needs two first parameters"),
         (lambda vocabulary, answers, state: None, {}, "the parameter 'state' needs a default"),
-        (lambda vocabulary, answers, batch=3: None, {}, "'batch' is the name of a training setting"),
+        (
+            lambda vocabulary, answers, batch=3: None,
+            {},
+            "'batch' is the name of a training setting",
+        ),
         (lambda vocabulary, answers, sizes=[1]: None, {}, "mutable default"),
-        (lambda vocabulary, answers, state=3: None, {"stat": 4}, "has no setting 'stat'; did you mean 'state'"),
+        (
+            lambda vocabulary, answers, state=3: None,
+            {"stat": 4},
+            "has no setting 'stat'; did you mean 'state'",
+        ),
     ],
 )
-def test_a_signature_that_gives_no_settings_says_why(build: Any, more: dict[str, Any], message: str) -> None:
+def test_a_signature_that_gives_no_settings_says_why(
+    build: Any, more: dict[str, Any], message: str
+) -> None:
     with pytest.raises(LearnerError, match=message):
         tl.learner("test/bad", describe="bad", **more)(build)
 

@@ -75,7 +75,11 @@ def oracle() -> dict[str, Any]:
 
 
 def build(name: str, config: dict[str, Any]) -> Net:
-    sizes = {"vocabulary": config["vocabulary"], "classes": config["classes"], "state": config["state"]}
+    sizes = {
+        "vocabulary": config["vocabulary"],
+        "classes": config["classes"],
+        "state": config["state"],
+    }
     if name == "bilstm":
         return BiLSTM(**sizes)
     more = {"heads": config["heads"], "feed_forward": config["ff"]}
@@ -89,7 +93,10 @@ def build(name: str, config: dict[str, Any]) -> Net:
 def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
     case = oracle()[name]
     net = build(name, case["config"])
-    weights = {ours(n): torch.tensor(w, dtype=torch.float64).unsqueeze(0) for n, w in case["weights"].items()}
+    weights = {
+        ours(n): torch.tensor(w, dtype=torch.float64).unsqueeze(0)
+        for n, w in case["weights"].items()
+    }
     assert {n: tuple(w.shape[1:]) for n, w in weights.items()} == net.shapes()
     sos, eos = case["config"]["sos_id"], case["config"]["eos_id"]
     inputs = [([sos] if sos is not None else []) + row + [eos] for row in case["inputs"]]
@@ -97,7 +104,9 @@ def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
     logits = []
     for group in groups:
         lengths = torch.tensor([len(row) for row in group])
-        width = int(lengths.max()) + (3 if batched else 0)  # padding beyond the longest must not matter either
+        width = int(lengths.max()) + (
+            3 if batched else 0
+        )  # padding beyond the longest must not matter either
         tokens = torch.tensor([row + [0] * (width - len(row)) for row in group])
         logits.append(net.forward(weights, tokens, lengths)[0])
     expected = torch.tensor(case["logits"], dtype=torch.float64)
@@ -107,7 +116,9 @@ def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
 @pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
 def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a GPU computes (batched products, one-hot look-ups, fused attention), here on the CPU."""
-    net = build(name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2})
+    net = build(
+        name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2}
+    )
     starts = [net.start(torch.Generator().manual_seed(s)) for s in range(3)]
     weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
     tokens = torch.randint(0, 6, (12, 7), generator=torch.Generator().manual_seed(0))
@@ -119,7 +130,9 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
             patch.setattr(ops, "one_by_one", lambda x: False)
             assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
             # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
-            assert torch.allclose(net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5)
+            assert torch.allclose(
+                net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize(
@@ -136,14 +149,28 @@ def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
 ) -> None:
     """Gradients, moments and weights after steps with a tight clip: batched products, packed attention, autocast, on the CPU."""
     monkeypatch.setattr(ops, "one_by_one", lambda x: False)
-    net = build(name, {"vocabulary": 6, "classes": 3, "state": 16, "heads": 2, "ff": 12, "layers_run": 2})
+    net = build(
+        name, {"vocabulary": 6, "classes": 3, "state": 16, "heads": 2, "ff": 12, "layers_run": 2}
+    )
     random = np.random.default_rng(0)
-    data = Encoded(random.integers(0, 6, (24, 7)), random.integers(3, 8, 24), random.integers(0, 3, 24))
-    how = Training(batch=24, rate=1e-2, warmup=2, clip=0.05, weight_decay=0.01, precision=precision, device="cpu")
+    data = Encoded(
+        random.integers(0, 6, (24, 7)), random.integers(3, 8, 24), random.integers(0, 3, 24)
+    )
+    how = Training(
+        batch=24,
+        rate=1e-2,
+        warmup=2,
+        clip=0.05,
+        weight_decay=0.01,
+        precision=precision,
+        device="cpu",
+    )
 
     def trained(seeds: list[int]) -> Stepper:
         stepper = Stepper(net, data, seeds, how)
-        stepper.wrap = lambda f: f  # stands for the compiler: attention is packed, nothing is compiled
+        stepper.wrap = lambda f: (
+            f
+        )  # stands for the compiler: attention is packed, nothing is compiled
         for _ in range(3):
             stepper.advance(torch.arange(24), 7)
         return stepper
@@ -154,18 +181,31 @@ def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
         for part in ("weights", "mean", "square", "loss", "updates"):
             one, whole = getattr(alone, part)[0], getattr(stack, part)[place]
             # NDR's are the same bits; one sum of the Transformer is ordered by the size of the stack.
-            assert float((one - whole).norm()) <= (0.0 if name == "ndr" else 1e-5 * float(one.norm())), part
+            assert float((one - whole).norm()) <= (
+                0.0 if name == "ndr" else 1e-5 * float(one.norm())
+            ), part
 
 
 def stack_of_ndr(device: str, precision: Any, state: int = 16, batch: int = 24) -> Stepper:
     net = NDR(6, 3, state=state, heads=2, feed_forward=2 * state, layers=2)
     random = np.random.default_rng(0)
-    data = Encoded(random.integers(0, 6, (batch, 9)), random.integers(3, 10, batch), random.integers(0, 3, batch))
-    return Stepper(net, data, [0, 1], Training(batch=batch, precision=precision, device=device, kernels="never"))
+    data = Encoded(
+        random.integers(0, 6, (batch, 9)),
+        random.integers(3, 10, batch),
+        random.integers(0, 3, batch),
+    )
+    return Stepper(
+        net,
+        data,
+        [0, 1],
+        Training(batch=batch, precision=precision, device=device, kernels="never"),
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
-def test_layers_that_are_compiled_right_stay_compiled(precision: Any, recwarn: pytest.WarningsRecorder) -> None:
+def test_layers_that_are_compiled_right_stay_compiled(
+    precision: Any, recwarn: pytest.WarningsRecorder
+) -> None:
     stepper = stack_of_ndr("cpu", precision)
     stepper.wrap = compiler = lambda f: f
     for _ in range(2):
@@ -188,7 +228,9 @@ def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None
 
     right, wrong = stack_of_ndr("cpu", "fp32"), stack_of_ndr("cpu", "fp32")
     wrong.wrap = lambda f: lambda *given: Spoilt.apply(f(*given))
-    with pytest.warns(UserWarning, match="compiled layers give other gradients than plain ones on cpu"):
+    with pytest.warns(
+        UserWarning, match="compiled layers give other gradients than plain ones on cpu"
+    ):
         wrong.advance(torch.arange(24), 9)
     assert wrong.wrap is None
     right.advance(torch.arange(24), 9)
@@ -228,7 +270,9 @@ def test_compiled_layers_are_compared_at_the_weights_that_seeds_start_with() -> 
         (Transformer(6, 3), "tf32", "always", True),
     ],
 )
-def test_kernels_are_taken_where_they_were_measured(net: Net, precision: Any, kernels: Any, taken: bool) -> None:
+def test_kernels_are_taken_where_they_were_measured(
+    net: Net, precision: Any, kernels: Any, taken: bool
+) -> None:
     assert takes_kernels(net, Training(kernels=kernels), precision) == taken
 
 
@@ -249,7 +293,9 @@ def test_gradients_that_rounding_alone_moves_are_no_reason_to_refuse_a_compiler(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_compiled_gradients_of_a_stack_repeat_on_a_gpu(precision: Any, recwarn: pytest.WarningsRecorder) -> None:
+def test_compiled_gradients_of_a_stack_repeat_on_a_gpu(
+    precision: Any, recwarn: pytest.WarningsRecorder
+) -> None:
     stepper = stack_of_ndr("cuda", precision, state=256, batch=512)
     rows = torch.arange(512, device="cuda")
     stepper.advance(rows, 9)
@@ -309,7 +355,9 @@ def test_gradients_of_geometric_attention() -> None:
 
 @pytest.mark.parametrize("scale", [60.0, 500.0])
 def test_gradients_stay_finite_for_extreme_logits(scale: float) -> None:
-    logits = (torch.randn(7, 7, generator=torch.Generator().manual_seed(1)) * scale).requires_grad_()
+    logits = (
+        torch.randn(7, 7, generator=torch.Generator().manual_seed(1)) * scale
+    ).requires_grad_()
     allowed = ~torch.eye(7, dtype=torch.bool)
     total = geometric_attention(logits, allowed, asked_before(7, logits)).sum()
     (gradient,) = torch.autograd.grad(total, logits)
@@ -318,9 +366,17 @@ def test_gradients_stay_finite_for_extreme_logits(scale: float) -> None:
 
 def test_gradients_of_a_whole_ndr() -> None:
     net = NDR(5, 3, state=4, heads=2, feed_forward=6, layers_answering=2)
-    weights = {n: w.double().unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()}
+    weights = {
+        n: w.double().unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(0)).items()
+    }
     tokens, lengths = torch.tensor([[6, 1, 2, 5], [6, 0, 5, 5]]), torch.tensor([4, 3])
-    names = ["attention.kv.weight", "attention.direction.weight", "attention.scale", "gate2.weight", "embedding.weight"]
+    names = [
+        "attention.kv.weight",
+        "attention.direction.weight",
+        "attention.scale",
+        "gate2.weight",
+        "embedding.weight",
+    ]
 
     def logits(*chosen: Any) -> Any:
         return net.forward({**weights, **dict(zip(names, chosen, strict=True))}, tokens, lengths)
@@ -338,13 +394,17 @@ def test_ndr_refuses_what_would_fill_the_memory() -> None:
 def test_the_map_of_accelerators_has_the_right_gradients() -> None:
     random = torch.Generator().manual_seed(0)
     shapes = ((2, 5, 3), (2, 4, 3), (2, 4))
-    given = [torch.randn(s, generator=random, dtype=torch.float64, requires_grad=True) for s in shapes]
+    given = [
+        torch.randn(s, generator=random, dtype=torch.float64, requires_grad=True) for s in shapes
+    ]
     x, weight, bias = given
     assert torch.allclose(ops.Affine.apply(x, weight, bias), ops.linear(x, weight, bias))  # type: ignore[no-untyped-call]
     assert torch.autograd.gradcheck(ops.Affine.apply, given)
 
 
-@pytest.mark.parametrize("net", [NDR(9, 4, state=16, feed_forward=8), Transformer(9, 4, state=16, feed_forward=8)])
+@pytest.mark.parametrize(
+    "net", [NDR(9, 4, state=16, feed_forward=8), Transformer(9, 4, state=16, feed_forward=8)]
+)
 def test_logits_do_not_depend_on_being_watched(net: Net) -> None:
     """Without a trace the last layer computes the column that is read, alone."""
     weights = {n: w.unsqueeze(0) for n, w in net.start(torch.Generator().manual_seed(1)).items()}

@@ -25,7 +25,9 @@ from taskloom.learners.training.batches import LearningData
 from taskloom.learners.training.loop import TrainingOutcome, train, train_each
 from taskloom.learners.training.settings import Training
 
-HOW = Training(batch=16, steps=6, rate=1e-2, warmup=2, clip=0.5, evaluate_every=3, device="cpu", threads=1)
+HOW = Training(
+    batch=16, steps=6, rate=1e-2, warmup=2, clip=0.5, evaluate_every=3, device="cpu", threads=1
+)
 NETS: dict[str, Any] = {
     "bilstm": BiLSTM(8, 3, state=12),
     "ndr": NDR(8, 3, state=12, heads=2, layers=2, layers_answering=3, feed_forward=16),
@@ -42,7 +44,10 @@ def rows(n: int, longest: int, seed: int) -> Encoded:
 
 def sources() -> list[LearningData]:
     """Three datasets of different sizes, with test splits of different sizes."""
-    return [LearningData(rows(n, 7, i), {"ood": rows(10 + 7 * i, 5 + i, 10 + i)}) for i, n in enumerate((40, 64, 51))]
+    return [
+        LearningData(rows(n, 7, i), {"ood": rows(10 + 7 * i, 5 + i, 10 + i)})
+        for i, n in enumerate((40, 64, 51))
+    ]
 
 
 def largest(one: TrainingOutcome, other: TrainingOutcome) -> float:
@@ -62,7 +67,9 @@ MEMBERS = [(1, 0), (0, 0), (2, 3), (1, 4)]
         ("ndr", "as on a GPU"),
     ),
 )
-def test_a_member_ends_as_it_does_alone(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_ends_as_it_does_alone(
+    name: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     batched = form == "as on a GPU"
     if batched:
         monkeypatch.setattr(ops, "one_by_one", lambda x: False)
@@ -79,19 +86,25 @@ def test_a_member_ends_as_it_does_alone(name: str, form: str, monkeypatch: pytes
         assert {split for _, split, _ in scores} == {"train", "ood"}
 
 
-def test_datasets_with_equally_many_inputs_of_each_length_are_padded_no_further_than_alone() -> None:
+def test_datasets_with_equally_many_inputs_of_each_length_are_padded_no_further_than_alone() -> (
+    None
+):
     first, second = rows(48, 7, 0), rows(48, 7, 1)
     second = dataclasses.replace(second, lengths=first.lengths)
     data = [LearningData(first, {}), LearningData(second, {})]
     members = [(0, 0), (1, 0), (1, 3)]
-    for (place, seed), outcome in zip(members, train_each(NETS["ndr"], data, members, HOW), strict=True):
+    for (place, seed), outcome in zip(
+        members, train_each(NETS["ndr"], data, members, HOW), strict=True
+    ):
         assert largest(outcome, train(NETS["ndr"], data[place].train, [seed], HOW)[0]) == 0
 
 
 def test_members_learn_from_their_own_data() -> None:
     """Two datasets that contradict each other: each member follows its own."""
     one = rows(64, 3, 0)
-    zeros, twos = (LearningData(dataclasses.replace(one, labels=np.full(64, k)), {}) for k in (0, 2))
+    zeros, twos = (
+        LearningData(dataclasses.replace(one, labels=np.full(64, k)), {}) for k in (0, 2)
+    )
     how = dataclasses.replace(HOW, steps=40, evaluate_every=40)
     first, second = train_each(NETS["bilstm"], [zeros, twos], [(0, 0), (1, 0)], how)
     for outcome, source, right, wrong in ((first, zeros, 1.0, 0.0), (second, twos, 1.0, 0.0)):
@@ -107,17 +120,23 @@ def _score(outcome: TrainingOutcome, source: LearningData) -> float:
     return float((logits[0].argmax(-1).numpy() == data.labels).mean())
 
 
-def test_a_stack_of_datasets_resumes_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_of_datasets_resumes_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "LOOK_EVERY", 8)
     how = dataclasses.replace(HOW, steps=12)
     whole = train_each(NETS["bilstm"], sources(), MEMBERS, how)
     with pytest.raises(Paused):
         train_each(NETS["bilstm"], sources(), MEMBERS, how, folder=tmp_path, seconds=0)
     resumed = train_each(NETS["bilstm"], sources(), MEMBERS, how, folder=tmp_path)
-    assert all(largest(a, b) == 0 and a.curve == b.curve for a, b in zip(whole, resumed, strict=True))
+    assert all(
+        largest(a, b) == 0 and a.curve == b.curve for a, b in zip(whole, resumed, strict=True)
+    )
 
 
-def test_parts_of_a_stack_resume_by_themselves_and_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_stack_resume_by_themselves_and_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A checkpoint is cut by its members (as `benchmarks/ctlpp_gpu.py` does), a part trained on, and all parts joined again."""
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from ctlpp_gpu import cut, join, read_saved
@@ -134,7 +153,9 @@ def test_parts_of_a_stack_resume_by_themselves_and_together(tmp_path: Path, monk
     as_wide = dataclasses.replace(how, shortest=7)
     alone = train_each(net, [data[1]], [(0, 0), (0, 4)], as_wide, folder=tmp_path / "part")
     order = [data[2], data[0], data[1]]
-    together = train_each(net, order, [(0, 3), (1, 0), (2, 0), (2, 4)], how, folder=tmp_path / "joined")
+    together = train_each(
+        net, order, [(0, 3), (1, 0), (2, 0), (2, 4)], how, folder=tmp_path / "joined"
+    )
     for resumed, place in zip([*alone, *together], [0, 3, 2, 1, 0, 3], strict=True):
         assert largest(resumed, whole[place]) == 0
         assert resumed.curve == whole[place].curve
@@ -148,7 +169,9 @@ def test_seeds_of_several_datasets_are_one_call() -> None:
     shift = [(text, str((int(text[2]) + (text[0] == "b")) % 4)) for text in texts]
     flip = [(text, str(3 - int(text[2]) if text[0] == "b" else int(text[2]))) for text in texts]
     learner = BiLSTMLearner(
-        training=dataclasses.replace(HOW, steps=150, batch=8, rate=0.02, evaluate_every=0), state=16, dropout=0.0
+        training=dataclasses.replace(HOW, steps=150, batch=8, rate=0.02, evaluate_every=0),
+        state=16,
+        dropout=0.0,
     )
     models = learner.fit_each([(shift, {"all": shift}), (flip, None)], seeds=2)
     for own, pairs in zip(models, (shift, flip), strict=True):
@@ -162,13 +185,20 @@ def test_seeds_of_several_datasets_are_one_call() -> None:
 @pytest.mark.parametrize(
     ("net", "members", "how", "message"),
     [
-        (EntNet(9, 3, sentence=3, slots=2, state=4), [(0, 0)], HOW, "reads one input for all seeds"),
+        (
+            EntNet(9, 3, sentence=3, slots=2, state=4),
+            [(0, 0)],
+            HOW,
+            "reads one input for all seeds",
+        ),
         (NETS["bilstm"], [], HOW, "at least one"),
         (NETS["bilstm"], [(0, 1), (0, 1)], HOW, "must be different"),
         (NETS["bilstm"], MEMBERS, dataclasses.replace(HOW, batch=60), "smaller than a batch"),
         (NETS["bilstm"], MEMBERS, dataclasses.replace(HOW, epochs=2.0), "set steps"),
     ],
 )
-def test_a_stack_that_cannot_be_is_refused(net: Any, members: Any, how: Training, message: str) -> None:
+def test_a_stack_that_cannot_be_is_refused(
+    net: Any, members: Any, how: Training, message: str
+) -> None:
     with pytest.raises(LearnerError, match=message):
         train_each(net, sources(), members, how)

@@ -57,12 +57,20 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own_learner.py"
 
 
-def test_it_is_run_by_the_file_beside_the_experiment(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_run_by_the_file_beside_the_experiment(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {"steps": 4, "batch": 20, "evaluate_every": 2}
     data = {"recipe": "ctl/A", "set": SMALL}
     learner = {"learner": "own_learner.py::mine/gru", **settings}
     file = own.parent / "experiment.yaml"
-    experiment = {"recipes": [data], "learners": [learner], "seeds": 2, "evaluate": ["iid"], "keep": {"model": True}}
+    experiment = {
+        "recipes": [data],
+        "learners": [learner],
+        "seeds": 2,
+        "evaluate": ["iid"],
+        "keep": {"model": True},
+    }
     file.write_text(json.dumps(experiment))
     (own.parent / "elsewhere").mkdir()
     monkeypatch.chdir(own.parent / "elsewhere")
@@ -74,7 +82,9 @@ def test_it_is_run_by_the_file_beside_the_experiment(own: Path, monkeypatch: pyt
     fitted = load(store.folder(names[0]) / "model", learner=str(own))
     assert fitted.answer(["a 1"])[0] in "0123"
     assert [p.step for p in fitted.curve if p.split == "iid"] == [2, 4]
-    assert tl.run(str(file), store=own.parent / "runs", workers=1).store.names() == names, "nothing runs again"
+    assert tl.run(str(file), store=own.parent / "runs", workers=1).store.names() == names, (
+        "nothing runs again"
+    )
     own.write_text(own.read_text() + "\n# another code is another learner\n")
     assert {cell.run for cell in expand(read(file))}.isdisjoint(names)
 
@@ -106,19 +116,28 @@ def test_names_that_are_not_there_are_one_sentence(own: Path) -> None:
     def cells(name: str) -> None:
         expand(check({"recipes": ["ctl/A"], "learners": [name]}, "test"))
 
-    with pytest.raises(TaskloomError, match=r"own_learner.py has no learner 'mine/gruu'; did you mean 'mine/gru'"):
+    with pytest.raises(
+        TaskloomError, match=r"own_learner.py has no learner 'mine/gruu'; did you mean 'mine/gru'"
+    ):
         cells(f"{own}::mine/gruu")
     with pytest.raises(TaskloomError, match=r"there is no file .*nowhere.py"):
         cells(str(own.parent / "nowhere.py"))
     (own.parent / "empty.py").write_text("")
-    with pytest.raises(TaskloomError, match=r"must define one learner.*it defines: none \(use @tl.learner\)"):
+    with pytest.raises(
+        TaskloomError, match=r"must define one learner.*it defines: none \(use @tl.learner\)"
+    ):
         cells(str(own.parent / "empty.py"))
 
 
 def test_any_other_way_to_learn_is_a_dataclass_with_fit(tmp_path: Path) -> None:
     (tmp_path / "shout.py").write_text(SHOUT)
     data = {"recipe": "ctl/A", "set": SMALL}
-    runs = tl.run(recipes=[data], learners=[str(tmp_path / "shout.py")], store=tmp_path / "runs", engine="here")
+    runs = tl.run(
+        recipes=[data],
+        learners=[str(tmp_path / "shout.py")],
+        store=tmp_path / "runs",
+        engine="here",
+    )
     assert set(runs.table["learner"].to_pylist()) == {"mine/shout"}
     with pytest.raises(TaskloomError, match="has fit but is not a dataclass"):
         tl.learner("mine/bare", describe="bare")(type("Bare", (), {"fit": None}))

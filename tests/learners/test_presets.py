@@ -35,9 +35,21 @@ assert _spec.loader is not None
 tiny: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tiny)
 
-PAIRS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("sun", "yellow")]
+PAIRS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow", "white"),
+    ("coal", "black"),
+    ("sun", "yellow"),
+]
 TINY = Sizes(state=16, layers=1, heads=2, feed_forward=16, dropout=0.0, longest=64)
-QUICK: dict[str, Any] = {"batch": 5, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
+QUICK: dict[str, Any] = {
+    "batch": 5,
+    "warmup": 0,
+    "evaluate_every": 0,
+    "longest_answer": 4,
+    "precision": "fp32",
+}
 LISTED: dict[str, Any] = {
     "state": 16,
     "layers": 1,
@@ -47,27 +59,51 @@ LISTED: dict[str, Any] = {
     "steps": 60,
     "batch": 4,
 }
-LISTED |= {"rate": 0.02, "warmup": 0, "evaluate_every": 0, "longest_answer": 16, "precision": "fp32"}
-NDR_SMALL: dict[str, Any] = {"learner": "ndr", "state": 16, "heads": 2, "layers": 2, "layers_answering": 2}
-SMALL: dict[str, Any] = {**NDR_SMALL, "feed_forward": 16, "batch": 40, "evaluate_every": 0, "precision": "fp32"}
+LISTED |= {
+    "rate": 0.02,
+    "warmup": 0,
+    "evaluate_every": 0,
+    "longest_answer": 16,
+    "precision": "fp32",
+}
+NDR_SMALL: dict[str, Any] = {
+    "learner": "ndr",
+    "state": 16,
+    "heads": 2,
+    "layers": 2,
+    "layers_answering": 2,
+}
+SMALL: dict[str, Any] = {
+    **NDR_SMALL,
+    "feed_forward": 16,
+    "batch": 40,
+    "evaluate_every": 0,
+    "precision": "fp32",
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = from_scratch("encoder-decoder", [t for pair in PAIRS for t in pair] + [" |"], TINY, "words", seed=1)
+    base = from_scratch(
+        "encoder-decoder", [t for pair in PAIRS for t in pair] + [" |"], TINY, "words", seed=1
+    )
     where: Path = tmp_path_factory.mktemp("base") / "model"
     base.model.save_pretrained(where)
     base.tokeniser.save_pretrained(where)
     return where
 
 
-@pytest.mark.parametrize(("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners])
+@pytest.mark.parametrize(
+    ("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners]
+)
 def test_every_preset_is_a_block_of_settings_that_can_be_changed(preset: str, learner: str) -> None:
     whole: Any = read({"learner": learner, "preset": preset})
     values = {**vars(whole), **digest_settings(whole.training)}
     for name, value in PRESETS[preset][learner].items():
         assert values.get(name, getattr(whole.training, name, None)) == value, name
-    changed: Any = read({"learner": learner, "preset": preset, "steps": 7, "training": {"rate": 0.5}})
+    changed: Any = read(
+        {"learner": learner, "preset": preset, "steps": 7, "training": {"rate": 0.5}}
+    )
     assert (changed.training.steps, changed.training.epochs, changed.training.rate) == (7, 0, 0.5)
     assert changed.training.batch == whole.training.batch
     assert settings(learner)[0][0] == "preset"
@@ -85,7 +121,9 @@ SMALLER: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners])
+@pytest.mark.parametrize(
+    ("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners]
+)
 def test_every_preset_trains(preset: str, learner: str, folder: Path) -> None:
     """On small networks and a small T5, whose real ones are not here; everything but sizes and length is the preset's."""
     block = {"learner": learner, "preset": preset, "precision": "fp32", **SMALLER[learner]}
@@ -124,12 +162,17 @@ def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None
         known = every | OF_EXPERIMENTS | set(PRESETS) | {"auto", "constant", "layout", "parts"}
         assert re.split(r"[( ]", name)[0] in known, text
         if value and name in every:
-            learner = next(x for x in ("ndr", "fine-tune", "entnet") if name in {n for n, *_ in settings(x)})
+            learner = next(
+                x for x in ("ndr", "fine-tune", "entnet") if name in {n for n, *_ in settings(x)}
+            )
             read({"learner": learner, name: yaml.safe_load(value)})
 
 
 def test_sizes_of_the_paper_and_of_the_code() -> None:
-    made = {p: {n: read({"learner": n, "preset": p}) for n in PRESETS[p]} for p in ("ctlpp", "ctlpp-paper")}
+    made = {
+        p: {n: read({"learner": n, "preset": p}) for n in PRESETS[p]}
+        for p in ("ctlpp", "ctlpp-paper")
+    }
     sizes = {p: {n: count(one.network(40, 8)) for n, one in row.items()} for p, row in made.items()}  # type: ignore[attr-defined]
     assert sizes["ctlpp"] == {"bilstm": 407_816, "transformer": 155_018, "ndr": 673_299}
     # A wider feed-forward layer has 2 d + 1 numbers more for each unit.
@@ -151,7 +194,13 @@ def test_ndr_can_start_as_the_reference() -> None:
     ours, theirs = NDR(40, 8), NDR(40, 8, begin="reference")
     start, other = (net.start(torch.Generator().manual_seed(0)) for net in (ours, theirs))
     assert {n: tuple(w.shape) for n, w in other.items()} == theirs.shapes()
-    for name, into in (("attention.q", 256), ("attention.kv", 256), ("data1", 256), ("data2", 512), ("gate1", 256)):
+    for name, into in (
+        ("attention.q", 256),
+        ("attention.kv", 256),
+        ("data1", 256),
+        ("data2", 512),
+        ("gate1", 256),
+    ):
         bias = other[f"{name}.bias"]
         assert not start[f"{name}.bias"].any()
         assert float(bias.abs().max()) <= into**-0.5
@@ -163,7 +212,9 @@ def test_ndr_can_start_as_the_reference() -> None:
     key, value = (6 / (256 + 64)) ** 0.5, (6 / 512) ** 0.5
     halves = [float(half.abs().max()) for half in other["attention.kv.weight"].chunk(2)]
     assert halves == pytest.approx([key, value], rel=0.01)
-    assert all(float(half.abs().max()) > 0.99 * key for half in start["attention.kv.weight"].chunk(2))
+    assert all(
+        float(half.abs().max()) > 0.99 * key for half in start["attention.kv.weight"].chunk(2)
+    )
 
 
 def test_networks_left_alone_are_described_as_before() -> None:
@@ -188,7 +239,9 @@ def test_layers_at_answering_time_can_be_changed(name: str, tmp_path: Path) -> N
     assert (more.net.layers_answering, more.net.layers) == (5, 2)
     inputs = [text for text, _ in data]
     assert not np.allclose(more.represent(inputs), fitted.represent(inputs))
-    assert np.allclose(more.represent(inputs, "layer.2"), fitted.represent(inputs, "layer.2"), atol=1e-6)
+    assert np.allclose(
+        more.represent(inputs, "layer.2"), fitted.represent(inputs, "layer.2"), atol=1e-6
+    )
     more.save(tmp_path)
     again: Any = load(tmp_path)
     assert again.learner.layers_answering == 5
@@ -221,20 +274,28 @@ def test_training_starts_from_a_saved_classifier(tmp_path: Path) -> None:
         learner.fit(few, folder=tmp_path / "run")
 
 
-@pytest.mark.parametrize(("name", "own"), [("fine-tune", {}), ("lora", {"rank": 2}), ("prompt-tune", {"n": 3})])
-def test_training_starts_from_a_saved_writer(folder: Path, name: str, own: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "own"), [("fine-tune", {}), ("lora", {"rank": 2}), ("prompt-tune", {"n": 3})]
+)
+def test_training_starts_from_a_saved_writer(
+    folder: Path, name: str, own: dict[str, Any], tmp_path: Path
+) -> None:
     block = {"learner": name, "model": str(folder), **own, **QUICK}
     first: Any = read({**block, "steps": 5, "rate": 0.05}).fit(PAIRS)
     first.save(tmp_path)
     wanted = [["green", "blue"]] * len(PAIRS)
     inputs = [x for x, _ in PAIRS]
-    second: Any = read({**block, "start_from": str(tmp_path), "steps": 1, "rate": 1e-12}).fit(PAIRS, seed=5)
+    second: Any = read({**block, "start_from": str(tmp_path), "steps": 1, "rate": 1e-12}).fit(
+        PAIRS, seed=5
+    )
     assert np.allclose(second.logprob(inputs, wanted), first.logprob(inputs, wanted), atol=1e-4)
     fresh: Any = read({**block, "steps": 1, "rate": 1e-12}).fit(PAIRS, seed=5)
     assert not np.allclose(fresh.logprob(inputs, wanted), first.logprob(inputs, wanted), atol=1e-3)
     sizes = second.parameters
     whole = sum(p.numel() for p in open_base(str(folder)).model.parameters())
-    assert sizes["trained"] == {"fine-tune": whole, "prompt-tune": 3 * 16}.get(name, sizes["total"] - whole)
+    assert sizes["trained"] == {"fine-tune": whole, "prompt-tune": 3 * 16}.get(
+        name, sizes["total"] - whole
+    )
     other = "lora" if name != "lora" else "fine-tune"
     with pytest.raises(LearnerError, match="holds the learner"):
         read({"learner": other, "model": str(folder), "start_from": str(tmp_path)}).fit(PAIRS)
@@ -245,14 +306,20 @@ def test_inputs_are_cut_where_the_settings_say(folder: Path) -> None:
     text = "grass sky snow coal sun"
 
     def words(**how: Any) -> str:
-        return str(base.tokeniser.decode(read_source(base, text, " |", **how), skip_special_tokens=True))
+        return str(
+            base.tokeniser.decode(read_source(base, text, " |", **how), skip_special_tokens=True)
+        )
 
-    assert words() == words(longest=8) == "grass sky snow coal sun |"  # five words, blank and bar, the end mark
+    assert (
+        words() == words(longest=8) == "grass sky snow coal sun |"
+    )  # five words, blank and bar, the end mark
     assert words(longest=6) == "grass sky snow |"
     assert words(longest=6, cut="start") == "snow coal sun |"
     with pytest.raises(LearnerError, match="leaves no room"):
         read_source(base, text, " |", 3)
-    learner = read({"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, "longest_input": 4})
+    learner = read(
+        {"learner": "fine-tune", "model": str(folder), **QUICK, "steps": 1, "longest_input": 4}
+    )
     with pytest.warns(UserWarning, match=r"1 of 2 inputs are cut to 4 tokens"):
         fitted = learner.fit([(text, "green"), ("sky", "blue")])
     assert np.allclose(fitted.represent([text]), fitted.represent(["grass"]))
@@ -260,7 +327,9 @@ def test_inputs_are_cut_where_the_settings_say(folder: Path) -> None:
 
 def test_targets_are_redrawn_fixed_or_the_first(folder: Path) -> None:
     base = open_base(str(folder))
-    several = [Example("sky", ("blue", "black", "white")) for _ in range(30)] + [Example("sun", "yellow")]
+    several = [Example("sky", ("blue", "black", "white")) for _ in range(30)] + [
+        Example("sun", "yellow")
+    ]
     rows = read_rows(base, several, " |")
     assert choose_targets(rows, "redrawn", Key("k", 0)) is rows
     first = choose_targets(rows, "first", Key("k", 0))
@@ -286,7 +355,9 @@ def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:
     fitted.learner = read({**block, "beams": 4})
     called: list[int] = []
     generate = fitted.base.model.generate
-    fitted.base.model.generate = lambda **given: called.append(given["num_beams"]) or generate(**given)  # type: ignore[func-returns-value]
+    fitted.base.model.generate = lambda **given: (
+        called.append(given["num_beams"]) or generate(**given)
+    )  # type: ignore[func-returns-value]
     assert len(fitted.answer(inputs)) == len(greedy)
     assert set(called) == {4}
 

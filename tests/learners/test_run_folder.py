@@ -24,12 +24,26 @@ DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
 
 
 def lstm() -> Any:
-    block = {"learner": "bilstm", "state": 8, "batch": 4, "steps": 6, "warmup": 0, "evaluate_every": 1}
+    block = {
+        "learner": "bilstm",
+        "state": 8,
+        "batch": 4,
+        "steps": 6,
+        "warmup": 0,
+        "evaluate_every": 1,
+    }
     return read(block)
 
 
 def writer() -> Any:
-    small = {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8, "longest_answer": 2, "dropout": 0.0}
+    small = {
+        "state": 8,
+        "layers": 1,
+        "heads": 2,
+        "feed_forward": 8,
+        "longest_answer": 2,
+        "dropout": 0.0,
+    }
     loop = {"batch": 4, "steps": 6, "warmup": 0, "evaluate_every": 3}
     return read({"learner": "decoder", **small, **loop})
 
@@ -62,7 +76,9 @@ def done(folder: Path) -> int:
 @pytest.mark.usefixtures("as_in_a_terminal")
 def test_ctrl_c_saves_the_step_and_the_same_call_goes_on(made: Any, tmp_path: Path) -> None:
     whole = made().fit(DATA)
-    with pytest.raises(KeyboardInterrupt, match="saved after step 4 of 6; repeat the call to resume"):
+    with pytest.raises(
+        KeyboardInterrupt, match="saved after step 4 of 6; repeat the call to resume"
+    ):
         made().fit(DATA, folder=tmp_path, progress=press(4))
     assert done(tmp_path) == 4  # five thousand steps stand between two regular checkpoints
     rest = made().fit(DATA, folder=tmp_path)
@@ -106,7 +122,9 @@ def test_a_thread_may_train(made: Any, tmp_path: Path) -> None:
 
 
 @both
-def test_minutes_without_a_checkpoint_bring_one(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minutes_without_a_checkpoint_bring_one(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = made().fit(DATA)
     monkeypatch.setattr(run_folder, "MOST_LOST", 0.0)
     monkeypatch.setattr(run_folder, "COST", 1e9)
@@ -145,13 +163,17 @@ sys.stdin.read()
 
 
 @both
-def test_a_folder_has_one_run_at_a_time(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_has_one_run_at_a_time(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_folder, "PATIENCE", 0.2)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", OTHER, str(tmp_path)], **pipes) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(LearnerError, match=r"another process trains in the folder .*use another folder"):
+        with pytest.raises(
+            LearnerError, match=r"another process trains in the folder .*use another folder"
+        ):
             made().fit(DATA, folder=tmp_path)
         other.kill()
         other.wait()
@@ -188,7 +210,9 @@ def test_what_a_killed_run_had_half_written_is_removed(made: Any, tmp_path: Path
 
 
 @both
-def test_what_stands_in_a_checkpoint_s_place_is_seen_before_the_first_step(made: Any, tmp_path: Path) -> None:
+def test_what_stands_in_a_checkpoint_s_place_is_seen_before_the_first_step(
+    made: Any, tmp_path: Path
+) -> None:
     (tmp_path / checkpoint.NAME).mkdir()
     with pytest.raises(LearnerError, match=r"is a folder there.*choose another"):
         made().fit(DATA, folder=tmp_path)

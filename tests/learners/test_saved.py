@@ -21,7 +21,10 @@ from taskloom.learners.pretrained.models import Sizes, from_scratch  # noqa: E40
 from taskloom.learners.training import checkpoint  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
-STORY = [("Mary went to the park. Where is Mary?", "park"), ("Mary went to the shop. Where is Mary?", "shop")]
+STORY = [
+    ("Mary went to the park. Where is Mary?", "park"),
+    ("Mary went to the shop. Where is Mary?", "shop"),
+]
 QUICK = {"batch": 4, "steps": 1, "warmup": 0, "evaluate_every": 0}
 
 
@@ -43,7 +46,14 @@ def learners(model: Path) -> dict[str, tuple[Any, list[tuple[str, str]]]]:
         "bilstm": {"state": 8, **QUICK},
         "entnet": {"state": 4, "slots": 2, **QUICK},
         "bidaf": {"words": 4, "state": 4, "filters": 0, **QUICK},
-        "decoder": {"state": 8, "layers": 1, "heads": 2, "feed_forward": 8, "longest_answer": 2, **QUICK},
+        "decoder": {
+            "state": 8,
+            "layers": 1,
+            "heads": 2,
+            "feed_forward": 8,
+            "longest_answer": 2,
+            **QUICK,
+        },
         "lora": {**pretrained, "rank": 2, **QUICK},
         "prompt-tune": {**pretrained, "n": 2, **QUICK},
         "in-context": {**pretrained, "shots": 2},
@@ -51,10 +61,14 @@ def learners(model: Path) -> dict[str, tuple[Any, list[tuple[str, str]]]]:
         "bag-of-words": {},
     }
     stories = {"entnet", "bidaf"}
-    return {n: (read({"learner": n, **b}), STORY if n in stories else DATA) for n, b in blocks.items()}
+    return {
+        n: (read({"learner": n, **b}), STORY if n in stories else DATA) for n, b in blocks.items()
+    }
 
 
-def test_what_stands_in_the_way_changes_nothing(learners: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_in_the_way_changes_nothing(
+    learners: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, (learner, data) in learners.items():
         folder, inputs = tmp_path / name, [x for x, _ in data]
         first = learner.fit(data)
@@ -121,7 +135,11 @@ def test_damage_to_any_file_is_told(learners: Any, tmp_path: Path) -> None:
                     path.write_bytes(damage)
                 said = _said(folder, data[0][0])
                 assert "\n" not in said, (name, path.name, damage)
-                assert said or path.parent.name == "model", (name, path.name, damage)  # a tokeniser has defaults
+                assert said or path.parent.name == "model", (
+                    name,
+                    path.name,
+                    damage,
+                )  # a tokeniser has defaults
                 path.write_bytes(whole)
 
 
@@ -145,16 +163,23 @@ def other_weights(model: Path, where: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["fine-tune", "lora", "prompt-tune"])
-def test_a_model_that_changes_between_two_calls_is_noticed(name: str, model: Path, tmp_path: Path) -> None:
+def test_a_model_that_changes_between_two_calls_is_noticed(
+    name: str, model: Path, tmp_path: Path
+) -> None:
     here = tmp_path / "model"
     shutil.copytree(model, here)
     more = {"n": 2} if name == "prompt-tune" else {}
-    learner: Any = read({"learner": name, "model": str(here), "longest_answer": 2, **QUICK, "steps": 4, **more})
+    learner: Any = read(
+        {"learner": name, "model": str(here), "longest_answer": 2, **QUICK, "steps": 4, **more}
+    )
     with pytest.raises(Paused):
         learner.fit(DATA, folder=tmp_path / "run", seconds=0.0)
     shutil.rmtree(here)
     other_weights(model, here)
-    with pytest.raises(LearnerError, match=r"another run \(different: the weights of the model\); use another folder"):
+    with pytest.raises(
+        LearnerError,
+        match=r"another run \(different: the weights of the model\); use another folder",
+    ):
         learner.fit(DATA, folder=tmp_path / "run")
     shutil.rmtree(here)
     shutil.copytree(model, here)
@@ -165,12 +190,16 @@ def test_a_model_that_changes_between_two_calls_is_noticed(name: str, model: Pat
     if name == "fine-tune":  # which keeps the whole model
         assert load(tmp_path / "saved").answer(["a 1"]) == fitted.answer(["a 1"])
     else:
-        with pytest.raises(LearnerError, match=r"is not the one that .* was trained with.*fit and save again"):
+        with pytest.raises(
+            LearnerError, match=r"is not the one that .* was trained with.*fit and save again"
+        ):
             load(tmp_path / "saved")
 
 
 def test_checkpoints_of_before_fingerprints_go_on(model: Path, tmp_path: Path) -> None:
-    learner: Any = read({"learner": "fine-tune", "model": str(model), "longest_answer": 2, **QUICK, "steps": 4})
+    learner: Any = read(
+        {"learner": "fine-tune", "model": str(model), "longest_answer": 2, **QUICK, "steps": 4}
+    )
     with pytest.raises(Paused):
         learner.fit(DATA, folder=tmp_path, seconds=0.0)
     found = checkpoint.read(tmp_path)
@@ -181,9 +210,18 @@ def test_checkpoints_of_before_fingerprints_go_on(model: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["lora", "prompt-tune"])
-def test_a_twin_is_loaded_with_its_own_random_weights(name: str, model: Path, tmp_path: Path) -> None:
+def test_a_twin_is_loaded_with_its_own_random_weights(
+    name: str, model: Path, tmp_path: Path
+) -> None:
     more = {"n": 2} if name == "prompt-tune" else {}
-    block = {"learner": name, "model": str(model), "pretrained": False, "longest_answer": 2, **QUICK, **more}
+    block = {
+        "learner": name,
+        "model": str(model),
+        "pretrained": False,
+        "longest_answer": 2,
+        **QUICK,
+        **more,
+    }
     fitted = read(block).fit(DATA, seed=3)
     fitted.save(tmp_path)
     assert load(tmp_path).logprob(["a 1"], [["1", "2"]]) == fitted.logprob(["a 1"], [["1", "2"]])

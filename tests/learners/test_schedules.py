@@ -24,14 +24,28 @@ from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  
 from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
 from taskloom.learners.training.settings import Training  # noqa: E402
 
-PAIRS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("sun", "yellow")]
+PAIRS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow", "white"),
+    ("coal", "black"),
+    ("sun", "yellow"),
+]
 TINY = Sizes(state=16, layers=1, heads=2, feed_forward=16, dropout=0.0, longest=64)
-QUICK: dict[str, Any] = {"batch": 5, "warmup": 0, "evaluate_every": 0, "longest_answer": 4, "precision": "fp32"}
+QUICK: dict[str, Any] = {
+    "batch": 5,
+    "warmup": 0,
+    "evaluate_every": 0,
+    "longest_answer": 4,
+    "precision": "fp32",
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = from_scratch("encoder-decoder", [t for pair in PAIRS for t in pair] + [" |"], TINY, "words", seed=1)
+    base = from_scratch(
+        "encoder-decoder", [t for pair in PAIRS for t in pair] + [" |"], TINY, "words", seed=1
+    )
     where: Path = tmp_path_factory.mktemp("base") / "model"
     base.model.save_pretrained(where)
     base.tokeniser.save_pretrained(where)
@@ -39,7 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("decay", "schedule"), [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)]
+    ("decay", "schedule"),
+    [("linear", get_linear_schedule_with_warmup), ("cosine", get_cosine_schedule_with_warmup)],
 )
 @pytest.mark.parametrize("warmup", [0, 4])
 def test_decay_is_that_of_transformers(decay: Any, schedule: Any, warmup: int) -> None:
@@ -76,7 +91,9 @@ def test_epochs_are_turned_into_steps() -> None:
 
 
 def test_later_settings_left_alone_change_no_digest() -> None:
-    assert not {"epochs", "evaluate_epochs", "decay", "label_smoothing"} & set(digest_settings(Training()))
+    assert not {"epochs", "evaluate_epochs", "decay", "label_smoothing"} & set(
+        digest_settings(Training())
+    )
     assert digest_settings(Training(epochs=2))["epochs"] == 2
 
 
@@ -90,9 +107,19 @@ def test_label_smoothing_is_that_of_transformers(folder: Path) -> None:
     assert (smooth.sum() / counts.sum()).item() == pytest.approx(theirs.item(), rel=1e-5)
     assert smooth.sum().item() != pytest.approx(plain.sum().item(), rel=1e-3)
     # In training only: points of other splits show the loss itself.
-    block = {"learner": "bilstm", "state": 4, "batch": 4, "steps": 1, "rate": 1e-9, "dropout": 0.0, "precision": "fp32"}
+    block = {
+        "learner": "bilstm",
+        "state": 4,
+        "batch": 4,
+        "steps": 1,
+        "rate": 1e-9,
+        "dropout": 0.0,
+        "precision": "fp32",
+    }
     pairs = [("a", "0"), ("b", "1"), ("a b", "2"), ("b a", "1")]
-    both = [read({**block, "label_smoothing": e}).fit(pairs, {"dev": pairs}).curve for e in (0.0, 0.5)]
+    both = [
+        read({**block, "label_smoothing": e}).fit(pairs, {"dev": pairs}).curve for e in (0.0, 0.5)
+    ]
     loss = [{p.split: p.loss for p in curve} for curve in both]
     assert loss[0]["dev"] == pytest.approx(loss[1]["dev"], abs=1e-6)
     assert loss[0]["train"] != pytest.approx(loss[1]["train"], abs=1e-3)
@@ -111,7 +138,9 @@ def test_adafactor_is_that_of_transformers(folder: Path, tmp_path: Path) -> None
         torch.autograd.backward(each.sum() / counts.sum())
         theirs.step()
     for name, weight in base.model.named_parameters():
-        assert torch.allclose(dict(fitted.base.model.named_parameters())[name], weight, atol=1e-5), name
+        assert torch.allclose(
+            dict(fitted.base.model.named_parameters())[name], weight, atol=1e-5
+        ), name
     with pytest.raises(Paused):
         learner.fit(PAIRS, seed=0, folder=tmp_path, seconds=0)
     resumed = learner.fit(PAIRS, seed=0, folder=tmp_path)
@@ -122,7 +151,9 @@ def test_adafactor_is_that_of_transformers(folder: Path, tmp_path: Path) -> None
 def test_what_cannot_be_is_refused(folder: Path) -> None:
     with pytest.raises(LearnerError, match="only language models can take"):
         read({"learner": "bilstm", "optimiser": "adafactor", "steps": 1}).fit(PAIRS)
-    tuned: Any = read({"learner": "prompt-tune", "model": str(folder), "n": 2, **QUICK, "optimiser": "adafactor"})
+    tuned: Any = read(
+        {"learner": "prompt-tune", "model": str(folder), "n": 2, **QUICK, "optimiser": "adafactor"}
+    )
     with pytest.raises(LearnerError, match="train tasks one by one"):
         tuned.fit_tasks({"a": PAIRS, "b": PAIRS})
     with pytest.raises(LearnerError, match="points at spans"):

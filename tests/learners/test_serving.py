@@ -27,7 +27,13 @@ for _needed in ("fastapi", "uvicorn"):
 if importlib.util.find_spec("transformers.cli.serve") is None:
     pytest.skip("this version of transformers has no 'serve'", allow_module_level=True)
 
-COLOURS = [("grass", "green"), ("sky", "blue"), ("snow", "white"), ("coal", "black"), ("blood", "red")]
+COLOURS = [
+    ("grass", "green"),
+    ("sky", "blue"),
+    ("snow", "white"),
+    ("coal", "black"),
+    ("blood", "red"),
+]
 
 
 @contextmanager
@@ -37,10 +43,23 @@ def serving(model: Path, log: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
-    flags = ["serve", str(model), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
+    flags = [
+        "serve",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--device",
+        "cpu",
+        "--dtype",
+        "float32",
+    ]
     offline = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with log.open("w") as out:
-        server = subprocess.Popen([sys.executable, "-c", code, *flags], stdout=out, stderr=out, env=offline)
+        server = subprocess.Popen(
+            [sys.executable, "-c", code, *flags], stdout=out, stderr=out, env=offline
+        )
     try:
         for _ in range(1200):
             try:
@@ -58,7 +77,14 @@ def serving(model: Path, log: Path) -> Iterator[str]:
 @pytest.mark.slow  # test_endpoint asks a server of our own over the same protocol
 def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
     """A tiny model that knows colours, behind a real server, against the same model asked directly."""
-    small = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "longest": 128}
+    small = {
+        "state": 32,
+        "layers": 2,
+        "heads": 2,
+        "feed_forward": 64,
+        "dropout": 0.0,
+        "longest": 128,
+    }
     loop = {"batch": 8, "steps": 90, "rate": 1e-2, "warmup": 0, "evaluate_every": 0}
     # Lines of two examples as well, so that a k-shot prompt is nothing new to it.
     shown = [(f"{a} | {b}\n{x}", y) for a, b in COLOURS for x, y in COLOURS if a != x]
@@ -69,16 +95,28 @@ def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
     fitted.base.tokeniser.save_pretrained(model)
     inputs = [x for x, _ in COLOURS]
     with serving(model, tmp_path / "log") as url:
-        common = {"url": url, "model": str(model), "longest_answer": 3, "timeout": 60.0, "at_once": 2}
+        common = {
+            "url": url,
+            "model": str(model),
+            "longest_answer": 3,
+            "timeout": 60.0,
+            "at_once": 2,
+        }
         for shots in (0, 1):
-            direct = read({"learner": "in-context", "model": str(model), "shots": shots, "longest_answer": 3})
-            remote: Any = read({"learner": "endpoint", "shots": shots, **common}).fit(COLOURS, seed=3)
+            direct = read(
+                {"learner": "in-context", "model": str(model), "shots": shots, "longest_answer": 3}
+            )
+            remote: Any = read({"learner": "endpoint", "shots": shots, **common}).fit(
+                COLOURS, seed=3
+            )
             said = remote.answer(inputs)
             assert said == direct.fit(COLOURS, seed=3).answer(inputs)
             assert said == [y for _, y in COLOURS]
             assert remote.asker.spent.requests == len(inputs)
             assert 0 < remote.asker.spent.tokens <= 40 * len(inputs)
-        lost = read({"learner": "endpoint", **common, "url": url.removesuffix("/v1") + "/v2"}).fit(COLOURS)
+        lost = read({"learner": "endpoint", **common, "url": url.removesuffix("/v1") + "/v2"}).fit(
+            COLOURS
+        )
         with pytest.raises(EndpointError, match="refuses"):
             lost.answer(["sky"])
 
@@ -99,7 +137,9 @@ def test_smollm2_served(tmp_path: Path) -> None:
 
     def by_hand(prompt: str) -> str:
         talk = [{"role": "user", "content": prompt}]
-        ids = base.tokeniser.apply_chat_template(talk, add_generation_prompt=True, return_tensors="pt")
+        ids = base.tokeniser.apply_chat_template(
+            talk, add_generation_prompt=True, return_tensors="pt"
+        )
         ids = ids if isinstance(ids, torch.Tensor) else ids["input_ids"]
         with torch.no_grad():
             out = base.model.generate(ids, max_new_tokens=8, do_sample=False)
@@ -108,8 +148,18 @@ def test_smollm2_served(tmp_path: Path) -> None:
 
     with serving(folder, tmp_path / "log") as url:
         for shots in (0, 3):
-            more = {"shots": shots, "describe": "Write the opposite of the word.", "longest_answer": 8}
-            block = {"learner": "endpoint", "url": url, "model": str(folder), "timeout": 300.0, **more}
+            more = {
+                "shots": shots,
+                "describe": "Write the opposite of the word.",
+                "longest_answer": 8,
+            }
+            block = {
+                "learner": "endpoint",
+                "url": url,
+                "model": str(folder),
+                "timeout": 300.0,
+                **more,
+            }
             remote: Any = read(block).fit(train, seed=0)
             expected = [remote.prompt.extract(by_hand(remote.prompt.fill(text))) for text in inputs]
             assert remote.answer(inputs) == expected

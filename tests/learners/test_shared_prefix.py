@@ -21,7 +21,11 @@ from torch import Tensor
 from taskloom.learners.accelerated import shared_prefix
 from taskloom.learners.accelerated.language import greedy, llama
 from taskloom.learners.accelerated.language.greedy import GreedyWriter
-from taskloom.learners.accelerated.shared_prefix import WholeLine, find_shared_prefix, has_whole_line
+from taskloom.learners.accelerated.shared_prefix import (
+    WholeLine,
+    find_shared_prefix,
+    has_whole_line,
+)
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import fitted as fitted_models
 from taskloom.learners.pretrained.models import Base
@@ -33,9 +37,25 @@ WORDS = "grass sky snow coal blood"
 @pytest.fixture(scope="module")
 def writer() -> Any:
     """Build a small Llama with large random weights, so that what it writes depends on all that it reads."""
-    sizes = {"state": 32, "layers": 2, "heads": 2, "feed_forward": 64, "dropout": 0.0, "longest": 128}
-    loop = {"batch": 4, "warmup": 0, "evaluate_every": 0, "longest_answer": 5, "steps": 1, "rate": 1e-3}
-    fitted: Any = read({"learner": "decoder", **sizes, **loop}).fit([(WORDS, word) for word in WORDS.split()], seed=0)
+    sizes = {
+        "state": 32,
+        "layers": 2,
+        "heads": 2,
+        "feed_forward": 64,
+        "dropout": 0.0,
+        "longest": 128,
+    }
+    loop = {
+        "batch": 4,
+        "warmup": 0,
+        "evaluate_every": 0,
+        "longest_answer": 5,
+        "steps": 1,
+        "rate": 1e-3,
+    }
+    fitted: Any = read({"learner": "decoder", **sizes, **loop}).fit(
+        [(WORDS, word) for word in WORDS.split()], seed=0
+    )
     torch.manual_seed(0)
     for weight in fitted.base.model.parameters():
         if weight.dim() == 2:
@@ -48,11 +68,15 @@ def prompts(writer: Any) -> list[list[int]]:
     rng = random.Random(1)
     words = WORDS.split()
     head = rng.choices(words, k=40)
-    sources: list[list[int]] = writer.read([" ".join([*head, *rng.choices(words, k=k)]) for k in (1, 2, 5, 3, 9, 1)])
+    sources: list[list[int]] = writer.read(
+        [" ".join([*head, *rng.choices(words, k=k)]) for k in (1, 2, 5, 3, 9, 1)]
+    )
     return sources
 
 
-def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_after_a_shared_prefix_are_those_of_whole_prompts(
+    writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources = prompts(writer)
     shared = find_shared_prefix(writer.base, sources, writer.device)
     assert shared is not None
@@ -116,7 +140,10 @@ LLAMA3 = {
 }  # fmt: skip
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
     "grouped": ("Llama", GROUPED),
-    "tied": ("Llama", {**GROUPED, "num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": True}),
+    "tied": (
+        "Llama",
+        {**GROUPED, "num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": True},
+    ),
     "llama3": ("Llama", {**WIDE, "rope_parameters": LLAMA3}),
 }
 """Models that our own pass writes with."""
@@ -160,7 +187,9 @@ def small_model(kind: str, more: dict[str, Any], words: int) -> Any:
     config = getattr(transformers, f"{kind}Config")(
         vocab_size=words, pad_token_id=0, eos_token_id=1, bos_token_id=None, **more
     )
-    model = getattr(transformers, "GPT2LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")(config).eval()
+    model = getattr(transformers, "GPT2LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")(
+        config
+    ).eval()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:
@@ -173,7 +202,10 @@ def test_every_architecture_that_shares_a_prefix_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", slow_except(FORMS, "grouped", "tied", "llama3", "gpt2", "qwen2", "sliding-window", "local", "longrope")
+    "form",
+    slow_except(
+        FORMS, "grouped", "tied", "llama3", "gpt2", "qwen2", "sliding-window", "local", "longrope"
+    ),
 )
 def test_answers_are_those_of_generate_alone_for_other_forms(
     form: str, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
@@ -183,12 +215,18 @@ def test_answers_are_those_of_generate_alone_for_other_forms(
     kept = kept_writer(Base("small", "decoder", model, tokeniser), monkeypatch)
     rng = random.Random(2)
     head = rng.choices(WORDS.split(), k=30)
-    sources = kept.read([" ".join([*head, *rng.choices(WORDS.split(), k=k)]) for k in (1, 2, 5, 3, 9, 1, 4)])
+    sources = kept.read(
+        [" ".join([*head, *rng.choices(WORDS.split(), k=k)]) for k in (1, 2, 5, 3, 9, 1, 4)]
+    )
     alone = [alone_by_library(model, tokeniser, source) for source in sources]
     assert kept.say(sources) == alone
     assert kept.say(sources) == alone, "with what is kept"
     assert len(set(alone)) > 1
-    assert (kept._kept_prefix is not None) == (form not in WHOLE) == shared_prefix.can_share(model.config)
+    assert (
+        (kept._kept_prefix is not None)
+        == (form not in WHOLE)
+        == shared_prefix.can_share(model.config)
+    )
     assert (recordings.replays > 0) == (form in OWN) == greedy.can_write(model)
 
 
@@ -211,13 +249,17 @@ def kept_writer(base: Base, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a writer that keeps prefixes and records its steps, as on a GPU."""
     find = partial(shared_prefix.find_shared_prefix, graphs=True)
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
-    return fitted_models.Writer(SimpleNamespace(longest_answer=7, join=""), base, batch=6, keeps_prefix=True)
+    return fitted_models.Writer(
+        SimpleNamespace(longest_answer=7, join=""), base, batch=6, keeps_prefix=True
+    )
 
 
 def alone_by_library(model: Any, tokeniser: Any, source: list[int]) -> str:
     """Return what the library writes after one whole prompt, without padding."""
     ids = torch.tensor([source])
-    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=7, do_sample=False)
+    out = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=7, do_sample=False
+    )
     text: str = tokeniser.decode(out[0, len(source) :], skip_special_tokens=True)
     return text
 
@@ -228,12 +270,16 @@ def test_inputs_that_do_not_begin_alike_share_nothing(writer: Any) -> None:
     assert find_shared_prefix(writer.base, [*sources, sources[0][1:]], writer.device) is None
     same = find_shared_prefix(writer.base, [sources[0], sources[0]], writer.device)
     assert same is not None
-    assert len(same.ids) == len(sources[0]) - 1  # the last token is each row's own: something has to be computed
+    assert (
+        len(same.ids) == len(sources[0]) - 1
+    )  # the last token is each row's own: something has to be computed
     assert shared_prefix.LEAST > 1
 
 
 @pytest.mark.parametrize("own_pass", [True, False])
-def test_writing_ends_with_the_first_line(writer: Any, monkeypatch: pytest.MonkeyPatch, own_pass: bool) -> None:
+def test_writing_ends_with_the_first_line(
+    writer: Any, monkeypatch: pytest.MonkeyPatch, own_pass: bool
+) -> None:
     steps: list[int] = []
 
     def decoded(rows: Any, **_: Any) -> list[str]:
@@ -276,7 +322,9 @@ def test_a_row_that_is_done_is_left_out_of_the_next_steps(writer: Any) -> None:
     assert asked == [len(whole), odd, odd]
 
 
-def test_recorded_steps_write_what_others_do_and_are_kept(writer: Any, recordings: Recordings) -> None:
+def test_recorded_steps_write_what_others_do_and_are_kept(
+    writer: Any, recordings: Recordings
+) -> None:
     states, rests = rests_after(writer)
     plain, recorded = (GreedyWriter(writer.base.model, states, graphs) for graphs in (False, True))
 
@@ -322,19 +370,28 @@ def test_few_rows_that_are_left_move_to_a_smaller_recorded_step(
         ends = [6 if n in (3, 11, 24) else 3 for n in range(len(many))]
 
         def finished(rows: Sequence[list[int]]) -> list[bool]:
-            return [len(rows) > 3 and len(row) == 3 and n not in (3, 11, 24) for n, row in enumerate(rows)]
+            return [
+                len(rows) > 3 and len(row) == 3 and n not in (3, 11, 24)
+                for n, row in enumerate(rows)
+            ]
 
-        assert recorded.write(many, 6, finished) == [row[:n] for row, n in zip(whole, ends, strict=True)]
+        assert recorded.write(many, 6, finished) == [
+            row[:n] for row, n in zip(whole, ends, strict=True)
+        ]
     assert recordings.steps == 2, "32 rows, then eight"
 
 
-def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
+    writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(step: Any) -> Any:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     states, rests = rests_after(writer)
     with torch.no_grad():
-        whole = GreedyWriter(writer.base.model, states).write(rests, 5, lambda rows: [False] * len(rows))
+        whole = GreedyWriter(writer.base.model, states).write(
+            rests, 5, lambda rows: [False] * len(rows)
+        )
         monkeypatch.setattr(greedy, "recorded", fail)
         monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
         recorded = GreedyWriter(writer.base.model, states, True)
@@ -361,11 +418,15 @@ def test_the_prefix_of_earlier_inputs_is_kept_where_the_next_begin_with_it(write
     assert 30 <= len(shorter.ids) < len(kept.ids)
     computed = find_shared_prefix(writer.base, [[*shorter.ids, n] for n in (4, 5)], writer.device)
     assert computed is not None
-    for (keys, values), (more_keys, more_values) in zip(computed.states, shorter.states, strict=True):
+    for (keys, values), (more_keys, more_values) in zip(
+        computed.states, shorter.states, strict=True
+    ):
         assert torch.allclose(keys, more_keys, atol=1e-4)
         assert torch.allclose(values, more_values, atol=1e-4)
     other = [sources[0][1:], sources[1][1:]]
-    assert find(other).ids[: len(kept.ids) - 1] == kept.ids[1:], "other inputs have a prefix of their own"
+    assert find(other).ids[: len(kept.ids) - 1] == kept.ids[1:], (
+        "other inputs have a prefix of their own"
+    )
 
 
 def test_a_kept_prefix_is_computed_anew_when_the_weights_have_changed(writer: Any) -> None:
@@ -436,19 +497,24 @@ def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyP
     assert rows == {1}
 
 
-def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library(writer: Any) -> None:
+def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library(
+    writer: Any,
+) -> None:
     model = writer.base.model
     assert greedy.can_write(model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model.generation_config, "repetition_penalty", 1.2)
         assert not greedy.can_write(model)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model.model.rotary_emb, "rope_type", "longrope")  # whose angles change with the length
+        patch.setattr(
+            model.model.rotary_emb, "rope_type", "longrope"
+        )  # whose angles change with the length
         assert not greedy.can_write(model)
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"), [("", False), ("one", False), ("\n one", False), ("one\n", True), ("\n\n one\r\ntwo", True)]
+    ("text", "whole"),
+    [("", False), ("one", False), ("\n one", False), ("one\n", True), ("\n\n one\r\ntwo", True)],
 )
 def test_a_line_is_whole_when_it_has_ended(text: str, whole: bool) -> None:
     assert has_whole_line(text) == whole
@@ -485,18 +551,26 @@ def test_answers_written_in_stages_are_those_written_at_once(
     assert writer.say(sources) == whole
 
 
-def test_an_answer_that_is_done_is_left_out_of_the_next_stage(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_done_is_left_out_of_the_next_stage(
+    writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *_: None)
     sources = prompts(writer)
     answers = [sources[0][:n] for n in (1, 2, 5, 0, 3, 4)]
     sizes: list[int] = []
 
-    def generate(self: Any, ids: torch.Tensor, mask: torch.Tensor, *given: Any, **_: Any) -> list[list[int]]:
+    def generate(
+        self: Any, ids: torch.Tensor, mask: torch.Tensor, *given: Any, **_: Any
+    ) -> list[list[int]]:
         """Give the next tokens of each row's answer; fewer than may be written where it is done."""
         sizes.append(len(ids))
         rows = [row[m == 1].tolist() for row, m in zip(ids, mask, strict=True)]
         which = [
-            next(i for i, s in enumerate(sources) if row[: len(s)] == s and _goes_on(row, s, answers[i]))
+            next(
+                i
+                for i, s in enumerate(sources)
+                if row[: len(s)] == s and _goes_on(row, s, answers[i])
+            )
             for row in rows
         ]
         so_far = [len(row) - len(sources[i]) for row, i in zip(rows, which, strict=True)]

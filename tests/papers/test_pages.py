@@ -56,5 +56,8 @@ def test_the_index_lists_every_paper() -> None:
 
 def test_a_table_is_read_up_to_its_end() -> None:
     head = "| Concept | File |\n| --- | --- |\n"
-    page = head + "| a \\| f | `x.py` and `y.py` |\n| b | nowhere |\n\n| other | file |\n| c | `z.py` |\n"
+    page = (
+        head
+        + "| a \\| f | `x.py` and `y.py` |\n| b | nowhere |\n\n| other | file |\n| c | `z.py` |\n"
+    )
     assert concepts(page) == [("a \\| f", ["x.py", "y.py"]), ("b", [])]

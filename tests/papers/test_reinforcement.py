@@ -32,8 +32,17 @@ def arm(learner: str, steps: int, *answers: str, **more: Any) -> dict[str, Any]:
     settings = {f"learner.{key}": value for key, value in more.items()}
     fields = {"learner.steps": steps, **settings}
     scored = group("taskbench/english", learner, {"test": [0.5] * len(answers)}, fields)
-    scores = {str(seed): {"test": {"scores": digits, "predictions": [0] * n}} for seed, digits in enumerate(answers)}
-    return {**scored, "n": {"test": n}, "items": {"test": "items"}, "texts": ["a"], "answers": scores}
+    scores = {
+        str(seed): {"test": {"scores": digits, "predictions": [0] * n}}
+        for seed, digits in enumerate(answers)
+    }
+    return {
+        **scored,
+        "n": {"test": n},
+        "items": {"test": "items"},
+        "texts": ["a"],
+        "answers": scores,
+    }
 
 
 def runs_of(folder: Path, *arms: dict[str, Any]) -> Runs:
@@ -73,7 +82,11 @@ def test_gains_are_paired_by_seed_and_composition(tmp_path: Path) -> None:
 def planted(folder: Path, gains: Sequence[int], start: int = 4, items: int = 60) -> dict[str, Any]:
     """Return the contrast of two arms on unseen compositions, of which each gains so many of its items."""
     kinds = [["a", "true", f"composition {number}"] for number in range(len(gains))]
-    table = {"traits": TRAITS, "kinds": kinds, "of": [n for n in range(len(gains)) for _ in range(items)]}
+    table = {
+        "traits": TRAITS,
+        "kinds": kinds,
+        "of": [n for n in range(len(gains)) for _ in range(items)],
+    }
     before = "".join("1" * start + "0" * (items - start) for _ in gains)
     after = "".join("1" * (start + gain) + "0" * (items - start - gain) for gain in gains)
     arms = [arm("fine-tune", 100, before), arm("grpo", 200, after, supervised=START)]
@@ -82,7 +95,9 @@ def planted(folder: Path, gains: Sequence[int], start: int = 4, items: int = 60)
 
 
 @pytest.mark.parametrize("compositions", [3, 12])
-def test_an_effect_in_one_composition_only_is_inconclusive(tmp_path: Path, compositions: int) -> None:
+def test_an_effect_in_one_composition_only_is_inconclusive(
+    tmp_path: Path, compositions: int
+) -> None:
     row = planted(tmp_path, [50] + [0] * (compositions - 1))
     assert row["compositions"] == compositions
     assert row["gain"] == pytest.approx(50 / 60 / compositions)
@@ -102,7 +117,9 @@ def test_a_consistent_effect_over_twelve_compositions_is_found(tmp_path: Path) -
 def test_equal_gains_have_no_interval(tmp_path: Path) -> None:
     """Two compositions that both stay as they were do not prove that a third would."""
     same = "1110001000", "0011100010"
-    rows = gains_of(runs_of(tmp_path, arm("fine-tune", 100, *same), arm("grpo", 200, *same, supervised=START)))
+    rows = gains_of(
+        runs_of(tmp_path, arm("fine-tune", 100, *same), arm("grpo", 200, *same, supervised=START))
+    )
     for row in rows:
         assert row["gain"] == pytest.approx(0)
         assert row["low"] is None
@@ -129,12 +146,17 @@ def test_an_item_counts_only_where_all_of_it_is_right(tmp_path: Path) -> None:
     half["answers"]["0"]["test"]["scores"] = [0.5] * 5 + [1.0] + [0.5] * 4
     arms, *_ = find_study("reinforcement")(runs_of(tmp_path, half))
     assert arms.table is not None
-    assert {row["split"]: row["mean"] for row in arms.table} == pytest.approx({"iid": 1 / 6, "ood": 0})
+    assert {row["split"]: row["mean"] for row in arms.table} == pytest.approx(
+        {"iid": 1 / 6, "ood": 0}
+    )
 
 
 def test_the_reward_in_training_is_drawn_where_runs_kept_it(tmp_path: Path) -> None:
     one = arm("grpo", 200, "1" * 10, "0" * 10)
-    one["curves"] = {"0": [[10, "train", 0.2], [20, "train", 0.4]], "1": [[10, "train", 0.4], [20, "test", 0.9]]}
+    one["curves"] = {
+        "0": [[10, "train", 0.2], [20, "train", 0.4]],
+        "1": [[10, "train", 0.4], [20, "test", 0.9]],
+    }
     *_, rewards = find_study("reinforcement")(runs_of(tmp_path, one))
     [figure] = rewards.figures
     assert {row["step"]: (row["reward"], row["seeds"]) for row in figure.data} == {
@@ -156,7 +178,9 @@ def test_accuracy_by_composition(tmp_path: Path) -> None:
 
 def test_where_nothing_is_right_there_is_no_table_of_compositions(tmp_path: Path) -> None:
     runs = runs_of(tmp_path, arm("fine-tune", 100, "0" * 10, "0" * 10))
-    assert [finding.title for finding in find_study("reinforcement")(runs)] == ["Accuracy of each arm"]
+    assert [finding.title for finding in find_study("reinforcement")(runs)] == [
+        "Accuracy of each arm"
+    ]
 
 
 def test_runs_of_something_else_are_refused(tmp_path: Path) -> None:
@@ -177,7 +201,13 @@ def test_the_experiment_has_every_arm_for_every_seed(scale: str) -> None:
 def test_conditions_are_told_apart_by_the_trait_of_the_items(tmp_path: Path) -> None:
     import taskloom as tl
 
-    runs = tl.run(recipes=[recipe("quick")], learners=["majority"], evaluate=["test"], store=tmp_path, engine="here")
+    runs = tl.run(
+        recipes=[recipe("quick")],
+        learners=["majority"],
+        evaluate=["test"],
+        store=tmp_path,
+        engine="here",
+    )
     scores: dict[str, list[float]] = {"iid": [], "ood": []}
     withheld = {f"taskbench/filter({predicate})" for predicate in UNSEEN}
     for row in runs.predictions().to_pylist():
@@ -185,5 +215,7 @@ def test_conditions_are_told_apart_by_the_trait_of_the_items(tmp_path: Path) -> 
     arms, *_ = find_study("reinforcement")(runs)
     assert arms.table is not None
     means = {row["split"]: row["mean"] for row in arms.table}
-    assert means == pytest.approx({name: sum(values) / len(values) for name, values in scores.items()})
+    assert means == pytest.approx(
+        {name: sum(values) / len(values) for name, values in scores.items()}
+    )
     assert {len(values) for values in scores.values()} == {36, 12}

@@ -42,12 +42,22 @@ class Trial:
 
 
 _SIZES = {"train": {"n": 60}, "iid": {"n": 20}, "ood": {"n": 20}}
-_PEOPLE = {"persons": ["Mary", "John", "Sandra", "Fred"], "places": ["park", "office", "school", "kitchen", "garden"]}
+_PEOPLE = {
+    "persons": ["Mary", "John", "Sandra", "Fred"],
+    "places": ["park", "office", "school", "kitchen", "garden"],
+}
 _MOVE = {"events": ["MOVE"], "questions": ["where-P"], "length": 4}
 _CARRY = {"events": ["MOVE", "GRAB", "DROP"], "questions": ["where-O"], "length": "5..7"}
 
 BASES: dict[str, dict[str, Any]] = {
-    "ctl/A": {"suite": "ctl", "variant": "A", "symbols": 4, "functions": 8, "max_length": 4, "splits": _SIZES},
+    "ctl/A": {
+        "suite": "ctl",
+        "variant": "A",
+        "symbols": 4,
+        "functions": 8,
+        "max_length": 4,
+        "splits": _SIZES,
+    },
     "ctl/S": {
         "suite": "ctl",
         "variant": "S",
@@ -81,7 +91,10 @@ BASES: dict[str, dict[str, Any]] = {
     "babi/series": {
         "suite": "babi",
         "vocabulary": _PEOPLE,
-        "splits": {"train": [{"n": 9, **_CARRY, "story": {"questions": 3}}], "test": [{"n": 6, **_CARRY}]},
+        "splits": {
+            "train": [{"n": 9, **_CARRY, "story": {"questions": 3}}],
+            "test": [{"n": 6, **_CARRY}],
+        },
     },
     "babi/yes": {
         "suite": "babi",
@@ -89,7 +102,11 @@ BASES: dict[str, dict[str, Any]] = {
         "groups": [{**_MOVE, "questions": ["yes-no"], "answers": {"yes": 1}}],
         "splits": {"train": {"n": 12}, "test": {"n": 6}},
     },
-    "babi/concat": {"suite": "babi", "concat": "T2", "splits": {"train": {"n": 20}, "test": {"n": 10}}},
+    "babi/concat": {
+        "suite": "babi",
+        "concat": "T2",
+        "splits": {"train": {"n": 20}, "test": {"n": 10}},
+    },
     "babi/14": {"suite": "babi", "number": 14, "splits": {"train": {"n": 10}, "test": {"n": 5}}},
     "zest": {
         "suite": "zest",
@@ -118,7 +135,12 @@ BASES: dict[str, dict[str, Any]] = {
         "few_shot": None,
         "answers": False,
     },
-    "taskbench/one": {"suite": "taskbench", "functions": ["father"], "facts": "synthetic#people=300", "few_shot": None},
+    "taskbench/one": {
+        "suite": "taskbench",
+        "functions": ["father"],
+        "facts": "synthetic#people=300",
+        "few_shot": None,
+    },
     "taskbench/facts": {
         "suite": "taskbench",
         "functions": ["father", "union(father, mother)"],
@@ -141,7 +163,9 @@ def published_stories(folder: Path) -> str:
     for task in (2, 11):
         for file, n in (("train", 20), ("test", 10)):
             split = read(f"babi/{task}", {"splits": {"train": {"n": n}}}).plan(1).splits[0]
-            (folder / f"qa{task}_some_{file}.txt").write_text("".join(export.babi_text(split.rows(0, n))))
+            (folder / f"qa{task}_some_{file}.txt").write_text(
+                "".join(export.babi_text(split.rows(0, n)))
+            )
     return str(folder)
 
 
@@ -207,7 +231,9 @@ BABI: dict[str, Trial] = {
     "style.move": Trial("babi/groups", ["walked to"]),
     "style.grab": Trial("babi/groups", ["seized"]),
     "style.drop": Trial("babi/groups", ["let go of"]),
-    "style.give": Trial("babi/groups", ["sent"], beside={"splits.train.0.events": ["MOVE", "GRAB", "DROP", "GIVE"]}),
+    "style.give": Trial(
+        "babi/groups", ["sent"], beside={"splits.train.0.events": ["MOVE", "GRAB", "DROP", "GIVE"]}
+    ),
 }
 for _verb in ("grab", "drop", "give"):
     BABI[f"style.not_{_verb}"] = Trial(
@@ -222,9 +248,15 @@ for _verb in ("grab", "drop", "give"):
 BABI |= {
     "style.there_grab": Trial("babi/groups", 1.0),
     "style.there_drop": Trial("babi/groups", 1.0),
-    "style.negations": Trial("babi/groups", ["is certainly not"], beside={"splits.train.0.wording": {"NEGATE": 5}}),
-    "style.prefixes": Trial("babi/groups", ["Later"], beside={"splits.train.0.wording": {"COREF": 5}}),
-    "style.preposition": Trial("babi/groups", "at", beside={"splits.train.0.wording": {"AFFIRM": 5}}),
+    "style.negations": Trial(
+        "babi/groups", ["is certainly not"], beside={"splits.train.0.wording": {"NEGATE": 5}}
+    ),
+    "style.prefixes": Trial(
+        "babi/groups", ["Later"], beside={"splits.train.0.wording": {"COREF": 5}}
+    ),
+    "style.preposition": Trial(
+        "babi/groups", "at", beside={"splits.train.0.wording": {"AFFIRM": 5}}
+    ),
     "style.double_object": Trial(
         "babi/groups", True, beside={"splits.train.0.events": {"MOVE": 1, "GRAB": 1, "GIVE": 3}}
     ),
@@ -310,10 +342,17 @@ _INTERSECTION = {"compositions": ["intersection"], "families": ["lexical"]}
 TASKBENCH: dict[str, Trial] = {
     "functions": Trial("taskbench", ["entailments[eng]"]),
     "catalog": Trial(
-        "taskbench/facts", {"families": ["random"], "compositions": ["intersection"]}, (), beside={"pairs": "published"}
+        "taskbench/facts",
+        {"families": ["random"], "compositions": ["intersection"]},
+        (),
+        beside={"pairs": "published"},
     ),
-    "catalog.families": Trial("taskbench/facts", ["random"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}),
-    "catalog.compositions": Trial("taskbench/facts", ["filter"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}),
+    "catalog.families": Trial(
+        "taskbench/facts", ["random"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}
+    ),
+    "catalog.compositions": Trial(
+        "taskbench/facts", ["filter"], beside={"catalog": _INTERSECTION, **_SYNTHETIC}
+    ),
     "compose": Trial("taskbench", _ATOMS, beside=_SMALL_WORLD),
     "compose.families": Trial("taskbench/facts", ["lexical"], (), beside={"compose": _ATOMS}),
     "compose.compositions": Trial("taskbench", ["map"], beside={"compose": _ATOMS, **_SMALL_WORLD}),
@@ -329,7 +368,9 @@ TASKBENCH: dict[str, Trial] = {
     "union_domain": Trial("taskbench/facts", "common"),
     "minimum": Trial("taskbench", 2_000),
     "shares": Trial("taskbench", {"train": 0.4, "dev": 0.1, "test": 0.1}, ("train",)),
-    "pairs": Trial("taskbench/facts", "published", ("train",), beside={"functions": ["child", "father"]}),
+    "pairs": Trial(
+        "taskbench/facts", "published", ("train",), beside={"functions": ["child", "father"]}
+    ),
     "sequences": Trial("taskbench", {"n": 30}),
     "sequences.n": Trial("taskbench", {"train": 20, "dev": 4, "test": 4}, ("train",)),
     "sequences.length": Trial("taskbench", 6),
@@ -340,7 +381,9 @@ TASKBENCH: dict[str, Trial] = {
     ),
     "sequences.words": Trial("taskbench", 1_000),
     "few_shot": Trial("taskbench/few", {"k": 32, "draws": 2}, ("32-shot-2", "32-shot-3")),
-    "few_shot.k": Trial("taskbench/few", 8, tuple(f"{k}-shot-{draw}" for k in (8, 32) for draw in range(4))),
+    "few_shot.k": Trial(
+        "taskbench/few", 8, tuple(f"{k}-shot-{draw}" for k in (8, 32) for draw in range(4))
+    ),
     "few_shot.draws": Trial("taskbench/few", 2, ("32-shot-2", "32-shot-3")),
     "memorise": Trial("taskbench", 10, ("memorise",)),
     "labels": Trial("taskbench/facts", "permuted", writes="traits"),
@@ -348,4 +391,9 @@ TASKBENCH: dict[str, Trial] = {
     "answers": Trial("taskbench/few", True, ("answers",)),
 }
 
-TRIALS: dict[str, dict[str, Trial]] = {"ctl": CTL, "babi": BABI, "zest": ZEST, "taskbench": TASKBENCH}
+TRIALS: dict[str, dict[str, Trial]] = {
+    "ctl": CTL,
+    "babi": BABI,
+    "zest": ZEST,
+    "taskbench": TASKBENCH,
+}

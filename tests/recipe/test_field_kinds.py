@@ -39,8 +39,12 @@ def test_a_field_of_a_group_has_the_kind_of_the_group_unless_it_declares_its_own
 def test_streams_are_keyed_by_world_fields_alone() -> None:
     plain = Example()
     assert plain.key_fields() == {"lexicon": "packaged"}
-    changed = Example(sequences=Sequences(length=3, separators=True), layout="bart", splits={"train": 5})
-    assert changed.model_copy(update={"blocks": {"a": Sequences()}}).key_fields() == plain.key_fields()
+    changed = Example(
+        sequences=Sequences(length=3, separators=True), layout="bart", splits={"train": 5}
+    )
+    assert (
+        changed.model_copy(update={"blocks": {"a": Sequences()}}).key_fields() == plain.key_fields()
+    )
     assert changed.key_fields() == plain.key_fields()
     assert Example(lexicon="nltk").key_fields() != plain.key_fields()
 

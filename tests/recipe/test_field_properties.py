@@ -51,7 +51,10 @@ def rows(base: str, changes: Mapping[str, Any], seed: int = 0) -> Rows:
     digest = json_digest([data, seed])
     if digest not in _MADE:
         plan = check(data, base, base).plan(seed)
-        tables = {split.name: shards.to_table(split.rows(0, split.n), 0, plan.traits) for split in plan.splits}
+        tables = {
+            split.name: shards.to_table(split.rows(0, split.n), 0, plan.traits)
+            for split in plan.splits
+        }
         _MADE[digest] = {name: list(shards.to_examples(table)) for name, table in tables.items()}
     return _MADE[digest]
 
@@ -81,12 +84,16 @@ def problem(kind: str, trial: Trial, before: Rows, after: Rows) -> str:
             return "changes the splits"
         wrong = {split: written_otherwise(before[split], after[split]) for split in before}
         return "; ".join(
-            f"changes {what} of {split}" for split, what in wrong.items() if what not in ("", trial.writes)
+            f"changes {what} of {split}"
+            for split, what in wrong.items()
+            if what not in ("", trial.writes)
         )
     return ""
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 @pytest.mark.parametrize("suite", SUITE_NAMES)
 def test_every_field_keeps_what_its_kind_says(suite: str, seed: int, tmp_path: Path) -> None:
     kinds = kinds_of(suite)
@@ -140,8 +147,13 @@ def test_a_smaller_split_is_a_prefix_of_a_larger_one_and_moves_no_other(
     few, many = rows(base, {path: small}), rows(base, {path: large})
     split = path.split(".")[1]
     assert len(few[split]) < len(many[split])
-    assert {name: few[name] for name in few if name != split} == {n: many[n] for n in many if n != split}
-    for names, kept in ((SUBSETS, {e.input for e in few[split]} <= {e.input for e in many[split]}), (NEITHER, True)):
+    assert {name: few[name] for name in few if name != split} == {
+        n: many[n] for n in many if n != split
+    }
+    for names, kept in (
+        (SUBSETS, {e.input for e in few[split]} <= {e.input for e in many[split]}),
+        (NEITHER, True),
+    ):
         deviation = names.get(base, names.get(base.partition("/")[0]))
         if deviation:
             assert deviation in DEVIATIONS

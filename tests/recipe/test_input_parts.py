@@ -11,7 +11,12 @@ from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
 from taskloom.recipe import read
 
-CTL = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 60}, "ood": {"n": 20}}}
+CTL = {
+    "symbols": 4,
+    "functions": 8,
+    "max_length": 4,
+    "splits": {"train": {"n": 60}, "ood": {"n": 20}},
+}
 STORIES = {"splits": {"train": {"n": 12}, "test": {"n": 6}}}
 
 TASK = """import taskloom as tl
@@ -50,7 +55,9 @@ def test_a_chain_is_asked_of_a_start_symbol(order: str) -> None:
     assert same_items(whole, chain)
     assert same_items(whole, symbol)
     for e, c, s in zip(whole, chain, symbol, strict=True):
-        assert e.input == (f"{c.input} {s.input}" if order == "right-to-left" else f"{s.input} {c.input}")
+        assert e.input == (
+            f"{c.input} {s.input}" if order == "right-to-left" else f"{s.input} {c.input}"
+        )
         assert s.input.isdecimal()
 
 
@@ -72,7 +79,9 @@ def test_a_task_whose_examples_have_a_question_has_parts(tmp_path: Path) -> None
     assert {e.input for e in question} == {"What is a?"}
     assert same_items(whole, facts)
     assert [f"{e.input} What is a?" for e in facts] == [e.input for e in whole]
-    with pytest.raises(RecipeError, match=r"parts: the input '.*' has one part only; write parts: both"):
+    with pytest.raises(
+        RecipeError, match=r"parts: the input '.*' has one part only; write parts: both"
+    ):
         tl.make(f"{file}::sums/bare", set={**sizes, "parts": "question"})
 
 
@@ -88,7 +97,10 @@ def test_the_default_changes_no_digest() -> None:
     assert read("ctl/A", {"parts": "both"}).digest == read("ctl/A").digest
     assert "parts" not in read("babi/2").to_dict()
     assert read("ctl/A", {"parts": "question"}).digest != read("ctl/A").digest
-    assert read("ctl/A", {"described": {"alone": False}}).digest == read("ctl/A", {"described": True}).digest
+    assert (
+        read("ctl/A", {"described": {"alone": False}}).digest
+        == read("ctl/A", {"described": True}).digest
+    )
 
 
 def test_descriptions_alone(tmp_path: Path) -> None:

@@ -59,9 +59,18 @@ def test_extends_merges_deeply(tmp_path: Path) -> None:
     [
         ({"max_length": 5}, ["max_length=5"]),
         ({"splits.train.n": 500}, ["splits.train.n=500"]),
-        ({"splits": {"train": {"n": 500}, "iid": {"n": 5}}}, ["splits={train: {n: 500}, iid: {n: 5}}"]),
-        ({"splits": {"train": {"n": 9}}, "splits.train.n": 500}, ["splits={train: {n: 9}}", "splits.train.n=500"]),
-        ({"splits.train.n": 500, "splits": {"train": {"n": 9}}}, ["splits.train.n=500", "splits={train: {n: 9}}"]),
+        (
+            {"splits": {"train": {"n": 500}, "iid": {"n": 5}}},
+            ["splits={train: {n: 500}, iid: {n: 5}}"],
+        ),
+        (
+            {"splits": {"train": {"n": 9}}, "splits.train.n": 500},
+            ["splits={train: {n: 9}}", "splits.train.n=500"],
+        ),
+        (
+            {"splits.train.n": 500, "splits": {"train": {"n": 9}}},
+            ["splits.train.n=500", "splits={train: {n: 9}}"],
+        ),
         ({"described.unseen": ("a q", "q a")}, ["described={unseen: [a q, q a]}"]),
     ],
 )
@@ -101,7 +110,9 @@ def test_a_set_that_is_one_text_is_refused() -> None:
         ("gone.py", [], ["no file gone.py"]),
     ],
 )
-def test_mistakes_name_the_place_and_the_remedy(name: str, changes: list[str], words: list[str]) -> None:
+def test_mistakes_name_the_place_and_the_remedy(
+    name: str, changes: list[str], words: list[str]
+) -> None:
     with pytest.raises(RecipeError if not name.endswith(".py") else Exception) as caught:
         read(name, changes)
     for word in words:
@@ -115,7 +126,10 @@ def test_mistakes_name_the_place_and_the_remedy(name: str, changes: list[str], w
         ("- a list\n", "mapping"),
         ("variant: A\n", "one 'suite:' or one 'task:'"),
         ("suite: clt\n", "did you mean 'ctl'"),
-        ("suite: ctl\nvariant: A\nseed: x\nsplits: {train: {n: 10}}\n", "seed must be a whole number"),
+        (
+            "suite: ctl\nvariant: A\nseed: x\nsplits: {train: {n: 10}}\n",
+            "seed must be a whole number",
+        ),
         ("task: words/none\n", "no task is called"),
         ("", "mapping"),
     ],
@@ -129,7 +143,10 @@ def test_bad_files(tmp_path: Path, text: str, word: str) -> None:
 
 def test_recipes_beside_each_other_and_in_circles(tmp_path: Path) -> None:
     write(tmp_path / "base.yaml", "extends: ctl/A\nmax_length: 5\n")
-    assert read(write(tmp_path / "child.yaml", "extends: base.yaml\n")).digest == read("ctl/A", ["max_length=5"]).digest
+    assert (
+        read(write(tmp_path / "child.yaml", "extends: base.yaml\n")).digest
+        == read("ctl/A", ["max_length=5"]).digest
+    )
     write(tmp_path / "one.yaml", "extends: two.yaml\n")
     with pytest.raises(RecipeError, match="extends itself"):
         read(write(tmp_path / "two.yaml", "extends: one.yaml\n"))
@@ -165,7 +182,10 @@ def test_bad_spans(text: object) -> None:
 def test_dotted_changes_merge_with_defaults() -> None:
     fields: Any = read("taskbench/antonyms[eng]", ["shares.test=0.05"]).fields
     assert fields.shares == {"train": 0.8, "dev": 0.1, "test": 0.05}
-    assert read("taskbench/antonyms[eng]", ["shares.test=0.1"]).digest == read("taskbench/antonyms[eng]").digest
+    assert (
+        read("taskbench/antonyms[eng]", ["shares.test=0.1"]).digest
+        == read("taskbench/antonyms[eng]").digest
+    )
     # a change whole takes the place of the old value, as before
     fields = read("taskbench/antonyms[eng]", ["shares={train: 0.5, test: 0.5}"]).fields
     assert fields.shares == {"train": 0.5, "test": 0.5}
@@ -190,7 +210,8 @@ def test_recipes_are_sorted_as_people_count() -> None:
 def test_scientific_notation_without_a_dot_is_a_number() -> None:
     assert read("ctl/A", ["fill=1e-1"]).digest == read("ctl/A", {"fill": 0.1}).digest
     assert (
-        read("zest/synthetic", ["shares={normal: 5e-1}"]).digest == read("zest/synthetic", ["shares.normal=0.5"]).digest
+        read("zest/synthetic", ["shares={normal: 5e-1}"]).digest
+        == read("zest/synthetic", ["shares.normal=0.5"]).digest
     )
 
 

@@ -61,7 +61,9 @@ def test_the_size_of_a_split_moves_no_other_and_a_smaller_one_is_a_prefix(task_f
 
 def test_adding_a_split_changes_no_other(task_file: Path) -> None:
     plain = tl.make(str(task_file), set=[SMALL])
-    more = tl.make(str(task_file), set=[SMALL, "splits.extra.n=20", "splits.iid.n=9", "splits.extra-long.n=20"])
+    more = tl.make(
+        str(task_file), set=[SMALL, "splits.extra.n=20", "splits.iid.n=9", "splits.extra-long.n=20"]
+    )
     for split in plain.splits:
         assert list(more[split]) == list(plain[split]), split
     contents = {split: {e.content for e in more[split]} for split in more.splits}
@@ -82,12 +84,18 @@ def test_every_content_belongs_to_one_split_at_most_and_all_slots_are_used() -> 
         "y": 1 / 96,
         "z": 1 / 192,
     }
-    assert {name: count / 8_000 for name, count in counts.items()} == pytest.approx(expected, abs=0.02)
+    assert {name: count / 8_000 for name, count in counts.items()} == pytest.approx(
+        expected, abs=0.02
+    )
 
 
-def test_a_world_knob_draws_anew_and_a_draw_knob_keeps_contents_in_their_splits(task_file: Path) -> None:
+def test_a_world_knob_draws_anew_and_a_draw_knob_keeps_contents_in_their_splits(
+    task_file: Path,
+) -> None:
     train, test = lines(task_file, "train", SMALL), lines(task_file, "test", SMALL)
-    assert not {e.input for e in train} & {e.input for e in lines(task_file, "train", SMALL, "copies=2")}
+    assert not {e.input for e in train} & {
+        e.input for e in lines(task_file, "train", SMALL, "copies=2")
+    }
     shorter = lines(task_file, "train", SMALL, "length=3..4", "splits.train.n=400")
     assert shorter[:60] != train
     assert not {e.input for e in shorter} & {e.input for e in test}
@@ -107,7 +115,9 @@ def test_a_world_knob_draws_anew_and_a_draw_knob_keeps_contents_in_their_splits(
 def test_a_presentation_knob_keeps_the_items(task_file: Path, change: str) -> None:
     for split in ("train", "test"):
         plain, written = lines(task_file, split, SMALL), lines(task_file, split, SMALL, change)
-        assert [(e.content, e.targets, e.traits) for e in written] == [(e.content, e.targets, e.traits) for e in plain]
+        assert [(e.content, e.targets, e.traits) for e in written] == [
+            (e.content, e.targets, e.traits) for e in plain
+        ]
         assert [e.input for e in written] != [e.input for e in plain]
     assert len({e.input for e in written if e.input.startswith(" ")}) > 1 or "indent" not in change
 
@@ -115,7 +125,9 @@ def test_a_presentation_knob_keeps_the_items(task_file: Path, change: str) -> No
 def test_a_presentation_knob_that_changes_traits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.py"
     path.write_text(KNOBS.replace('traits={"length": length}', 'traits={"indent": indent}'))
-    with pytest.raises(TaskloomError, match="indent is declared as presentation but changes the trait 'indent'"):
+    with pytest.raises(
+        TaskloomError, match="indent is declared as presentation but changes the trait 'indent'"
+    ):
         lines(path, "train", SMALL, "indent=2")
 
 
@@ -173,7 +185,12 @@ def test_audit_and_verify_certify_what_is_held_out(tmp_path: Path) -> None:
     report = tl.audit(data)
     assert not report.leaks
     assert not report.misplaced
-    assert [(c.split, c.held_out) for c in report.held_out] == [("train", 0), ("iid", 0), ("ood", 40), ("ood-more", 10)]
+    assert [(c.split, c.held_out) for c in report.held_out] == [
+        ("train", 0),
+        ("iid", 0),
+        ("ood", 40),
+        ("ood-more", 10),
+    ]
     assert not [c for c in report.coverage if c.trait == "held_out"]
     assert tl.verify(tmp_path / "d", every=True, task=file).answers == 290
 
@@ -194,13 +211,24 @@ def test_the_size_of_training_moves_no_held_out_row(tmp_path: Path) -> None:
         assert lines(file, split, *changes) == lines(file, split, *changes, "splits.train.n=10")
 
 
-def test_misplaced_examples_fail_the_audit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_misplaced_examples_fail_the_audit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from taskloom.cli import run
 
-    rows: dict[str, list[bool | None]] = {"train": [False, True], "ood": [True, True], "iid": [False, None]}
+    rows: dict[str, list[bool | None]] = {
+        "train": [False, True],
+        "ood": [True, True],
+        "iid": [False, None],
+    }
     for split, values in rows.items():
-        examples = [{"input": f"{split} {i}", "target": "x", "traits": {"held_out": v}} for i, v in enumerate(values)]
-        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
+        examples = [
+            {"input": f"{split} {i}", "target": "x", "traits": {"held_out": v}}
+            for i, v in enumerate(values)
+        ]
+        (tmp_path / f"{split}.jsonl").write_text(
+            "".join(json.dumps(example) + "\n" for example in examples)
+        )
     report = tl.audit(tmp_path)
     assert {c.split for c in report.misplaced} == {"train", "iid"}
     assert run(["audit", str(tmp_path)]) == 1
@@ -210,25 +238,46 @@ def test_misplaced_examples_fail_the_audit(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("predicate", "sentence"),
     [
-        ("lambda length: length > 6", "no example is held out, so the split 'ood' cannot be filled"),
-        ("lambda length: length < 9", "no example is not held out, so the split 'train' cannot be filled"),
-        ("lambda length: 1 / 0", "held_out raised ZeroDivisionError: division by zero .*for the input"),
-        ("lambda length: random.random() < 0.5", "held_out gave both True and False for one example"),
+        (
+            "lambda length: length > 6",
+            "no example is held out, so the split 'ood' cannot be filled",
+        ),
+        (
+            "lambda length: length < 9",
+            "no example is not held out, so the split 'train' cannot be filled",
+        ),
+        (
+            "lambda length: 1 / 0",
+            "held_out raised ZeroDivisionError: division by zero .*for the input",
+        ),
+        (
+            "lambda length: random.random() < 0.5",
+            "held_out gave both True and False for one example",
+        ),
         ("lambda traits: traits['size'] == 5", "held_out raised KeyError: 'size'"),
         ("lambda length: None", "held_out gave None; it must give True or False"),
-        ("lambda size: size > 3", "held_out asks for 'size'; it may ask for: example, traits, derivation, length"),
+        (
+            "lambda size: size > 3",
+            "held_out asks for 'size'; it may ask for: example, traits, derivation, length",
+        ),
         ("lambda: True", "held_out asks for nothing"),
         ("'length > 3'", "held_out is 'length > 3'; give a function"),
     ],
 )
-def test_bad_predicates_are_refused_before_the_first_row(tmp_path: Path, predicate: str, sentence: str) -> None:
+def test_bad_predicates_are_refused_before_the_first_row(
+    tmp_path: Path, predicate: str, sentence: str
+) -> None:
     with pytest.raises(TaskloomError, match=sentence):
         read(str(held_file(tmp_path, predicate)), ["length=2..6"]).plan(0)
 
 
 def test_a_rarely_held_out_example_is_refused_with_its_number(tmp_path: Path) -> None:
-    file = held_file(tmp_path, "lambda example: example.input.startswith('amber basin cedar delta ember')")
-    with pytest.raises(RecipeError, match=r"\d of 2,000 drawn examples are held out, so the split 'ood'"):
+    file = held_file(
+        tmp_path, "lambda example: example.input.startswith('amber basin cedar delta ember')"
+    )
+    with pytest.raises(
+        RecipeError, match=r"\d of 2,000 drawn examples are held out, so the split 'ood'"
+    ):
         read(str(file), ["length=5..6"]).plan(0)
     assert read(str(file), ["length=5..6", "splits={train: {n: 5}}"]).plan(0).splits[0].n == 5
 

@@ -94,7 +94,9 @@ def test_mistakes_in_task_files(tmp_path: Path) -> None:
     assert "a path such as" in said("@tl.task('plain', describe='d')\ndef f(rng): ...\n")
     assert "needs a default" in said("@tl.task('a/no-default', describe='d')\ndef f(rng, k): ...\n")
     assert "not an Example" in said("@tl.task('a/none', describe='d')\ndef f(rng): return 3\n")
-    assert "without a target" in said("@tl.task('a/empty', describe='d')\ndef f(rng): return tl.Example('x', ())\n")
+    assert "without a target" in said(
+        "@tl.task('a/empty', describe='d')\ndef f(rng): return tl.Example('x', ())\n"
+    )
     two = "@tl.task('a/one', describe='d')\ndef f(rng): ...\n@tl.task('a/two', describe='d')\ndef g(rng): ...\n"
     assert "a/one, a/two" in said(two)
     varying = "@tl.task('a/vary', describe='d')\ndef f(rng):\n  n = str(rng.random())\n"
@@ -136,7 +138,9 @@ def test_changed_code_is_another_recipe(task_file: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("gives", ["None", "5", "()", "[3]"])
 def test_solvers_that_give_no_text(tmp_path: Path, gives: str) -> None:
     path = tmp_path / "t.py"
-    head = f"import taskloom as tl\n@tl.task('a/solved', describe='d', solve=lambda text: {gives})\n"
+    head = (
+        f"import taskloom as tl\n@tl.task('a/solved', describe='d', solve=lambda text: {gives})\n"
+    )
     path.write_text(head + "def f(rng): return tl.Example('x', 'y')\n")
     with pytest.raises(TaskloomError, match="must give a text"):
         tl.apply(str(path), "x")
@@ -178,32 +182,60 @@ def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
     (source / "word_tasks").mkdir(parents=True)
     (source / "pyproject.toml").write_text(PYPROJECT)
     (source / "word_tasks" / "__init__.py").write_text(REVERSE)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*pip, "--disable-pip-version-check", "--target", str(site), str(source)], check=True)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+    ]
+    subprocess.run(
+        [*pip, "--disable-pip-version-check", "--target", str(site), str(source)], check=True
+    )
 
     out = str(tmp_path / "made")
     commands = [
         ["list", "tasks", "--json"],
         ["show", "words/reverse", "-n", "1", "--json"],
-        ["make", "words/reverse", "-o", out, "--set", "splits={train: {n: 50}, test: {n: 9}}", "--workers", "2"],
+        [
+            "make",
+            "words/reverse",
+            "-o",
+            out,
+            "--set",
+            "splits={train: {n: 50}, test: {n: 9}}",
+            "--workers",
+            "2",
+        ],
         ["verify", out, "--all"],
     ]
     done = subprocess.run(
-        [sys.executable, "-c", f"from taskloom.cli import run\nfor words in {commands}: assert run(words) == 0"],
+        [
+            sys.executable,
+            "-c",
+            f"from taskloom.cli import run\nfor words in {commands}: assert run(words) == 0",
+        ],
         capture_output=True,
         text=True,
         check=True,
         env={"PYTHONPATH": str(site), "HOME": str(tmp_path)},
     )
     listed, shown = map(json.loads, done.stdout.splitlines()[:2])
-    assert listed["tasks"] == [{"name": "words/reverse", "describe": "Reverse the order of the words."}]
+    assert listed["tasks"] == [
+        {"name": "words/reverse", "describe": "Reverse the order of the words."}
+    ]
     assert shown["targets"][0].split() == shown["input"].split()[::-1]
 
 
 def test_a_dotted_change_keeps_the_rest_of_the_default(task_file: str) -> None:
     from taskloom.recipe import read
 
-    sizes = {split.name: split.n for split in read(task_file, ["splits.train.n=300"]).plan(0).splits}
+    sizes = {
+        split.name: split.n for split in read(task_file, ["splits.train.n=300"]).plan(0).splits
+    }
     assert sizes == {"train": 300, "dev": 1000, "test": 1000}
     sizes = {split.name: split.n for split in read(task_file, {"splits.extra.n": 5}).plan(0).splits}
     assert sizes == {"train": 10_000, "dev": 1000, "test": 1000, "extra": 5}
@@ -219,18 +251,24 @@ def test_a_knob_named_like_a_recipe_field_is_refused(parameter: str, tmp_path: P
     path.write_text(
         f"import taskloom as tl\n@tl.task('a/taken', describe='d')\ndef f(rng, {parameter}: int = tl.knob(3)): ...\n"
     )
-    with pytest.raises(TaskloomError, match=f"the parameter '{parameter}' has the name of a recipe's own field"):
+    with pytest.raises(
+        TaskloomError, match=f"the parameter '{parameter}' has the name of a recipe's own field"
+    ):
         tl.make(str(path))
     assert set(RESERVED) < TAKEN
 
 
-def test_a_recipe_finds_a_task_file_beside_it(task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_finds_a_task_file_beside_it(
+    task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.yaml").write_text("extends: reverse.py\nsplits: {train: {n: 10}}\n")
     monkeypatch.chdir("/")
     assert len(tl.make(tmp_path / "mine.yaml")["train"]) == 10
 
 
-def test_the_home_folder_is_expanded(task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_is_expanded(
+    task_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "r.yaml").write_text("extends: ~/reverse.py\n")
     (tmp_path / "splits.yaml").write_text("train: {n: 10}\n")

@@ -18,16 +18,22 @@ from taskloom.experiments.execute.writer import DUMPER
 from taskloom.recipe.yaml_files import YamlError, load, parse
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SCALARS, inner, max_size=3))
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SCALARS, inner, max_size=3)
+)
 
 
 @given(VALUES, st.booleans())
 def test_what_yaml_writes_is_read_as_yaml_reads_it(value: Any, ours: bool) -> None:
-    text = yaml.dump(value, Dumper=DUMPER, allow_unicode=True)  # as stores write it; PyYAML's other writer loses \x85
+    text = yaml.dump(
+        value, Dumper=DUMPER, allow_unicode=True
+    )  # as stores write it; PyYAML's other writer loses \x85
     assert parse(text, ours=ours) == yaml.safe_load(text) == value
 
 
-@given(st.dictionaries(st.integers(0, 9).map(str), st.integers(), min_size=1), st.data(), st.booleans())
+@given(
+    st.dictionaries(st.integers(0, 9).map(str), st.integers(), min_size=1), st.data(), st.booleans()
+)
 def test_a_key_given_twice_is_refused_wherever_it_stands(
     table: dict[str, int], data: st.DataObject, ours: bool
 ) -> None:
@@ -44,7 +50,8 @@ def test_a_key_given_twice_is_refused_wherever_it_stands(
 
 
 @pytest.mark.parametrize(
-    "text", ["{a: 1, a: 2}", "{1: a, 0x1: b}", "{yes: a, true: b}", "{1: a, true: b}", "{~: 1, null: 2}"]
+    "text",
+    ["{a: 1, a: 2}", "{1: a, 0x1: b}", "{yes: a, true: b}", "{1: a, true: b}", "{~: 1, null: 2}"],
 )
 def test_keys_are_equal_when_their_values_are(text: str) -> None:
     with pytest.raises(YamlError, match=r"gives .* twice; keep one"):
@@ -54,9 +61,7 @@ def test_keys_are_equal_when_their_values_are(text: str) -> None:
 
 def test_merged_keys_may_be_changed() -> None:
     """Also where a mapping that merges another is itself merged, in whatever order they are put together."""
-    text = (
-        "base: &b {x: 1, y: 1}\ndeep: {in: &d {<<: *b, x: 2}}\ntop: {<<: *d, y: 3}\nlist: &l [1, *b, *b]\nagain: *l\n"
-    )
+    text = "base: &b {x: 1, y: 1}\ndeep: {in: &d {<<: *b, x: 2}}\ntop: {<<: *d, y: 3}\nlist: &l [1, *b, *b]\nagain: *l\n"
     found = parse(text)
     assert found == yaml.safe_load(text)
     assert found["top"] == {"x": 2, "y": 3}
@@ -106,7 +111,11 @@ RECIPE = "extends: ctl/A\nsplits:\n  train: {n: 5}\n  iid: {n: 5}\n  train: {n: 
     ],
 )
 def test_commands_refuse_a_key_given_twice(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {
@@ -141,13 +150,24 @@ def test_aliases_that_stand_for_a_billion_values_are_refused_early() -> None:
     assert len(parse(bomb(3))) == 3
     with pytest.raises(YamlError, match="contains itself"):
         parse("a: &a [1, *a]")
-    assert parse("a: &a [1, 2]\nb: [*a, *a]\nc: []") == {"a": [1, 2], "b": [[1, 2], [1, 2]], "c": []}
+    assert parse("a: &a [1, 2]\nb: [*a, *a]\nc: []") == {
+        "a": [1, 2],
+        "b": [[1, 2], [1, 2]],
+        "c": [],
+    }
 
 
-def test_errors_do_not_echo_what_is_huge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_do_not_echo_what_is_huge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "v.yaml").write_text("[" + "1, " * 3_000 + "1]")
     huge = f"@{tmp_path / 'v.yaml'}"
-    for change in (f"max_length={huge}", f"described={huge}", f"splits.train.n={huge}", f"{'x' * 10**6}=1"):
+    for change in (
+        f"max_length={huge}",
+        f"described={huge}",
+        f"splits.train.n={huge}",
+        f"{'x' * 10**6}=1",
+    ):
         assert run(["show", "ctl/A", "--set", change]) == 2
         assert len(capsys.readouterr().err) < 5000, change[:30]
 

@@ -86,7 +86,9 @@ class PaperClaim:
         half = self.value - self.low if limit < self.value else self.high - self.value
         if half <= 0:
             return 1.0 if self.value == limit else 0.0
-        return t_two_sided((self.value - limit) / half * t_quantile(0.5 + LEVEL / 2, self.df), self.df)
+        return t_two_sided(
+            (self.value - limit) / half * t_quantile(0.5 + LEVEL / 2, self.df), self.df
+        )
 
     def outcome(self, corrected_p: float = 0.0) -> str:
         """Whether it holds: the interval is on one side, and the p-value corrected for the family is small enough."""
@@ -99,12 +101,18 @@ def claim_table(claims: Iterable[PaperClaim]) -> ResultTable:
     """Claims as a table: one family, corrected by Holm."""
     claims = list(claims)
     family = [claim for claim in claims if claim.measured]
-    corrected = dict(zip(map(id, family), holm([claim.p for claim in family]).tolist(), strict=True)) if family else {}
+    corrected = (
+        dict(zip(map(id, family), holm([claim.p for claim in family]).tolist(), strict=True))
+        if family
+        else {}
+    )
     columns = ("claim", "place", "measure", "ours", "corrected p", "outcome")
     rows = []
     for claim in claims:
         form = ".3f" if claim.limit else "+.3f"  # what is held against 0 is a difference
-        value, low, high = (f"{round(number, 3) + 0.0:{form}}" for number in (claim.value, claim.low, claim.high))
+        value, low, high = (
+            f"{round(number, 3) + 0.0:{form}}" for number in (claim.value, claim.low, claim.high)
+        )
         interval = f" [{low}, {high}]" if claim.measured else ""
         ours = "not measured" if math.isnan(claim.value) else f"{value}{interval}"
         p = corrected.get(id(claim), math.nan)

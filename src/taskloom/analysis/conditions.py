@@ -112,7 +112,9 @@ def recipe_of(runs: Runs, run: str) -> Recipe:
     """Return the recipe that a run learned from; the first of a mix. Code that only a store names is never run."""
     text = runs.config(run)
     if ".py" in text:
-        raise TaskloomError(f"the run {run} is of a recipe or learner in a Python file, which is not run")
+        raise TaskloomError(
+            f"the run {run} is of a recipe or learner in a Python file, which is not run"
+        )
     return _recipe(parse(text, ours=True))
 
 
@@ -134,7 +136,9 @@ def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
     differing = {}
     for key, theirs in number.conditions.items():
         if key in ours and ours[key] != theirs:
-            own, their = (MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs))
+            own, their = (
+                MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs)
+            )
             name = SETTING_NAMES.get(key) or key.partition(".")[2]
             differing[key] = f"{name} {own} (paper: {their})"
             if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
@@ -156,7 +160,11 @@ def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short_value(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else short_value(value)
+    )
 
 
 STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")

@@ -54,7 +54,8 @@ def divergence_accuracy(runs: Runs) -> Finding:
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
     rows: list[dict[str, Any]] = [
-        dict(zip(columns, (*place, *_over_seeds(scores)), strict=True)) for place, scores in sums.items()
+        dict(zip(columns, (*place, *_over_seeds(scores)), strict=True))
+        for place, scores in sums.items()
     ]
     rows.sort(key=lambda r: (r["learner"], r["divergence"]))
     data = ResultTable(columns, rows)
@@ -63,7 +64,11 @@ def divergence_accuracy(runs: Runs) -> Finding:
         f"{len(rows)} points. {seeds_caption(row['seeds'] for row in rows)}."
     )
     plot = partial(
-        figures.lines, x="divergence", series="learner", joined=False, xlabel="compound divergence from training"
+        figures.lines,
+        x="divergence",
+        series="learner",
+        joined=False,
+        xlabel="compound divergence from training",
     )
     return Finding(
         "Accuracy against compound divergence",
@@ -82,7 +87,9 @@ def _learner_names(runs: Runs) -> dict[str, str]:
     names = {}
     for row in runs.table.to_pylist():
         settings = [
-            f"{column.partition('.')[2]} {short_value(row[column])}" for column in columns if row[column] is not None
+            f"{column.partition('.')[2]} {short_value(row[column])}"
+            for column in columns
+            if row[column] is not None
         ]
         names[row["run"]] = ", ".join([str(row["learner"]), *settings])
     return names
@@ -126,10 +133,14 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
     return datasets
 
 
-def _source(runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]) -> Dataset | None:
+def _source(
+    runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]
+) -> Dataset | None:
     """Return the dataset that a split is of: the run's own, or the one whose first input it answered; None where none is here."""
     evaluate = parse(runs.config(run), ours=True).get("evaluate") or []
-    if all(isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate):
+    if all(
+        isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate
+    ):
         return own
     answered = runs.predictions(split, ["index", "input"], runs=[run]).slice(0, 1).to_pylist()
     name = split.rpartition(":")[2]
@@ -145,7 +156,9 @@ def _between(own: Dataset, source: Dataset) -> list[Divergence]:
     """Return the divergences of a dataset's splits from what another trains on."""
     trained = [name for name in own.splits if own.role(name) == "train"]
     tests = [name for name in source.splits if source.role(name) != "train"]
-    tables = {f"train {name}": own.table(name) for name in trained} | {name: source.table(name) for name in tests}
+    tables = {f"train {name}": own.table(name) for name in trained} | {
+        name: source.table(name) for name in tests
+    }
     roles: dict[str, Role] = {f"train {name}": own.role(name) for name in trained}
     return divergences(tables, roles | {name: source.role(name) for name in tests})
 

@@ -94,8 +94,12 @@ def canvas(
     places = places_of(about, columns) if rows > 1 and about else list(range(panels))
     rows = places[-1] // columns + 1
     heights = [max(inner[start : start + columns]) for start in range(0, len(inner), columns)]
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows + sum(heights)), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, height_ratios=heights or None, **options).flat)
+    figure = Figure(
+        figsize=(size[0] * columns, size[1] * rows + sum(heights)), layout="constrained"
+    )
+    axes = list(
+        figure.subplots(rows, columns, squeeze=False, height_ratios=heights or None, **options).flat
+    )
     free = [axis for place, axis in enumerate(axes) if place not in places]
     for axis in free:
         axis.set_visible(False)
@@ -111,7 +115,9 @@ def places_of(about: Sequence[Any], columns: int) -> list[int]:
     places: list[int] = []
     for number, what in enumerate(about):
         place = places[-1] + 1 if places else 0
-        places.append(-(-place // columns) * columns if number and what != about[number - 1] else place)
+        places.append(
+            -(-place // columns) * columns if number and what != about[number - 1] else place
+        )
     return places
 
 
@@ -220,10 +226,19 @@ def intervals(
         markers = max(map(len, present)) if shared else 1
         heights = [0.2 * len(places) * max(1.6, markers) for places in lists]
         figure, axes = canvas(len(panels), (width, 0.75), across, inner=heights, sharey=shared)
-        for axis, (title, rows), places, own in zip(axes, panels.items(), lists, present, strict=False):
+        for axis, (title, rows), places, own in zip(
+            axes, panels.items(), lists, present, strict=False
+        ):
             for row in rows:
                 aside = _shift(own.index(row[series]), len(own)) if shared else 0
-                _mark(axis, row, places.index(row[place]) + aside, names.index(row[series]), mean, published)
+                _mark(
+                    axis,
+                    row,
+                    places.index(row[place]) + aside,
+                    names.index(row[series]),
+                    mean,
+                    published,
+                )
             axis.set(xlim=_wider(limits), xlabel=xlabel)
             axis.set_title(wrapped(title))
             axis.set_yticks(range(len(places)), [labels[p] for p in places])
@@ -287,7 +302,11 @@ def _on_lines(label: str) -> str:
         textwrap.wrap(label, width, break_long_words=False, break_on_hyphens=False)
         for width in range(-(-len(label) // max(1, lines)), LONGEST_LABEL + 1)
     )
-    return label if lines < 2 else "\n".join(next((own for own in wraps if len(own) <= lines), [label]))
+    return (
+        label
+        if lines < 2
+        else "\n".join(next((own for own in wraps if len(own) <= lines), [label]))
+    )
 
 
 def _shift(number: int, count: int) -> float:
@@ -304,17 +323,30 @@ def is_known(value: Any) -> bool:
     return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
-def _mark(axis: Any, row: Mapping[str, Any], at: float, number: int, mean: str, published: str) -> None:
+def _mark(
+    axis: Any, row: Mapping[str, Any], at: float, number: int, mean: str, published: str
+) -> None:
     shade, marker = SHADES[number % len(SHADES)], MARKERS[number % len(MARKERS)]
     if is_known(row.get("low")) and is_known(row.get("high")):
-        axis.plot([row["low"], row["high"]], [at, at], color=shade, linewidth=1.6, solid_capstyle="butt")
+        axis.plot(
+            [row["low"], row["high"]], [at, at], color=shade, linewidth=1.6, solid_capstyle="butt"
+        )
     if is_known(row[mean]):
         axis.plot([row[mean]], [at], marker, color=shade, markersize=5)
     if is_known(row.get(published)):
-        axis.plot([row[published]], [at], "D", markersize=7, markerfacecolor="none", markeredgecolor="#444444")
+        axis.plot(
+            [row[published]],
+            [at],
+            "D",
+            markersize=7,
+            markerfacecolor="none",
+            markeredgecolor="#444444",
+        )
 
 
-def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: Sequence[Any] = ("-",)) -> None:
+def _legend(
+    figure: Any, names: Sequence[Any], published: bool = False, dashes: Sequence[Any] = ("-",)
+) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
@@ -322,7 +354,12 @@ def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: 
         for number, name in enumerate(names)
     ]
     if published:
-        empty = {"marker": "D", "markerfacecolor": "none", "markeredgecolor": "#444444", "linestyle": "none"}
+        empty = {
+            "marker": "D",
+            "markerfacecolor": "none",
+            "markeredgecolor": "#444444",
+            "linestyle": "none",
+        }
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
     if handles:
         # A letter takes about 0.07 inches, a marker with its gaps 0.6; more in a row than fit would be cut off at both sides.
@@ -330,7 +367,9 @@ def _legend(figure: Any, names: Sequence[Any], published: bool = False, dashes: 
         fitting = min(4, len(handles), max(1, int(figure.get_figwidth() / (0.6 + 0.07 * longest))))
         lines = -(-len(handles) // fitting)
         figure.set_figheight(figure.get_figheight() + LEGEND * (lines - 1))
-        columns = -(-len(handles) // lines)  # as many in every line: four are two by two where three would fit
+        columns = -(
+            -len(handles) // lines
+        )  # as many in every line: four are two by two where three would fit
         figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=columns)
 
 
@@ -389,7 +428,9 @@ def lines(
             return without_data()
         panels, names = by_panel(data, panel), values_of(data, series)
         about = [row(title) for title in panels] if row else ()
-        figure, axes = canvas(len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), about=about, sharey=True)
+        figure, axes = canvas(
+            len(panels), (ALONE + 0.6 if len(panels) == 1 else 3.4, 2.6), about=about, sharey=True
+        )
         dashes: Sequence[Any] = DASHES if joined else ("none",)
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
             gap = _gap(row[x] for row in share) if joined else 0.0
@@ -399,7 +440,11 @@ def lines(
                 _line(axis, own, x, y, number, dashes[number % len(dashes)], aside)
             if threshold is not None:
                 axis.axhline(threshold, color="#444444", linewidth=1.0, linestyle="--")
-            axis.set(xlabel=xlabel or x, title=wrapped(title), **({"ylim": _wider(limits)} if limits else {}))
+            axis.set(
+                xlabel=xlabel or x,
+                title=wrapped(title),
+                **({"ylim": _wider(limits)} if limits else {}),
+            )
             if across:
                 places = [*across, *(row[x] for row in share)]
                 axis.set_xlim(*_wider((min(places), max(places))))
@@ -435,19 +480,32 @@ def _look(number: int) -> dict[str, Any]:
 
 
 def _line(
-    axis: Any, rows: Sequence[Mapping[str, Any]], x: str, y: str, number: int, dashes: Any, aside: float = 0.0
+    axis: Any,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    number: int,
+    dashes: Any,
+    aside: float = 0.0,
 ) -> None:
     look = _look(number)
     long = dashes != "none" and len(rows) > MOST_BARS
     across = [row[x] + (0.0 if long else aside) for row in rows]
     every = -(-len(rows) // MOST_BARS) if long else 1
     axis.plot(
-        across, [row[y] for row in rows], **look, linestyle=dashes, linewidth=1.4, markersize=4.5, markevery=every
+        across,
+        [row[y] for row in rows],
+        **look,
+        linestyle=dashes,
+        linewidth=1.4,
+        markersize=4.5,
+        markevery=every,
     )
     known = [is_known(row.get("low")) and is_known(row.get("high")) for row in rows]
     if long:
         low, high = (
-            [row[end] if k else math.nan for row, k in zip(rows, known, strict=True)] for end in ("low", "high")
+            [row[end] if k else math.nan for row, k in zip(rows, known, strict=True)]
+            for end in ("low", "high")
         )
         axis.fill_between(across, low, high, color=look["color"], alpha=0.18, linewidth=0)
         return
@@ -455,7 +513,11 @@ def _line(
         if has_interval:
             # Projecting caps would reach beyond 1.
             axis.plot(
-                [place, place], [row["low"], row["high"]], color=look["color"], linewidth=1.2, solid_capstyle="butt"
+                [place, place],
+                [row["low"], row["high"]],
+                color=look["color"],
+                linewidth=1.2,
+                solid_capstyle="butt",
             )
 
 
@@ -479,8 +541,12 @@ def shorten(svg: str) -> str:
     fonts = Counter(_FONTS.findall(short)).most_common(1)
     if fonts:
         family = fonts[0][0]
-        short = short.replace(f"font-family: {family}; ", "").replace("<svg ", f'<svg font-family="{family}" ', 1)
-    short = _PLACE.sub(lambda match: f' {match[1]}="{_number(round(float(match[2]) * 100))}"', short)
+        short = short.replace(f"font-family: {family}; ", "").replace(
+            "<svg ", f'<svg font-family="{family}" ', 1
+        )
+    short = _PLACE.sub(
+        lambda match: f' {match[1]}="{_number(round(float(match[2]) * 100))}"', short
+    )
     short = _EMPTY.sub("", _NOT_TURNED.sub("", short))
     for _ in range(2):  # a label is in a group of its own, which is in that of its tick
         short = _AROUND_TEXT.sub(r"\1", short)

@@ -78,7 +78,10 @@ class Finding:
             "title": self.title,
             "text": self.text,
             "table": self.table.to_dicts() if self.table is not None else [],
-            "figures": [{"name": f.name, "caption": f.caption, "data": f.data.to_dicts()} for f in self.figures],
+            "figures": [
+                {"name": f.name, "caption": f.caption, "data": f.data.to_dicts()}
+                for f in self.figures
+            ],
             "judgements": [judgement.to_dict() for judgement in self.judgements],
             "notes": list(self.notes),
         }
@@ -89,7 +92,17 @@ def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
 
-COLUMNS = ("claim", "place", "ours", "seeds", "published", "difference", "margin", "verdict", "conditions that differ")
+COLUMNS = (
+    "claim",
+    "place",
+    "ours",
+    "seeds",
+    "published",
+    "difference",
+    "margin",
+    "verdict",
+    "conditions that differ",
+)
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
@@ -101,7 +114,9 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     judgements = list(judgements)
     table = judgement_table(judgements)
     units = {judgement.unit for judgement in judgements if judgement.seeds}
-    unit = units.pop() if len(units) == 1 else "seeds"  # what the column counts, where all rows count the same
+    unit = (
+        units.pop() if len(units) == 1 else "seeds"
+    )  # what the column counts, where all rows count the same
     rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
     shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
     unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
@@ -115,7 +130,11 @@ CONDITIONS = "Conditions that differ from the paper's:"
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
     """Return the conditions that differ from the paper's: first those of all claims, then a line for all claims that share some."""
-    common = [c for c in (judgements[0].conditions if judgements else ()) if all(c in j.conditions for j in judgements)]
+    common = [
+        c
+        for c in (judgements[0].conditions if judgements else ())
+        if all(c in j.conditions for j in judgements)
+    ]
     concerned: dict[tuple[str, ...], list[str]] = {}
     for judgement in judgements:
         if further := tuple(c for c in judgement.conditions if c not in common):
@@ -131,5 +150,11 @@ def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
     """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT: r²') are named by it alone."""
     things = {claim: claim.rpartition(": ")[0] for claim in every}
-    whole = {thing for thing in things.values() if thing and all(c in claims for c in every if things[c] == thing)}
-    return list(dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims))
+    whole = {
+        thing
+        for thing in things.values()
+        if thing and all(c in claims for c in every if things[c] == thing)
+    }
+    return list(
+        dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims)
+    )

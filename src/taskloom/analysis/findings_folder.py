@@ -69,13 +69,22 @@ def write_findings(
         if finding.table is not None:
             _write(folder / f"table-{number}.csv", csv_text(finding.table))
         if finding.judgements:
-            _write(folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements)))
-    _write(folder / "findings.json", json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n")
+            _write(
+                folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements))
+            )
+    _write(
+        folder / "findings.json",
+        json.dumps([f.to_dict() for f in findings], indent=1, ensure_ascii=False) + "\n",
+    )
     scores = folder / "scores.json"
-    if runs is not None and runs.path.resolve() != scores.resolve():  # of the file itself some runs may be left out
+    if (
+        runs is not None and runs.path.resolve() != scores.resolve()
+    ):  # of the file itself some runs may be left out
         groups, items = score_groups(runs, traits, curves=True)
         write_scores(groups, scores, items)
-    return page.write(folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)])
+    return page.write(
+        folder / "page.html", title, lead, [s for f in findings for s in _sections(f, drawn)]
+    )
 
 
 MARKDOWN = "page.md"
@@ -92,17 +101,27 @@ def check_folder(folder: Path, title: str) -> None:
     """
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise DataError(f"cannot make the folder {folder}: {existing} is a file; choose another folder")
+        raise DataError(
+            f"cannot make the folder {folder}: {existing} is a file; choose another folder"
+        )
     if not os.access(existing, os.W_OK):
         raise DataError(f"cannot write to {existing}; make it writable or choose another folder")
-    names = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if existing == folder else []
+    names = (
+        sorted(path.name for path in folder.iterdir() if path.name[0] != ".")
+        if existing == folder
+        else []
+    )
     if not names:
         return
     if MARKDOWN not in names:
-        raise DataError(f"{folder} is not empty ({names[0]}) and has no page of a study; choose another folder")
+        raise DataError(
+            f"{folder} is not empty ({names[0]}) and has no page of a study; choose another folder"
+        )
     heading = read_utf8(folder / MARKDOWN).partition("\n")[0]
     if heading != _heading(title):
-        raise DataError(f"{folder} has the page '{heading.lstrip('# ')}', not '{title}'; choose another folder")
+        raise DataError(
+            f"{folder} has the page '{heading.lstrip('# ')}', not '{title}'; choose another folder"
+        )
 
 
 def _heading(title: str) -> str:
@@ -130,7 +149,9 @@ def csv_text(table: ResultTable) -> str:
     writer = csv.DictWriter(out, table.columns, lineterminator="\n")
     writer.writeheader()
     for row in table.to_dicts():
-        writer.writerow({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in row.items()})
+        writer.writerow(
+            {k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in row.items()}
+        )
     return out.getvalue()
 
 
@@ -138,7 +159,9 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
     """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
     first = finding.figures[0] if finding.figures else None
     figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
-    sections = [Section(finding.title, finding.text, *_rows(finding.table), figure=figure, caption=caption)]
+    sections = [
+        Section(finding.title, finding.text, *_rows(finding.table), figure=figure, caption=caption)
+    ]
     for number, further in enumerate(finding.figures[1:], 2):
         title = f"{finding.title}, figure {number}"
         sections.append(Section(title, figure=drawn[id(further)], caption=further.caption))
@@ -148,10 +171,14 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
         rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
         lines = differing_conditions(finding.judgements)
         lists = ((CONDITIONS, tuple(lines)),) if lines else ()
-        sections.append(Section(title, rule, columns, rows, lists=lists, folded=folded(finding.judgements)))
+        sections.append(
+            Section(title, rule, columns, rows, lists=lists, folded=folded(finding.judgements))
+        )
     if finding.notes:
         last = sections[-1]
-        sections[-1] = replace(last, lists=(*last.lists, (NOTES if last.lists else "", finding.notes)))
+        sections[-1] = replace(
+            last, lists=(*last.lists, (NOTES if last.lists else "", finding.notes))
+        )
     return sections
 
 
@@ -161,7 +188,9 @@ SHOWN_INCOMPARABLE = 12
 
 def folded(judgements: Sequence[Judgement]) -> str:
     """Return the line that unfolds a long table of comparisons that have no verdict; empty where it is to be shown."""
-    if len(judgements) <= SHOWN_INCOMPARABLE or any(judgement.verdict != OTHER for judgement in judgements):
+    if len(judgements) <= SHOWN_INCOMPARABLE or any(
+        judgement.verdict != OTHER for judgement in judgements
+    ):
         return ""
     return f"{len(judgements)} numbers beside the published ones, which are not comparable"
 
@@ -234,4 +263,6 @@ def markdown_table(table: ResultTable) -> str:
     """Return a table as Markdown has it."""
     heads, cells = table.shown()
     lines = [heads, tuple("---" for _ in heads), *cells]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

@@ -71,20 +71,37 @@ def heat_map(
         # Letters that fit above a panel in the size of titles; above its cells alone where it has long labels beside them.
         letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
         lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
-        figure, axes = figures.canvas(len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner)
-        tilt = {"rotation": 30, "ha": "right"} if max(len(str(row[x])) for row in data) > WIDEST_LABEL else {}
+        figure, axes = figures.canvas(
+            len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner
+        )
+        tilt = (
+            {"rotation": 30, "ha": "right"}
+            if max(len(str(row[x])) for row in data) > WIDEST_LABEL
+            else {}
+        )
         first_of_rows = axes[:: figures.grid_of(len(panels))[1]]
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
-            across, down = (sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y))
+            across, down = (
+                sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y)
+            )
             cells = {(row[x], row[y]): row for row in share}
             grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
             shades = _shade(axis, grid, limits)
             for place, row in cells.items():
-                _print(axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits)
+                _print(
+                    axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits
+                )
                 if framed and row[framed]:
                     _frame(axis, across.index(place[0]), down.index(place[1]))
-            axis.set_xticks(range(len(across)), [_label(a, formulas) for a in across], parse_math=formulas, **tilt)
-            axis.set_yticks(range(len(down)), [_label(b, formulas) for b in down], parse_math=formulas)
+            axis.set_xticks(
+                range(len(across)),
+                [_label(a, formulas) for a in across],
+                parse_math=formulas,
+                **tilt,
+            )
+            axis.set_yticks(
+                range(len(down)), [_label(b, formulas) for b in down], parse_math=formulas
+            )
             axis.set(xlabel=xlabel or x, title=figures.wrapped(title, letters))
             axis.set_ylabel((ylabel or y) if axis in first_of_rows else "")
             axis.tick_params(length=0)
@@ -92,7 +109,9 @@ def heat_map(
         fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
         bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
         bar.ax.set_ylim(*limits)  # no shade is black
-        bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+        bar.solids.set(
+            rasterized=False, edgecolor="face"
+        )  # matplotlib makes so many shades an image
         return figure
 
 
@@ -103,7 +122,14 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
     """
     across, down = ([place - 0.5 for place in range(n + 1)] for n in (len(grid[0]), len(grid)))
     shades = axis.pcolormesh(
-        across, down, grid, cmap=_greys(), vmin=limits[0], vmax=limits[1], edgecolors="white", linewidth=1.0
+        across,
+        down,
+        grid,
+        cmap=_greys(),
+        vmin=limits[0],
+        vmax=limits[1],
+        edgecolors="white",
+        linewidth=1.0,
     )
     axis.set_ylim(len(grid) - 0.5, -0.5)  # the first row is above
     return shades
@@ -114,7 +140,9 @@ def _greys() -> Any:
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap([colormaps["Greys"](LIGHTEST + i / 255 * (DARKEST - LIGHTEST)) for i in range(256)])
+    return ListedColormap(
+        [colormaps["Greys"](LIGHTEST + i / 255 * (DARKEST - LIGHTEST)) for i in range(256)]
+    )
 
 
 def _label(value: Any, formula: bool) -> str:
@@ -126,14 +154,24 @@ def _number(row: Mapping[str, Any] | None, value: str) -> float:
 
 
 def _print(
-    axis: Any, row: Mapping[str, Any], at: int, down: int, value: str, spread: str, limits: tuple[float, float]
+    axis: Any,
+    row: Mapping[str, Any],
+    at: int,
+    down: int,
+    value: str,
+    spread: str,
+    limits: tuple[float, float],
 ) -> None:
     number = _number(row, value)
     if math.isnan(number):
         return
-    text = f"{number:.2f}" + (f"\n±{row[spread]:.2f}" if spread and figures.is_known(row[spread]) else "")
+    text = f"{number:.2f}" + (
+        f"\n±{row[spread]:.2f}" if spread and figures.is_known(row[spread]) else ""
+    )
     dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
-    axis.text(at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black")
+    axis.text(
+        at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black"
+    )
 
 
 def _frame(axis: Any, at: int, down: int) -> None:
@@ -167,7 +205,9 @@ def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
     from matplotlib.collections import PathCollection
 
     colors, norm = shades()
-    steps = np.clip(np.floor(grid * STEPS + 1e-9), 0, STEPS - 1)  # 0.15 / 0.05 is a little less than 3
+    steps = np.clip(
+        np.floor(grid * STEPS + 1e-9), 0, STEPS - 1
+    )  # 0.15 / 0.05 is a little less than 3
     for step in range(1, STEPS):
         covered = steps >= step
         if covered.any():
@@ -216,7 +256,11 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
             if following == start:
                 break
             loop.append(following)
-        yield [corner for i, corner in enumerate(loop) if _turns(loop[i - 1], corner, loop[(i + 1) % len(loop)])]
+        yield [
+            corner
+            for i, corner in enumerate(loop)
+            if _turns(loop[i - 1], corner, loop[(i + 1) % len(loop)])
+        ]
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
@@ -225,7 +269,12 @@ def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
     padded = np.pad(covered, 1)
     for row, column in zip(*(places.tolist() for places in np.nonzero(covered)), strict=True):
         corners = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
-        beside = [(row, column + 1), (row + 1, column + 2), (row + 2, column + 1), (row + 1, column)]
+        beside = [
+            (row, column + 1),
+            (row + 1, column + 2),
+            (row + 2, column + 1),
+            (row + 1, column),
+        ]
         for i, place in enumerate(beside):
             if not padded[place]:
                 edges.setdefault(corners[i], []).append(corners[(i + 1) % 4])

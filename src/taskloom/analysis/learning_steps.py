@@ -42,7 +42,9 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
     for point in measured:
         if split in ("", point["split"]) and (split or point["split"] != "train"):
             group = (labels[point["run"]], point["split"])
-            curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point["score"]
+            curves.setdefault(group, {}).setdefault(point["run"], {})[point["step"]] = point[
+                "score"
+            ]
     if not curves:
         raise StudyError(f"{runs.path} has no learning curves; set evaluate_every in the learners")
     rows = [_row(*group, seeds, threshold) for group, seeds in curves.items()]
@@ -81,7 +83,9 @@ def first_step(curve: Curve, threshold: float) -> int | None:
 
 
 def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) -> dict[str, Any]:
-    firsts = [step for curve in seeds.values() if (step := first_step(curve, threshold)) is not None]
+    firsts = [
+        step for curve in seeds.values() if (step := first_step(curve, threshold)) is not None
+    ]
     return {
         "trainings": trainings,
         "split": split,

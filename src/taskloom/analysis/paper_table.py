@@ -25,7 +25,13 @@ from taskloom.analysis import figures
 from taskloom.analysis.conditions import Conditions, comparable, conditions_of, differences
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import count_of, interval_columns, mean_and_sd, mean_and_se, repeated_runs
+from taskloom.analysis.seed_scores import (
+    count_of,
+    interval_columns,
+    mean_and_sd,
+    mean_and_se,
+    repeated_runs,
+)
 from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_seeds, over_tasks
@@ -88,7 +94,9 @@ class PaperTable:
             for split in runs[names[0]].splits:
                 known = {**conditions, "learner": runs[names[0]].learner, "split": split}
                 labels = {column: known.get(setting) for column, setting in self.group_by.items()}
-                results = [runs[name].splits[split].score for name in names if split in runs[name].splits]
+                results = [
+                    runs[name].splits[split].score for name in names if split in runs[name].splits
+                ]
                 scores = [score for score in results if score is not None]
                 if scores:
                     cells.append(self.cell(labels, scores, conditions))
@@ -119,7 +127,14 @@ class PaperTable:
         number = numbers[0] if numbers else None
         if number is not None and self.margin is not None:
             number = replace(number, own_margin=self.margin)
-        return TableCell(labels, scores, conditions, number, claim or ", ".join(map(str, labels.values())), (*extra,))
+        return TableCell(
+            labels,
+            scores,
+            conditions,
+            number,
+            claim or ", ".join(map(str, labels.values())),
+            (*extra,),
+        )
 
     def points(self, cells: Sequence[TableCell]) -> ResultTable:
         """The data of the figure: means with 95 % intervals over units, beside published numbers."""
@@ -137,9 +152,19 @@ class PaperTable:
         mean, several = fmean(scores), len(scores) > 1
         if self.unit == "tasks":
             tasks = over_tasks(scores) if several else None
-            return {"mean": mean, **interval_columns(tasks), "se": tasks.se if tasks else None, "tasks": len(scores)}
+            return {
+                "mean": mean,
+                **interval_columns(tasks),
+                "se": tasks.se if tasks else None,
+                "tasks": len(scores),
+            }
         seeds = over_seeds(scores) if several else None
-        return {"mean": mean, **interval_columns(seeds), "sd": stdev(scores) if several else None, "seeds": len(scores)}
+        return {
+            "mean": mean,
+            **interval_columns(seeds),
+            "sd": stdev(scores) if several else None,
+            "seeds": len(scores),
+        }
 
     def judgements(self, cells: Iterable[TableCell]) -> list[Judgement]:
         """Verdicts on the cells that have a published number."""
@@ -161,11 +186,18 @@ class PaperTable:
         *places, series = self.group_by
         shown = mean_and_sd if self.unit == "seeds" else mean_and_se
         rows = [
-            {**c.labels, self.unit: len(c.scores), "ours": shown(c.scores), "published": str(c.number or "–")}
+            {
+                **c.labels,
+                self.unit: len(c.scores),
+                "ours": shown(c.scores),
+                "published": str(c.number or "–"),
+            }
             for c in cells
         ]
         points = self.points(cells)
-        named = [{**row, "name": ", ".join(str(row[column]) for column in places)} for row in points]
+        named = [
+            {**row, "name": ", ".join(str(row[column]) for column in places)} for row in points
+        ]
         units = count_of((len(cell.scores) for cell in cells), self.unit.removesuffix("s"))
         caption = f"Means over {units} with 95 % intervals (t over {self.unit}). Diamonds are the paper's numbers."
         plot = partial(figures.intervals, place="name", series=series)

@@ -131,7 +131,9 @@ def paper_names() -> list[str]:
     """The papers that have a data file; none if the package of papers is not installed."""
     if find_spec(PAPERS) is None:
         return []
-    folders = [folder.name for folder in files(PAPERS).iterdir() if folder.joinpath(NUMBERS).is_file()]
+    folders = [
+        folder.name for folder in files(PAPERS).iterdir() if folder.joinpath(NUMBERS).is_file()
+    ]
     # A folder is a Python package, so its name has underscores where the paper's name has hyphens.
     return sorted(name.replace("_", "-") for name in folders)
 
@@ -140,7 +142,9 @@ def paper_names() -> list[str]:
 def paper(name: str) -> PaperData:
     """Read the data file of a paper."""
     if name not in paper_names():
-        raise TaskloomError(f"there are no published numbers of '{name}'; {nearest(name, paper_names())}")
+        raise TaskloomError(
+            f"there are no published numbers of '{name}'; {nearest(name, paper_names())}"
+        )
     file = files(PAPERS).joinpath(name.replace("-", "_"), NUMBERS)
     data = parse(file.read_text(encoding="utf-8"), ours=True)
     title = data["paper"]
@@ -171,4 +175,6 @@ def _number(
     groups = str(own.pop("under", "")).split()
     common = {k: v for group in ("all", *groups) for k, v in shared.get(group, {}).items()}
     conditions = {**common, **own.pop("conditions", {})}
-    return PublishedNumber(paper=name, essential=essential, conditions=conditions, own_margin=own_margin, **own)
+    return PublishedNumber(
+        paper=name, essential=essential, conditions=conditions, own_margin=own_margin, **own
+    )

@@ -93,7 +93,10 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 
 def find_existing(name: str) -> Study:
     """Return a study by name; of a table or figure of a paper that has none yet, raise an error that says so."""
-    place = next((p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name), None)
+    place = next(
+        (p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name),
+        None,
+    )
     if place is not None and STUDIES.find(name) is None:
         raise StudyError(
             f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list studies' lists those that exist"
@@ -103,7 +106,9 @@ def find_existing(name: str) -> Study:
             f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce {name}' lists"
         )
     if not is_python(name) and STUDIES.find(name) is None:
-        raise StudyError(f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}")
+        raise StudyError(
+            f"no study is called '{name}'; {nearest(name, [*paper_names(), *STUDIES.names()])}"
+        )
     return find_study(name)
 
 
@@ -135,7 +140,9 @@ def reproduce(
         **settings: Of the study.
     """
     if not isinstance(name, str):
-        raise ParameterError("name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}")
+        raise ParameterError(
+            "name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}"
+        )
     study = find_existing(name)
     # Before hours of runs, not after them.
     study.checked(settings)
@@ -155,7 +162,10 @@ def reproduce(
 
 
 def _run(
-    study: Study, experiments: list[Experiment], progress: Watch | bool | None, how: Mapping[str, Any]
+    study: Study,
+    experiments: list[Experiment],
+    progress: Watch | bool | None,
+    how: Mapping[str, Any],
 ) -> Runs | None:
     """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
     if not experiments:
@@ -185,10 +195,14 @@ def analyse(
     study.checked(settings)
     if study.from_recipes:
         if runs is not None:
-            raise StudyError(f"the study '{study.name}' is of recipes and needs no runs; leave them out")
+            raise StudyError(
+                f"the study '{study.name}' is of recipes and needs no runs; leave them out"
+            )
         return study, None, study("full", **settings)
     if runs is None:
-        raise StudyError(f"the study '{study.name}' needs runs: name a run store or a file of scores")
+        raise StudyError(
+            f"the study '{study.name}' needs runs: name a run store or a file of scores"
+        )
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     if not len(opened):
         raise StudyError(
@@ -197,11 +211,17 @@ def analyse(
     return study, opened, study(opened, **settings)
 
 
-def write_study(study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full") -> Path:
+def write_study(
+    study: Study, findings: list[Finding], out: Path, runs: Runs | None, scale: str = "full"
+) -> Path:
     """Write the findings of a study as a folder with a page."""
-    lead = " ".join(x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x)
+    lead = " ".join(
+        x for x in (study.describe.rstrip(".") + ".", study.place and f"{study.place}.") if x
+    )
     note = scale_note(study, scale)
-    return write_findings(out, study.name, f"{lead} {note}" if note else lead, findings, runs, study.traits)
+    return write_findings(
+        out, study.name, f"{lead} {note}" if note else lead, findings, runs, study.traits
+    )
 
 
 def catalogue() -> list[dict[str, Any]]:

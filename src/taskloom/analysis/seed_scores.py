@@ -44,7 +44,9 @@ def mean_and_se(scores: Sequence[float]) -> str:
     """
     mean = statistics.fmean(scores)
     form = ".1e" if 0 < mean < 0.0005 else ".3f"
-    return f"{mean:{form}} ± {over_tasks(scores).se:{form}}" if len(scores) > 1 else f"{mean:{form}}"
+    return (
+        f"{mean:{form}} ± {over_tasks(scores).se:{form}}" if len(scores) > 1 else f"{mean:{form}}"
+    )
 
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:
@@ -98,7 +100,9 @@ def seeds_caption(counts: Iterable[int]) -> str:
     return f"Means over {count_of(known, 'seed')} with 95 % intervals (t over seeds){several}"
 
 
-def seeds_and_items_caption(seeds: Iterable[int], items: Iterable[int], noun: str = "question") -> str:
+def seeds_and_items_caption(
+    seeds: Iterable[int], items: Iterable[int], noun: str = "question"
+) -> str:
     """Return the sentence of a caption on seeds, items and intervals over both; those of one seed are over its items alone.
 
     >>> seeds_and_items_caption([2], [60, 90])

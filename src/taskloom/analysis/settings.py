@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
@@ -42,7 +51,9 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
     kind = annotation_of(analyse, name)
     reader = _reader(kind)
     problem: ValidationError | None = None
-    for given in (value, "") if value is None else (value,):  # `--set split=` is YAML's null, and means no text
+    for given in (
+        (value, "") if value is None else (value,)
+    ):  # `--set split=` is YAML's null, and means no text
         try:
             return reader.validate_python(given)
         except ValidationError as error:
@@ -65,7 +76,9 @@ def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
 def _reader(kind: Any) -> TypeAdapter[Any]:
     """Return what reads values of an annotation; those of a class that pydantic does not know must be its instances."""
     try:
-        return TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True))
+        return TypeAdapter(
+            kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
+        )
     except PydanticUserError:  # a dataclass or a model, which brings its own config
         return TypeAdapter(kind)
 
@@ -133,7 +146,9 @@ def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> N
     if not known:
         raise StudyError(f"the setting '{name}' is '{value}', and {path} has none to choose from")
     if len(known) > MOST_CHOICES:
-        raise StudyError(f"the setting '{name}' is '{value}', which {path} does not have; {nearest(value, known)}")
+        raise StudyError(
+            f"the setting '{name}' is '{value}', which {path} does not have; {nearest(value, known)}"
+        )
     options = joined_choices([f"'{choice}'" for choice in known])
     raise StudyError(f"the setting '{name}' must be {options} for {path}, not '{value}'")
 

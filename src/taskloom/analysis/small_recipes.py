@@ -31,7 +31,14 @@ RECIPES: dict[str, dict[str, Any]] = {
 LEARNERS: dict[str, dict[str, Any]] = {
     "bilstm": {"state": 128, "dropout": 0.2, "rate": 2e-3},
     "transformer": {"state": 64, "layers": 4, "feed_forward": 128, "rate": 1.5e-3},
-    "ndr": {"state": 64, "layers": 5, "layers_answering": 5, "feed_forward": 128, "dropout": 0.1, "rate": 1.5e-3},
+    "ndr": {
+        "state": 64,
+        "layers": 5,
+        "layers_answering": 5,
+        "feed_forward": 128,
+        "dropout": 0.1,
+        "rate": 1.5e-3,
+    },
 }
 
 LOOP = {"warmup": 50, "batch": 128, "steps": 600, "evaluate_every": 100}
@@ -50,7 +57,9 @@ def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
     quick = scale == "quick"
     return [
         {
-            "recipes": [{"recipe": name, "set": fields} for name, fields in RECIPES.items()] if quick else [*RECIPES],
+            "recipes": [{"recipe": name, "set": fields} for name, fields in RECIPES.items()]
+            if quick
+            else [*RECIPES],
             "learners": [_learner(quick, model or "bilstm")],
             "evaluate": ["iid", "ood"],
             "seeds": 2 if quick else FULL_SEEDS,
@@ -63,7 +72,9 @@ def _learner(quick: bool, model: str) -> dict[str, Any]:
     if model in LEARNERS:
         return {"learner": model, **({**LEARNERS[model], **LOOP} if quick else {"preset": "ctlpp"})}
     if "/" in model or Path(model).is_dir():
-        loop = {"steps": 20, "evaluate_every": 10} if quick else {"steps": 600, "evaluate_every": 100}
+        loop = (
+            {"steps": 20, "evaluate_every": 10} if quick else {"steps": 600, "evaluate_every": 100}
+        )
         return {"learner": "fine-tune", "model": model, "longest_answer": 4, **loop}
     raise ParameterError(
         "model",

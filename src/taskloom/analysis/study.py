@@ -77,7 +77,10 @@ class Study:
         lines = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
         meanings = {name: " ".join(text.split()) for name, text in lines}
         kinds = {name: kind_of_value(annotation_of(self.analyse, name)) for name in self.settings}
-        return [(name, default, kinds[name], meanings.get(name, "")) for name, default in self.settings.items()]
+        return [
+            (name, default, kinds[name], meanings.get(name, ""))
+            for name, default in self.settings.items()
+        ]
 
     def __call__(self, runs: Runs | str, **settings: Any) -> list[Finding]:
         """Return the findings of runs, or of a scale where the study needs no runs.
@@ -108,10 +111,27 @@ class Study:
             if name not in self.settings:
                 known = ", ".join(self.settings) or "none"
                 raise StudyError(f"the study '{self.name}' has no setting '{name}'; it has {known}")
-        return {name: checked_setting(self.analyse, name, value, self.name) for name, value in settings.items()}
+        return {
+            name: checked_setting(self.analyse, name, value, self.name)
+            for name, value in settings.items()
+        }
 
 
-TAKEN = frozenset({"self", "name", "runs", "scale", "model", "store", "out", "engine", "workers", "progress", "watch"})
+TAKEN = frozenset(
+    {
+        "self",
+        "name",
+        "runs",
+        "scale",
+        "model",
+        "store",
+        "out",
+        "engine",
+        "workers",
+        "progress",
+        "watch",
+    }
+)
 """What no setting may be called: `reproduce` takes settings beside its own parameters."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.analysis", "taskloom.papers", indexed=True)
@@ -137,13 +157,22 @@ def study(
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
 
     def record(analyse: A) -> A:
-        registered = Study(name, describe, analyse, place, experiment, from_recipes, traits, follow, needs)
-        if all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in inspect.signature(analyse).parameters.values()):
+        registered = Study(
+            name, describe, analyse, place, experiment, from_recipes, traits, follow, needs
+        )
+        if all(
+            p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+            for p in inspect.signature(analyse).parameters.values()
+        ):
             takes = "scale" if from_recipes else "runs"
-            raise StudyError(f"the study '{name}' takes no {takes}; give its function a first parameter '{takes}'")
+            raise StudyError(
+                f"the study '{name}' takes no {takes}; give its function a first parameter '{takes}'"
+            )
         for setting, default in registered.settings.items():
             if default is inspect.Parameter.empty:
-                raise StudyError(f"the study '{name}' has the setting '{setting}' without a default; give it one")
+                raise StudyError(
+                    f"the study '{name}' has the setting '{setting}' without a default; give it one"
+                )
             if setting in TAKEN:
                 raise StudyError(
                     f"the study '{name}' has the setting '{setting}', which reproduce names otherwise; rename it"
@@ -164,7 +193,9 @@ FILE = "quick_costs.json"
 
 def quick_costs() -> dict[str, int]:
     """Return the CPU-seconds (user and system, all processes) of each study at quick scale."""
-    costs: dict[str, int] = json.loads(files("taskloom.analysis").joinpath(FILE).read_text(encoding="utf-8"))["studies"]
+    costs: dict[str, int] = json.loads(
+        files("taskloom.analysis").joinpath(FILE).read_text(encoding="utf-8")
+    )["studies"]
     return costs
 
 

@@ -26,7 +26,12 @@ from taskloom.analysis.conditions import run_labels, short_value
 from taskloom.analysis.divergence_accuracy import stored_datasets
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
-from taskloom.analysis.seed_scores import count_of, count_range, interval_columns, seeds_and_items_caption
+from taskloom.analysis.seed_scores import (
+    count_of,
+    count_range,
+    interval_columns,
+    seeds_and_items_caption,
+)
 from taskloom.analysis.settings import check_choice, check_split
 from taskloom.analysis.small_recipes import any_recipe_experiments
 from taskloom.analysis.study import StudyError, study
@@ -91,7 +96,17 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
         row["corrected_p"] = float(p)
     rows.sort(key=lambda r: (r["trainings"], r["split"], -r["explained"]))
-    columns = ("trainings", "split", "trait", "values", "explained", "corrected_p", "worst", "best", "n")
+    columns = (
+        "trainings",
+        "split",
+        "trait",
+        "values",
+        "explained",
+        "corrected_p",
+        "worst",
+        "best",
+        "n",
+    )
     best: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         best.setdefault((row["trainings"], row["split"]), row)
@@ -106,20 +121,32 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     )
 
 
-def _figure(groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]) -> StudyFigure:
+def _figure(
+    groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> StudyFigure:
     """Return the scores by the values of each group's best trait, of the groups in which it is surest."""
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
     data = ResultTable(("group", "value", "trait", "mean", "low", "high", "n"), points)
-    surest = f"; of {len(best)} groups the {len(shown)} in which it is surest" if len(shown) < len(best) else ""
+    surest = (
+        f"; of {len(best)} groups the {len(shown)} in which it is surest"
+        if len(shown) < len(best)
+        else ""
+    )
     caption = (
         "Mean score by the values of the trait that explains most, with 95 % intervals over items "
         f"({count_range(point['n'] for point in points)} a value){surest}."
     )
     label = "value of the trait"
     plot = partial(
-        figures.intervals, place="value", series="trait", panel="group", xlabel="score", shared=False, ylabel=label
+        figures.intervals,
+        place="value",
+        series="trait",
+        panel="group",
+        xlabel="score",
+        shared=False,
+        ylabel=label,
     )
     return StudyFigure("error-traits", caption, data, plot)
 
@@ -157,7 +184,9 @@ def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | 
     return {
         "values": k,
         "explained": 1 - (1 - share) * (n - 1) / (n - k),
-        "p": (1 + beyond) / (1 + PERMUTATIONS) if beyond else min(_f_test(share, n, k), 1 / (1 + PERMUTATIONS)),
+        "p": (1 + beyond) / (1 + PERMUTATIONS)
+        if beyond
+        else min(_f_test(share, n, k), 1 / (1 + PERMUTATIONS)),
         "worst": f"{names[low]} ({means[low]:.2f})",
         "best": f"{names[high]} ({means[high]:.2f})",
         "n": n,
@@ -198,7 +227,9 @@ def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
     describe="Accuracy by a trait crossed with another, such as whether training has it, or with the split",
     experiment=any_recipe_experiments,
 )
-def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: str = "") -> list[Finding]:
+def trait_accuracy(
+    runs: Runs, *, trait: str = "", cross: str = "split", split: str = ""
+) -> list[Finding]:
     """Compute the accuracy for each pair of values of two traits, with intervals over seeds and items.
 
     Args:
@@ -223,7 +254,10 @@ def trait_accuracy(runs: Runs, *, trait: str = "", cross: str = "split", split: 
         raise StudyError(
             f"no trait of {runs.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own)}"
         )
-    return [_by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name)) for name in chosen]
+    return [
+        _by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name))
+        for name in chosen
+    ]
 
 
 def _number_of_values(runs: Runs, trait: str, split: str) -> int:
@@ -232,13 +266,20 @@ def _number_of_values(runs: Runs, trait: str, split: str) -> int:
 
 def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Finding:
     """Return the accuracies by one trait; `stem` is that of the figure's files."""
-    by = [column for column in dict.fromkeys(["recipe", "learner", trait, cross]) if column != IN_TRAINING]
+    by = [
+        column
+        for column in dict.fromkeys(["recipe", "learner", trait, cross])
+        if column != IN_TRAINING
+    ]
     table = runs.accuracy(by=by, split=split or None)
     # Whatever else tells rows apart: splits, and the settings in which recipes and learners vary.
     apart = [name for name in table.columns[: table.columns.index("mean")] if name not in by]
     cells = list(table)
     if cross == IN_TRAINING:
-        cells, by = _with_training(runs, cells, trait, ["recipe", "learner", *apart]), [*by, IN_TRAINING]
+        cells, by = (
+            _with_training(runs, cells, trait, ["recipe", "learner", *apart]),
+            [*by, IN_TRAINING],
+        )
     rows: list[dict[str, Any]] = [
         {**row, "trainings": _label(row, apart), "x": row[cross], "y": row[trait]}
         for row in cells
@@ -252,8 +293,12 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
     sides = (len({row[side] for row in rows}) for side in ("trainings", "x", "y"))
     empty = " Cells without a number have no items." if len(grid) < math.prod(sides) else ""
     intervals = seeds_and_items_caption(seeds, items, "item")
-    caption = f"Accuracy by {trait} and {cross}, cell by cell. {intervals}, which are in the data.{empty}"
-    plot = partial(heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait)
+    caption = (
+        f"Accuracy by {trait} and {cross}, cell by cell. {intervals}, which are in the data.{empty}"
+    )
+    plot = partial(
+        heat_map, x="x", y="y", value="mean", panel="trainings", xlabel=cross, ylabel=trait
+    )
     shown = ResultTable((*by[:2], *apart, *by[2:], "mean", "low", "high", "n", "seeds"), rows)
     figure = StudyFigure(stem, caption, data, plot)
     text = " ".join(_seen_and_unseen(rows, trait)) if cross == IN_TRAINING else ""
@@ -268,14 +313,18 @@ def _with_training(
     runs: Runs, rows: Sequence[Mapping[str, Any]], trait: str, same: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return the rows with whether training has their value of a trait; without those whose training data are not here."""
-    trained = {digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()}
+    trained = {
+        digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()
+    }
     own: dict[tuple[Any, ...], set[str]] = {}
     for run in runs.table.to_pylist():
         values = trained.get(runs[run["run"]].data)
         if values:
             own.setdefault(tuple(run[name] for name in same), set()).update(values)
     if not own:
-        raise StudyError(f"{runs.path} has no datasets whose training split has the trait '{trait}' (STORE/data)")
+        raise StudyError(
+            f"{runs.path} has no datasets whose training split has the trait '{trait}' (STORE/data)"
+        )
     places = ((row, own.get(tuple(row[name] for name in same))) for row in rows)
     return [
         {**row, IN_TRAINING: "yes" if str(row[trait]) in values else "no"}
@@ -291,7 +340,11 @@ def _trained_values(data: Dataset, trait: str) -> set[str]:
         traits = data.table(split).column("traits")
         if traits.type.get_field_index(trait) >= 0:
             some = pc.unique(pc.struct_field(traits, trait)).to_pylist()
-            values |= {value if isinstance(value, str) else json.dumps(value) for value in some if value is not None}
+            values |= {
+                value if isinstance(value, str) else json.dumps(value)
+                for value in some
+                if value is not None
+            }
     return values
 
 
@@ -300,15 +353,23 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
     for trainings in dict.fromkeys(row["trainings"] for row in rows):
         parts = []
         for answer, what in (("yes", "has"), ("no", "lacks")):
-            own = [row for row in rows if row["trainings"] == trainings and row[IN_TRAINING] == answer]
+            own = [
+                row for row in rows if row["trainings"] == trainings and row[IN_TRAINING] == answer
+            ]
             items = sum(row["n"] for row in own)
             if items:
                 mean = sum(row["mean"] * row["n"] for row in own) / items
-                parts.append(f"{mean:.3f} where training {what} the value of {trait} ({count_of([items], 'item')})")
+                parts.append(
+                    f"{mean:.3f} where training {what} the value of {trait} ({count_of([items], 'item')})"
+                )
         yield f"{trainings}: {', '.join(parts)}."
 
 
 def _label(row: Mapping[str, Any], apart: Sequence[str]) -> str:
     """Return what a panel is of: learner and recipe, and whatever else tells rows apart."""
-    further = [f"{name.partition('.')[2] or name} {short_value(row[name])}" for name in apart if row[name] is not None]
+    further = [
+        f"{name.partition('.')[2] or name} {short_value(row[name])}"
+        for name in apart
+        if row[name] is not None
+    ]
     return ", ".join([str(row["learner"]), str(row["recipe"]), *further])

@@ -44,7 +44,13 @@ ANSWER = "answer"
     experiment=any_recipe_experiments,
 )
 def value_similarity(
-    runs: Runs, *, part: str = "", value: str = ANSWER, where: str = "readout", split: str = "", run: str = ""
+    runs: Runs,
+    *,
+    part: str = "",
+    value: str = ANSWER,
+    where: str = "readout",
+    split: str = "",
+    run: str = "",
 ) -> Finding:
     """Compare the states that stand for one value across the parts of inputs that made it.
 
@@ -69,7 +75,9 @@ def value_similarity(
     vectors = mean_vectors(states, values, parts)
     rows = list(_rows(vectors))
     if not rows:
-        raise StudyError(f"no {value} has {FEWEST_PARTS} different values of '{part}'; choose another part")
+        raise StudyError(
+            f"no {value} has {FEWEST_PARTS} different values of '{part}'; choose another part"
+        )
     points = [point for row in rows for point in _points(row)]
     name = run_labels(runs)[chosen]
     seed = runs[chosen].seed
@@ -78,7 +86,12 @@ def value_similarity(
         f"by any: {name}, seed {seed} ({len(inputs):,} inputs; one model, no interval)."
     )
     plot = partial(
-        figures.intervals, place="value", series="cosines", xlabel="mean cosine", limits=(-0.2, 1.0), ylabel=value
+        figures.intervals,
+        place="value",
+        series="cosines",
+        xlabel="mean cosine",
+        limits=(-0.2, 1.0),
+        ylabel=value,
     )
     closer = sum(row["same value"] > row["other values"] for row in rows)
     return Finding(
@@ -86,7 +99,11 @@ def value_similarity(
         f"In {closer} of {len(rows)} values the vectors of one value are closer to each other than to those of other values. "
         f"{sum(row['codes'] == 'separate' for row in rows)} have separate codes by the absolute criterion.",
         ResultTable(COLUMNS, rows),
-        (StudyFigure("similarity", caption, ResultTable(("value", "cosines", "mean"), points), plot),),
+        (
+            StudyFigure(
+                "similarity", caption, ResultTable(("value", "cosines", "mean"), points), plot
+            ),
+        ),
         notes=(CRITERION, *_other_models(runs, run)),
     )
 
@@ -124,7 +141,9 @@ def _chosen(runs: Runs, wanted: str) -> str:
     kept = _kept(runs, wanted)
     if not kept:
         which = f" that begins with '{wanted}'" if wanted else ""
-        raise StudyError(f"{runs.path} has no run{which} with a kept model; run with keep: {{model: true}}")
+        raise StudyError(
+            f"{runs.path} has no run{which} with a kept model; run with keep: {{model: true}}"
+        )
     return kept[0]
 
 
@@ -168,12 +187,17 @@ def _items(
     return inputs, values, parts
 
 
-def mean_vectors(states: Floats, values: list[str], parts: list[str]) -> dict[str, dict[str, NDArray[np.float64]]]:
+def mean_vectors(
+    states: Floats, values: list[str], parts: list[str]
+) -> dict[str, dict[str, NDArray[np.float64]]]:
     """Return the mean state for each value and part."""
     sums: dict[str, dict[str, list[NDArray[np.float64]]]] = {}
     for state, value, part in zip(states, values, parts, strict=True):
         sums.setdefault(value, {}).setdefault(part, []).append(state)
-    return {value: {part: np.mean(own, axis=0) for part, own in of.items()} for value, of in sorted(sums.items())}
+    return {
+        value: {part: np.mean(own, axis=0) for part, own in of.items()}
+        for value, of in sorted(sums.items())
+    }
 
 
 def _rows(vectors: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> Iterator[dict[str, Any]]:

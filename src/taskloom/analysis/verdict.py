@@ -93,14 +93,29 @@ class Judgement:
         n = str(self.seeds or "")
         if self.seeds and self.unit != "seeds":
             n = f"{self.seeds} {self.unit}"
-        gap = _with_interval(self.difference, self.difference_low, self.difference_high, self.decimals, sign="+")
+        gap = _with_interval(
+            self.difference, self.difference_low, self.difference_high, self.decimals, sign="+"
+        )
         margin = "" if math.isnan(self.margin) else f"±{self.margin:.2f}"
         conditions = "; ".join(self.conditions)
-        return (self.claim, self.place, ours, n, self.published_text, gap, margin, self.verdict, conditions)
+        return (
+            self.claim,
+            self.place,
+            ours,
+            n,
+            self.published_text,
+            gap,
+            margin,
+            self.verdict,
+            conditions,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, where what is not finite is null."""
-        plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()}
+        plain = {
+            k: None if isinstance(v, float) and not math.isfinite(v) else v
+            for k, v in asdict(self).items()
+        }
         return {**plain, "conditions": list(self.conditions)}
 
 
@@ -132,7 +147,9 @@ def judge_mean(
     mean = sum(scores) / n if n else math.nan
     if n < 2:
         ends = (math.nan, math.nan)
-        return _judgement(number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit)
+        return _judgement(
+            number, claim, mean, ends, n, (math.nan, math.nan), conditions, comparable, unit
+        )
     ours = over_seeds(scores, level)
     if number.sd is None or their_ends is not None:
         gap_low, gap_high = _as_one_more_training(scores, number, level)
@@ -143,7 +160,9 @@ def judge_mean(
         gap_low = gap - math.hypot(gap - gap_low, their_ends[1] - number.value)
         gap_high = gap + math.hypot(gap_high - gap, number.value - their_ends[0])
     interval = (max(gap_low, -1.0), min(gap_high, 1.0))  # both are shares
-    return _judgement(number, claim, mean, (ours.low, ours.high), n, interval, conditions, comparable, unit)
+    return _judgement(
+        number, claim, mean, (ours.low, ours.high), n, interval, conditions, comparable, unit
+    )
 
 
 def _between_means(
@@ -166,7 +185,9 @@ def _between_means(
     return gap - half, gap + half
 
 
-def _as_one_more_training(scores: Sequence[float], number: PublishedNumber, level: float) -> tuple[float, float]:
+def _as_one_more_training(
+    scores: Sequence[float], number: PublishedNumber, level: float
+) -> tuple[float, float]:
     """Interval of the difference to a published number without a spread, which is taken to have ours.
 
     The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
@@ -210,7 +231,9 @@ def judge_share(
     if n < 2:
         share = hits / n if n else math.nan
         ends = (math.nan, math.nan)
-        return _judgement(number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable)
+        return _judgement(
+            number, claim, share, ends, n, (math.nan, math.nan), conditions, comparable
+        )
     share, theirs = hits / n, number.value
     their_ends = clopper_pearson(round(theirs * number.n), number.n, level)
     interval = newcombe(share, clopper_pearson(hits, n, level), theirs, their_ends)
@@ -249,7 +272,12 @@ def judge_estimate(
 
 
 def judge_number(
-    value: float, number: PublishedNumber, *, claim: str = "", conditions: Sequence[str] = (), tolerance: float = 0.0
+    value: float,
+    number: PublishedNumber,
+    *,
+    claim: str = "",
+    conditions: Sequence[str] = (),
+    tolerance: float = 0.0,
 ) -> Judgement:
     """Judge a number that no training made: it agrees where it is the published one after the paper's rounding.
 
@@ -316,7 +344,11 @@ def _with_interval(value: float, low: float, high: float, decimals: int, sign: s
     if math.isnan(value):
         return "not measured"
     shown = _rounded(value, decimals, sign)
-    return shown if math.isnan(low) else f"{shown} [{_rounded(low, decimals, sign)}, {_rounded(high, decimals, sign)}]"
+    return (
+        shown
+        if math.isnan(low)
+        else f"{shown} [{_rounded(low, decimals, sign)}, {_rounded(high, decimals, sign)}]"
+    )
 
 
 def _rounded(value: float, decimals: int, sign: str) -> str:

@@ -109,18 +109,27 @@ class AccessGuard:
             return self._refused("this address is too long; go back to the start page", 414)
         name = hostname(headers.get("host", ""))
         if self.token is None and name not in self.hosts:
-            return self._refused("this server answers only under a name of this machine, such as 127.0.0.1", 421)
+            return self._refused(
+                "this server answers only under a name of this machine, such as 127.0.0.1", 421
+            )
         if not name:
             return self._refused("the request names no host", 400)
-        if _caused_elsewhere(headers) or (scope["method"] not in ("GET", "HEAD") and _of_another_origin(headers)):
+        if _caused_elsewhere(headers) or (
+            scope["method"] not in ("GET", "HEAD") and _of_another_origin(headers)
+        ):
             return self._refused("this request came from another site", 403)
-        if self.token is not None and (answer := self._without_token(scope, headers, self.token)) is not None:
+        if (
+            self.token is not None
+            and (answer := self._without_token(scope, headers, self.token)) is not None
+        ):
             return answer
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             return self._refused("the length of the request is not a number", 400)
         if len(length) > 18 or int(length) > LARGEST_BODY:
-            return self._refused(f"nothing was saved: a form has at most {LARGEST_BODY // 1000:,} kB", 413)
+            return self._refused(
+                f"nothing was saved: a form has at most {LARGEST_BODY // 1000:,} kB", 413
+            )
         return None
 
     def _without_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
@@ -134,12 +143,16 @@ class AccessGuard:
                 path = "/" + scope["path"].lstrip("/")  # two slashes would name another host
                 response = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
                 age = COOKIE_DAYS * 86_400
-                response.set_cookie(name, token, httponly=True, samesite=self.same_site, max_age=age)
+                response.set_cookie(
+                    name, token, httponly=True, samesite=self.same_site, max_age=age
+                )
                 return response
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _equal(bearer, token) or _equal(_cookies(headers).get(name, ""), token):
             return None
-        return self._refused(f"open the address with its access token, which 'taskloom {self.command}' prints", 401)
+        return self._refused(
+            f"open the address with its access token, which 'taskloom {self.command}' prints", 401
+        )
 
     def _refused(self, sentence: str, status: int) -> Response:
         return PlainTextResponse(f"taskloom {self.command}: {sentence}\n", status)
@@ -154,7 +167,10 @@ def _caused_elsewhere(headers: Headers) -> bool:
     """Return whether another site made the browser send this; opening a page by a link is fine, reading parts of it is not."""
     if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
         return False
-    return headers.get("sec-fetch-mode") != "navigate" or headers.get("sec-fetch-dest", "document") != "document"
+    return (
+        headers.get("sec-fetch-mode") != "navigate"
+        or headers.get("sec-fetch-dest", "document") != "document"
+    )
 
 
 def _of_another_origin(headers: Headers) -> bool:

@@ -99,7 +99,9 @@ def app_for(arguments: list[str]) -> typer.Typer:
             app.add_typer(groups[group], name=group, help=GROUPS[group], short_help=GROUPS[group])
         register = groups.get(group, app).command
         summary = _summary(function)
-        register(word, cls=_Command, short_help=summary, hidden=name in HIDDEN)(command_of(name, function, line))
+        register(word, cls=_Command, short_help=summary, hidden=name in HIDDEN)(
+            command_of(name, function, line)
+        )
     return app
 
 
@@ -155,11 +157,17 @@ def _whole_program(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("-v", "--verbose", help="Print the traceback of an error, and how long the command took."),
+        typer.Option(
+            "-v",
+            "--verbose",
+            help="Print the traceback of an error, and how long the command took.",
+        ),
     ] = False,
 ) -> None:
     """Weave controlled language tasks, teach them to models, and see what was learned."""
@@ -273,7 +281,10 @@ def _say(message: str, status: int) -> int:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
     # What a person typed is echoed, but never as an order to the terminal.
-    print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text), file=sys.stderr)
+    print(
+        "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text),
+        file=sys.stderr,
+    )
     return status
 
 

@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from taskloom.apps.collect.collection import Collection
 
 
-Project = Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")]
-DespiteLeaks = Annotated[bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")]
+Project = Annotated[
+    Path, typer.Argument(metavar="PROJECT", help="The project's folder, with project.yaml.")
+]
+DespiteLeaks = Annotated[
+    bool, typer.Option("--despite-leaks", help="Export although the audit lists leaks.")
+]
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)]
-Token = Annotated[str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")]
+Port = Annotated[
+    int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65535)
+]
+Token = Annotated[
+    str, typer.Option("--token", help="Access token beyond loopback; a random one by default.")
+]
 
 
 def new(project: Project, as_json: Json = False) -> None:
@@ -31,7 +39,11 @@ def new(project: Project, as_json: Json = False) -> None:
     from taskloom.apps.collect.project_file import write_template
 
     file = write_template(project)
-    _tell({"file": str(file)}, [f"wrote {file}; edit it, then run: taskloom collect serve {project}"], as_json)
+    _tell(
+        {"file": str(file)},
+        [f"wrote {file}; edit it, then run: taskloom collect serve {project}"],
+        as_json,
+    )
 
 
 def demo(project: Project, as_json: Json = False) -> None:
@@ -45,7 +57,11 @@ def demo(project: Project, as_json: Json = False) -> None:
     from taskloom.apps.collect.demo_project import fill_demo
 
     fill_demo(project)
-    _tell({"folder": str(project)}, [f"{project} is filled; see it with: taskloom collect serve {project}"], as_json)
+    _tell(
+        {"folder": str(project)},
+        [f"{project} is filled; see it with: taskloom collect serve {project}"],
+        as_json,
+    )
 
 
 def status(project: Project, as_json: Json = False) -> None:
@@ -162,7 +178,11 @@ def _counted(value: object) -> str:
     >>> _counted({"approved": 17, "returned": 1}), _counted(7)
     ('17 approved, 1 returned', '7')
     """
-    return ", ".join(f"{n} {kind}" for kind, n in value.items()) if isinstance(value, dict) else str(value)
+    return (
+        ", ".join(f"{n} {kind}" for kind, n in value.items())
+        if isinstance(value, dict)
+        else str(value)
+    )
 
 
 def _print_line(line: str) -> None:
@@ -202,7 +222,9 @@ def _once(
         if check:
             problems = collection.store.check()
             if problems:
-                raise CollectError(f"{project}: {len(problems)} records differ from the log, the first: {problems[0]}")
+                raise CollectError(
+                    f"{project}: {len(problems)} records differ from the log, the first: {problems[0]}"
+                )
             lines.append(f"{project}: every record follows from the log")
         if log:
             report["events"] = collection.store.write_log(log)
@@ -210,9 +232,15 @@ def _once(
         if export:
             release = write_release(collection, export, despite_leaks=despite_leaks)
             tasks = {name: len(tasks) for name, tasks in release.splits.items()}
-            report |= {"exported": tasks, "leaks": list(release.leaks), "remarks": list(release.remarks)}
+            report |= {
+                "exported": tasks,
+                "leaks": list(release.leaks),
+                "remarks": list(release.remarks),
+            }
             lines += [*release.leaks, *release.remarks]
-            lines.append(f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to {export}")
+            lines.append(
+                f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to {export}"
+            )
     finally:
         collection.close()
     _tell(report, lines, as_json)
@@ -236,4 +264,9 @@ def _status(collection: Collection) -> dict[str, object]:
     store = collection.store
     counts = {"people": len(collection.people()), "documents": store.count(Document)}
     answers = store.count(GivenAnswer, stage="work")
-    return {**counts, "questions": store.stages(CollectedTask), "items": store.stages(Item), "answers": answers}
+    return {
+        **counts,
+        "questions": store.stages(CollectedTask),
+        "items": store.stages(Item),
+        "answers": answers,
+    }

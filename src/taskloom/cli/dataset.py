@@ -26,21 +26,35 @@ if TYPE_CHECKING:
 def make(
     name: RecipeName,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN].")
+        Path | None,
+        typer.Option(
+            "-o", "--out", metavar="DIR", help="The dataset's folder [data/RECIPE-seedN]."
+        ),
     ] = None,
     seed: Seed = None,
     set: Set = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")] = 1,
-    shard_rows: Annotated[int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Processes; the bytes do not depend on it.")
+    ] = 1,
+    shard_rows: Annotated[
+        int | None, typer.Option("--shard-rows", help="Rows per file, a multiple of 1000.")
+    ] = None,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Replace the dataset that is in the folder; files of your own there are not touched."
+            "--force",
+            help="Replace the dataset that is in the folder; files of your own there are not touched.",
         ),
     ] = False,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")] = False,
-    engine: Annotated[str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")] = "local",
-    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    jsonl: Annotated[
+        bool, typer.Option("--jsonl", help="Also write one JSONL file per split.")
+    ] = False,
+    engine: Annotated[
+        str, typer.Option("--engine", help="local or ray; the bytes do not depend on it.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")
+    ] = None,
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -59,7 +73,9 @@ def make(
     recipe = read(name, {**parse_changes(set or ()), **as_changes(given, "make")})
     chosen = recipe.seed if seed is None else seed
     folder = out or making.default_folder(recipe, chosen)
-    known = (folder / MANIFEST).is_file() and not force  # another dataset than the one that is asked for is refused
+    known = (
+        folder / MANIFEST
+    ).is_file() and not force  # another dataset than the one that is asked for is refused
     data = making.make(
         recipe,
         folder,
@@ -78,12 +94,21 @@ def make(
 def export(
     folder: Folder,
     kind: Annotated[
-        str, typer.Option("--format", help="hf, lm-eval, or a format that the dataset's suite offers, for one split.")
+        str,
+        typer.Option(
+            "--format",
+            help="hf, lm-eval, or a format that the dataset's suite offers, for one split.",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval.")
+        Path,
+        typer.Option(
+            "-o", "--out", metavar="PATH", help="The file to write; a folder for hf and lm-eval."
+        ),
     ],
-    split: Annotated[str | None, typer.Option("--split", help="Which split, for the formats of suites.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="Which split, for the formats of suites.")
+    ] = None,
     extract: Annotated[
         str, typer.Option("--extract", help="For lm-eval: how answers are cut out of replies.")
     ] = "line",
@@ -103,12 +128,16 @@ def export(
 
     result = verbs.export(folder, kind, out, split=split, extract=extract, task=task)
     place = "folder" if kind in verbs.TOOLS else "file"
-    print_exported({place: str(result.path), "format": kind, **result.details}, result.text, as_json)
+    print_exported(
+        {place: str(result.path), "format": kind, **result.details}, result.text, as_json
+    )
 
 
 def verify(
     folder: Folder,
-    every: Annotated[bool, typer.Option("--every", "--all", help="Derive every answer again, not a sample.")] = False,
+    every: Annotated[
+        bool, typer.Option("--every", "--all", help="Derive every answer again, not a sample.")
+    ] = False,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
@@ -126,7 +155,9 @@ def verify(
     if (folder / "store.json").is_file():
         from taskloom.cli.runs import verify_runs
 
-        typer.echo(f"taskloom: 'taskloom verify {folder}' is now 'taskloom runs verify {folder}'", err=True)
+        typer.echo(
+            f"taskloom: 'taskloom verify {folder}' is now 'taskloom runs verify {folder}'", err=True
+        )
         verify_runs(folder, as_json)
         return
 
@@ -139,16 +170,22 @@ def verify(
 def audit(
     what: Annotated[
         str,
-        typer.Argument(metavar="DIR|scorers", help="A dataset's folder, or the word scorers (./scorers is a folder)."),
+        typer.Argument(
+            metavar="DIR|scorers",
+            help="A dataset's folder, or the word scorers (./scorers is a folder).",
+        ),
     ],
     recipe: Annotated[
         list[str] | None,
-        typer.Option("--recipe", metavar="RECIPE", help="With scorers: a recipe whose scorer is tried, too."),
+        typer.Option(
+            "--recipe", metavar="RECIPE", help="With scorers: a recipe whose scorer is tried, too."
+        ),
     ] = None,
     extract: Annotated[
         str,
         typer.Option(
-            "--extract", help="With scorers: how answers are cut out of replies, e.g. last-line or tag:answer."
+            "--extract",
+            help="With scorers: how answers are cut out of replies, e.g. last-line or tag:answer.",
         ),
     ] = "final",
     as_json: Json = False,
@@ -171,9 +208,13 @@ def audit(
         print_scorers(audit_scorers(recipe or (), extract=extract), as_json)
         return
     if recipe or extract != "final":
-        raise ParameterError("recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out")
+        raise ParameterError(
+            "recipe" if recipe else "extract", "is for taskloom audit scorers; leave it out"
+        )
     if not Path(what).exists() and difflib.get_close_matches(what, ["scorers"]):
-        raise DataError(f"there is no dataset folder {what}; did you mean 'taskloom audit scorers'?")
+        raise DataError(
+            f"there is no dataset folder {what}; did you mean 'taskloom audit scorers'?"
+        )
     from taskloom.data import audit as audits
 
     result = audits.audit(what)
@@ -186,7 +227,10 @@ def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) 
     """Print the end of `taskloom make`; `known` where the dataset was there before."""
     m = data.manifest
     if as_json:
-        splits = {n: {"n": e["n"], "role": e["role"], "digest": e["digest"]} for n, e in m["splits"].items()}
+        splits = {
+            n: {"n": e["n"], "role": e["role"], "digest": e["digest"]}
+            for n, e in m["splits"].items()
+        }
         emit(
             {
                 "folder": str(folder),
@@ -201,7 +245,11 @@ def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) 
         return
     out = console()
     rows = [(name, e["n"], e["role"], e["describe"]) for name, e in m["splits"].items()]
-    out.print(table(f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows))
+    out.print(
+        table(
+            f"{m['recipe']['name']}, seed {m['seed']}", ("split", "examples", "role", "what"), rows
+        )
+    )
     for warning in m["warnings"]:
         out.print(f"note: {cell(warning)}")
     out.print(f"\n{'was already in' if known else 'in'} {cell(folder)}", soft_wrap=True)
@@ -224,13 +272,19 @@ def print_verification(result: Verification, folder: Path, as_json: bool) -> Non
     if as_json:
         emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
         return
-    print(f"{folder}: {result.rows:,} rows have the bytes of the manifest (content digest {result.digest})")
+    print(
+        f"{folder}: {result.rows:,} rows have the bytes of the manifest (content digest {result.digest})"
+    )
     if result.unchecked:
         print(f"no answer was derived again: --{result.unchecked}")
         return
-    print(f"{result.answers:,} answers derived again by {result.method}: {len(result.wrong)} differ")
+    print(
+        f"{result.answers:,} answers derived again by {result.method}: {len(result.wrong)} differ"
+    )
     for wrong in result.wrong[:10]:
-        print(f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}")
+        print(
+            f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}"
+        )
 
 
 def print_certificate(audit: Audit, as_json: bool) -> None:
@@ -239,8 +293,19 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
         emit(audit.to_dict())
         return
     out = console()
-    print(f"audit of {printable(audit.name)} {f'(content digest {audit.digest})' if audit.digest else ''}\n")
-    for section in (_splits, _overlaps, _pairs, _constants, _held_out, _shortcuts, _coverage, _divergence):
+    print(
+        f"audit of {printable(audit.name)} {f'(content digest {audit.digest})' if audit.digest else ''}\n"
+    )
+    for section in (
+        _splits,
+        _overlaps,
+        _pairs,
+        _constants,
+        _held_out,
+        _shortcuts,
+        _coverage,
+        _divergence,
+    ):
         block = section(audit)
         if block is not None:
             out.print(block, "")
@@ -252,7 +317,9 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
         leaks += f", {counted(len(audit.pairs), 'split')} with pairs of training"
     if audit.held_out:
         leaks += f", {counted(len(audit.misplaced), 'split')} with misplaced held-out examples"
-    print(f"{leaks}, {counted(sum(r.exact for r in audit.repeats), 'duplicate')}, {audit.shortcut_count}")
+    print(
+        f"{leaks}, {counted(sum(r.exact for r in audit.repeats), 'duplicate')}, {audit.shortcut_count}"
+    )
 
 
 def _splits(audit: Audit) -> Table:
@@ -263,7 +330,17 @@ def _splits(audit: Audit) -> Table:
         r, b = repeats[split], balance.get(split)
         spread = (b.answers, percent(b.majority), f"{b.evenness:.3f}") if b else ("-", "-", "-")
         rows.append((split, info["role"], info["n"], r.exact, r.near, r.contradictions, *spread))
-    heads = ("split", "role", "examples", "duplicates", "near", "contradictions", "answers", "majority", "evenness")
+    heads = (
+        "split",
+        "role",
+        "examples",
+        "duplicates",
+        "near",
+        "contradictions",
+        "answers",
+        "majority",
+        "evenness",
+    )
     return table("splits: duplicates within, balance of the answers", heads, rows)
 
 
@@ -271,18 +348,33 @@ def _overlaps(audit: Audit) -> Table | None:
     rows = []
     for o in audit.overlaps:
         verdict = o.verdict.upper() if o.leak else o.verdict
-        rows.append((o.split, o.other, o.exact, o.near, percent(o.share), verdict, "; ".join(o.examples[:1])[:60]))
+        rows.append(
+            (
+                o.split,
+                o.other,
+                o.exact,
+                o.near,
+                percent(o.share),
+                verdict,
+                "; ".join(o.examples[:1])[:60],
+            )
+        )
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
 
 
 def _pairs(audit: Audit) -> Table | None:
     rows = [
-        (p.split, p.same, p.reversed, percent(p.share), "LEAK", "; ".join(p.examples[:1])[:60]) for p in audit.pairs
+        (p.split, p.same, p.reversed, percent(p.share), "LEAK", "; ".join(p.examples[:1])[:60])
+        for p in audit.pairs
     ]
     heads = ("rows of", "same pair", "reversed", "share", "verdict", "for example")
     return (
-        table("pairs of an input and an answer that training has, or has the other way round", heads, rows)
+        table(
+            "pairs of an input and an answer that training has, or has the other way round",
+            heads,
+            rows,
+        )
         if rows
         else None
     )
@@ -291,26 +383,45 @@ def _pairs(audit: Audit) -> Table | None:
 def _constants(audit: Audit) -> Table | None:
     rows = [(c.split, c.task, c.like, c.n) for c in audit.constants]
     heads = ("split", "task that training lacks", "training has", "rows")
-    return table("tasks that equal a training task but for a constant", heads, rows) if rows else None
+    return (
+        table("tasks that equal a training task but for a constant", heads, rows) if rows else None
+    )
 
 
 def _held_out(audit: Audit) -> Table | None:
-    rows = [(c.split, c.n, c.held_out, c.expected, "right" if c.right else "MISPLACED") for c in audit.held_out]
+    rows = [
+        (c.split, c.n, c.held_out, c.expected, "right" if c.right else "MISPLACED")
+        for c in audit.held_out
+    ]
     heads = ("split", "examples", "held out", "should be", "verdict")
     return table("held-out examples: all of ood, none elsewhere", heads, rows) if rows else None
 
 
 def _shortcuts(audit: Audit) -> Table | None:
     names = list(dict.fromkeys(s.baseline for s in audit.shortcuts))
-    score = {(s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "") for s in audit.shortcuts}
+    score = {
+        (s.split, s.baseline): percent(s.accuracy) + (" SHORTCUT" if s.flagged else "")
+        for s in audit.shortcuts
+    }
     splits = dict.fromkeys(s.split for s in audit.shortcuts)
     rows = [(split, *(score[split, b] for b in names)) for split in splits]
-    return table("shortcuts: accuracy without doing the task", ("split", *names), rows) if rows else None
+    return (
+        table("shortcuts: accuracy without doing the task", ("split", *names), rows)
+        if rows
+        else None
+    )
 
 
 def _coverage(audit: Audit) -> Table | None:
     rows = [
-        (c.split, c.trait, c.values, c.unseen_values, percent(c.unseen_rows), ", ".join(c.examples[:3]))
+        (
+            c.split,
+            c.trait,
+            c.values,
+            c.unseen_values,
+            percent(c.unseen_rows),
+            ", ".join(c.examples[:3]),
+        )
         for c in audit.coverage
         if c.unseen_values
     ]
@@ -319,7 +430,10 @@ def _coverage(audit: Audit) -> Table | None:
 
 
 def _divergence(audit: Audit) -> Table | None:
-    rows = [(d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds)) for d in audit.divergence]
+    rows = [
+        (d.split, f"{d.atoms:.3f}", f"{d.compounds:.3f}", percent(d.unseen_compounds))
+        for d in audit.divergence
+    ]
     heads = ("split", "atoms", "compounds", "compounds not in training")
     return table("divergence from training: 0 equal, 1 disjoint", heads, rows) if rows else None
 
@@ -331,10 +445,22 @@ def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
         return
     rows = []
     for one in scorers:
-        missed = [f"{count.form} {percent(count.missed)}" for count in one.forms if count.missed > 0]
-        rates = [percent(rate) for pair in (one.false_negatives, one.false_positives) for rate in pair]
+        missed = [
+            f"{count.form} {percent(count.missed)}" for count in one.forms if count.missed > 0
+        ]
+        rates = [
+            percent(rate) for pair in (one.false_negatives, one.false_positives) for rate in pair
+        ]
         rows.append((one.scorer, one.answers, *rates, "; ".join(missed)))
-    heads = ("scorer", "answers", "refused", "extracted", "accepted", "extracted", "judged wrongly after extraction")
+    heads = (
+        "scorer",
+        "answers",
+        "refused",
+        "extracted",
+        "accepted",
+        "extracted",
+        "judged wrongly after extraction",
+    )
     title = "right answers refused and wrong ones accepted: as they stand, and extracted"
     out = console()
     out.print(table(f"{title} by '{scorers[0].extract}'", heads, rows))

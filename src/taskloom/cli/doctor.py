@@ -60,7 +60,9 @@ def _program() -> Iterator[DoctorLine]:
 
     place = Path(str(taskloom.__file__)).parent
     yield DoctorLine("taskloom", True, f"{taskloom.__version__} in {place}")
-    yield DoctorLine("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield DoctorLine(
+        "python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    )
 
 
 def _folders() -> Iterator[DoctorLine]:
@@ -73,7 +75,10 @@ def _folders() -> Iterator[DoctorLine]:
     if data and not there:
         state = f"{data} is not there"
     yield DoctorLine(
-        "data folder", there, state, "" if there else "export TASKLOOM_DATA=FOLDER, for recipes that need it"
+        "data folder",
+        there,
+        state,
+        "" if there else "export TASKLOOM_DATA=FOLDER, for recipes that need it",
     )
     cache = cache_folder()
     first = next(p for p in (cache, *cache.parents) if p.exists())
@@ -81,14 +86,19 @@ def _folders() -> Iterator[DoctorLine]:
     free = shutil.disk_usage(first).free / 2**30
     remedy = "" if writable else "export TASKLOOM_CACHE=FOLDER that can be written"
     yield DoctorLine(
-        "cache folder", writable, f"{cache} ({free:.0f} GiB free)" if writable else f"{cache}: no right", remedy
+        "cache folder",
+        writable,
+        f"{cache} ({free:.0f} GiB free)" if writable else f"{cache}: no right",
+        remedy,
     )
     for resource in resources().values():
         path = resource.find()
         remedy = f"taskloom data get {resource.name}" if resource.fetch else "set TASKLOOM_DATA"
         if path:
             remedy = ""
-        yield DoctorLine(f"resource {resource.name}", path is not None, str(path) if path else "missing", remedy)
+        yield DoctorLine(
+            f"resource {resource.name}", path is not None, str(path) if path else "missing", remedy
+        )
 
 
 def _extras() -> Iterator[DoctorLine]:
@@ -98,9 +108,17 @@ def _extras() -> Iterator[DoctorLine]:
     for extra in sorted(set(wanted) - {*SKIPPED, ""}):
         versions = {name: _version(name) for name in sorted(libraries(extra, wanted))}
         missing = [name for name, version in versions.items() if version is None]
-        there = ", ".join(f"{name} {version}" for name, version in versions.items()) or "needs nothing more"
+        there = (
+            ", ".join(f"{name} {version}" for name, version in versions.items())
+            or "needs nothing more"
+        )
         state = "missing: " + ", ".join(missing) if missing else there
-        yield DoctorLine(f"extra {extra}", not missing, state, f"pip install '{PACKAGE}[{extra}]'" if missing else "")
+        yield DoctorLine(
+            f"extra {extra}",
+            not missing,
+            state,
+            f"pip install '{PACKAGE}[{extra}]'" if missing else "",
+        )
 
 
 def requirements() -> dict[str, list[str]]:
@@ -139,7 +157,9 @@ def libraries(extra: str, wanted: dict[str, list[str]]) -> set[str]:
     for line in wanted.get(extra, []):
         inner = re.match(rf"{PACKAGE}\[([\w,-]+)\]", line)
         if inner:
-            names |= {library for name in inner[1].split(",") for library in libraries(name, wanted)}
+            names |= {
+                library for name in inner[1].split(",") for library in libraries(name, wanted)
+            }
         elif name := re.match(r"[\w.-]+", line):
             names.add(name[0])
     return names
@@ -167,6 +187,9 @@ def _gpu() -> DoctorLine:
         return DoctorLine("GPU", False, "; ".join(names), f"pip install '{PACKAGE}[scratch]'")
     if "+cpu" in torch:
         return DoctorLine(
-            "GPU", False, f"{'; '.join(names)}, but torch {torch} is for the CPU", "install torch for CUDA"
+            "GPU",
+            False,
+            f"{'; '.join(names)}, but torch {torch} is for the CPU",
+            "install torch for CUDA",
         )
     return DoctorLine("GPU", True, f"{'; '.join(names)}, torch {torch}")

@@ -14,15 +14,26 @@ from taskloom.cli.options import Json, RecipeName, Seed, Set
 def serve_env(
     name: RecipeName,
     split: Annotated[
-        str | None, typer.Option("--split", help="Which split; the first training split by default.")
+        str | None,
+        typer.Option("--split", help="Which split; the first training split by default."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many examples; all by default.", min=1)] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", help="How many examples; all by default.", min=1)
+    ] = None,
     seed: Seed = None,
     set: Set = None,
-    extract: Annotated[str, typer.Option("--extract", help="How answers are cut out of replies.")] = "final",
-    host: Annotated[str, typer.Option("--host", help="The interface; only this machine by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0 takes a free one.", min=0, max=65535)] = 8321,
-    only_info: Annotated[bool, typer.Option("--info", help="Only print what would be served.")] = False,
+    extract: Annotated[
+        str, typer.Option("--extract", help="How answers are cut out of replies.")
+    ] = "final",
+    host: Annotated[
+        str, typer.Option("--host", help="The interface; only this machine by default.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="0 takes a free one.", min=0, max=65535)
+    ] = 8321,
+    only_info: Annotated[
+        bool, typer.Option("--info", help="Only print what would be served.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Serve a recipe as an environment over HTTP: POST /reset gives an example, POST /step scores the answer. Ctrl-C ends it.
@@ -40,7 +51,9 @@ def serve_env(
     from taskloom.interop.env_server import EnvironmentServer, RecipeEnvironment
     from taskloom.interop.graded import open_split
 
-    graded = open_split(name, split, n, seed=seed, changes=set, described=True, extract=extract, role="train")
+    graded = open_split(
+        name, split, n, seed=seed, changes=set, described=True, extract=extract, role="train"
+    )
     environment = RecipeEnvironment(graded)
     sentence = f"{graded.name}, split {graded.split}: {len(graded):,} examples, scored by {graded.plan.scorer.name}"
     if only_info:
@@ -48,7 +61,9 @@ def serve_env(
         return
     with EnvironmentServer(environment, host, port) as server:
         print_exported(
-            {**environment.info(), "url": server.url}, f"{sentence}, at {server.url} (Ctrl-C to stop)", as_json
+            {**environment.info(), "url": server.url},
+            f"{sentence}, at {server.url} (Ctrl-C to stop)",
+            as_json,
         )
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):  # the way to end it

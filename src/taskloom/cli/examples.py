@@ -31,7 +31,13 @@ LISTED = 20
 """Values that people are shown before the rest is only counted."""
 
 
-def views(name: str, chosen: Iterable[str], changes: Iterable[str], as_json: bool, task: Path | None = None) -> None:
+def views(
+    name: str,
+    chosen: Iterable[str],
+    changes: Iterable[str],
+    as_json: bool,
+    task: Path | None = None,
+) -> None:
     """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite offers."""
     from taskloom.core.registry import SUITES
     from taskloom.data import dataset
@@ -105,13 +111,27 @@ def show(
         what = load(what)
     if isinstance(what, Examples):
         what = Dataset(
-            {**what.manifest, "recipe": what.manifest.get("recipe", {}), "splits": {what.name: {"n": len(what)}}},
+            {
+                **what.manifest,
+                "recipe": what.manifest.get("recipe", {}),
+                "splits": {what.name: {"n": len(what)}},
+            },
             {what.name: what.table},
         )
     if isinstance(what, Dataset):
         if seed is not None or changes:
             raise TaskloomError("the dataset is made already: seed and changes go with a recipe")
-        _print(_of_dataset(what, str(what.manifest.get("recipe", {}).get("name", "")), n, split, start, None, True))
+        _print(
+            _of_dataset(
+                what,
+                str(what.manifest.get("recipe", {}).get("name", "")),
+                n,
+                split,
+                start,
+                None,
+                True,
+            )
+        )
     else:
         _print(_of_recipe(what, n, split, start, seed, changes))
 
@@ -177,19 +197,27 @@ def _of_recipe(
     part = plan.split(split) if split else plan.splits[0]
     _check_start(checked.name, part.name, start, part.n)
     rows = shards.to_table(part.rows(start, min(start + n, part.n)), start, plan.traits)
-    return Shown(checked.name, part.name, start, part.n, plan.describe, list(shards.to_examples(rows)), plan.show)
+    return Shown(
+        checked.name,
+        part.name,
+        start,
+        part.n,
+        plan.describe,
+        list(shards.to_examples(rows)),
+        plan.show,
+    )
 
 
 def _check_start(name: str, split: str, start: int, total: int) -> None:
     if start >= total:
-        raise ParameterError("start", f"must be below {total:,}, the size of split '{split}' of {name}, not {start}")
+        raise ParameterError(
+            "start", f"must be below {total:,}, the size of split '{split}' of {name}, not {start}"
+        )
 
 
 def _print(shown: Shown) -> None:
     out = console()
-    head = (
-        f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples. {cell(shown.about)}\n"
-    )
+    head = f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples. {cell(shown.about)}\n"
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown.rows):
         out.print(f"[bold]{cell(shown.split)} {shown.start + i}[/bold]")
@@ -197,7 +225,10 @@ def _print(shown: Shown) -> None:
         # A suite shows what it made itself; an example whose texts were cut is shown plainly.
         shape = shown.shape if brief is example else None
         out.print(
-            shape(_printable(brief)) if shape else _hanging(plain(_printable(brief), shown.several), out.width), ""
+            shape(_printable(brief))
+            if shape
+            else _hanging(plain(_printable(brief), shown.several), out.width),
+            "",
         )
 
 
@@ -206,14 +237,18 @@ def _hanging(text: str, width: int) -> str:
     whole = textwrap.TextWrapper(
         width, subsequent_indent=" " * INDENT, break_on_hyphens=False, replace_whitespace=False
     )
-    return "\n".join("\n".join(whole.wrap(line)) if len(line) > width else line for line in text.split("\n"))
+    return "\n".join(
+        "\n".join(whole.wrap(line)) if len(line) > width else line for line in text.split("\n")
+    )
 
 
 def _shortened(example: Example) -> Example:
     """Return the example with long texts cut: wrapping and colouring megabytes takes minutes. --json prints them whole."""
     if len(example.input) + sum(map(len, example.targets)) <= LONGEST_SHOWN:
         return example
-    return replace(example, input=_cut(example.input), targets=tuple(map(_cut, example.targets[: LISTED + 1])))
+    return replace(
+        example, input=_cut(example.input), targets=tuple(map(_cut, example.targets[: LISTED + 1]))
+    )
 
 
 def _cut(text: str) -> str:
@@ -228,9 +263,14 @@ def _printable(example: Example) -> Example:
         example,
         input=printable(example.input),
         targets=tuple(map(printable, example.targets)),
-        traits={printable(k): printable(v) if isinstance(v, str) else v for k, v in example.traits.items()},
+        traits={
+            printable(k): printable(v) if isinstance(v, str) else v
+            for k, v in example.traits.items()
+        },
         question=example.question and printable(example.question),
-        derivation=tuple(replace(s, rule=printable(s.rule), value=printable(s.value)) for s in example.derivation),
+        derivation=tuple(
+            replace(s, rule=printable(s.rule), value=printable(s.value)) for s in example.derivation
+        ),
         task=printable(example.task),
     )
 
@@ -270,7 +310,13 @@ def _as_dict(example: Example) -> dict[str, Any]:
 def answer(text: str, result: Answer, as_json: bool) -> None:
     """Print one line of `taskloom apply`."""
     if as_json:
-        emit({"input": text, "targets": list(result.targets), "derivation": [asdict(s) for s in result.derivation]})
+        emit(
+            {
+                "input": text,
+                "targets": list(result.targets),
+                "derivation": [asdict(s) for s in result.derivation],
+            }
+        )
     else:
         steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in result.derivation)
         print(_few(result.targets) + (f"    ({steps})" if steps else ""))
@@ -288,7 +334,12 @@ def resource_status(as_json: bool) -> None:
 
     rows = [(r.name, r.find(), r.fetch is not None, r.describe) for r in resources().values()]
     if as_json:
-        emit([{"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d} for n, p, f, d in rows])
+        emit(
+            [
+                {"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d}
+                for n, p, f, d in rows
+            ]
+        )
         return
     lines = []
     for name, path, fetchable, what in rows:

@@ -48,10 +48,14 @@ class Grid(Table):
         for column, width in zip(self.columns, fitted, strict=True):
             column.width = width
         whole = sum(fitted) + PADDING * len(fitted)
-        yield from super().__rich_console__(console, options.update(max_width=max(options.max_width, whole)))
+        yield from super().__rich_console__(
+            console, options.update(max_width=max(options.max_width, whole))
+        )
 
 
-def column_widths(heads: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int] | None:
+def column_widths(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> list[int] | None:
     """Return how wide each column of a table is to be; None where everything fits as it is.
 
     No column is narrower than its longest word, even if the table is then wider than the terminal: a number in two lines is
@@ -71,7 +75,10 @@ def column_widths(heads: Sequence[str], cells: Sequence[Sequence[str]], width: i
     left = width - PADDING * len(heads)
     if sum(wanted) <= left:
         return None
-    words = [max((cell_len(word) for text in column for word in text.split()), default=1) for column in texts]
+    words = [
+        max((cell_len(word) for text in column for word in text.split()), default=1)
+        for column in texts
+    ]
     least = [min(word, LONGEST_WORD) for word in words]
     least[0] = wanted[0]  # names are looked up, and copied
     # One more column of blanks for whoever needs it, in turn, until nothing is left: tables are small.

@@ -90,7 +90,9 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
     elif "/" in name or "." in name:
         recipe_card(read(name, changes or ()), as_json)
     else:
-        raise TaskloomError(f"there is no list of '{name}', and nothing has that name; {nearest(name, known_names())}")
+        raise TaskloomError(
+            f"there is no list of '{name}', and nothing has that name; {nearest(name, known_names())}"
+        )
 
 
 def known_names() -> list[str]:
@@ -101,7 +103,14 @@ def known_names() -> list[str]:
     from taskloom.learners import LEARNERS
     from taskloom.recipe.finder import names
 
-    return [*KINDS, *SUITES.names(), *LEARNERS.names(), *scoring.SCORERS, *names(), *STUDIES.names()]
+    return [
+        *KINDS,
+        *SUITES.names(),
+        *LEARNERS.names(),
+        *scoring.SCORERS,
+        *names(),
+        *STUDIES.names(),
+    ]
 
 
 def _suite(name: str) -> Suite | None:
@@ -162,11 +171,18 @@ def _schema(name: str) -> None:
     from taskloom.recipe.field_table import recipe_schema
 
     if name == "experiment":
-        emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Experiment.model_json_schema()})
+        emit(
+            {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                **Experiment.model_json_schema(),
+            }
+        )
         return
     suite = _suite(name) or (read(name).suite if "/" in name or "." in name else None)
     if suite is None:
-        raise TaskloomError(f"there is no schema of '{name}'; name a suite, a recipe, a task, or experiment")
+        raise TaskloomError(
+            f"there is no schema of '{name}'; name a suite, a recipe, a task, or experiment"
+        )
     emit(recipe_schema("task" if suite.name in TASKS else "suite", suite.name, suite.fields))
 
 
@@ -174,7 +190,9 @@ def _suite_card(suite: Suite, as_json: bool) -> None:
     from taskloom.recipe import read
     from taskloom.recipe.finder import counting_order
 
-    recipes = {name: read(name).describe for name in sorted(suite.recipe_files(), key=counting_order)}
+    recipes = {
+        name: read(name).describe for name in sorted(suite.recipe_files(), key=counting_order)
+    }
     if as_json:
         emit(
             {
@@ -197,14 +215,22 @@ def _suite_card(suite: Suite, as_json: bool) -> None:
     )
 
 
-def _fields_json(model: type[BaseModel], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+def _fields_json(
+    model: type[BaseModel], values: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     from taskloom.recipe.field_table import field_rows
 
     rows = []
     for row in field_rows(model):
         known = {} if values is None or "*" in row.name else {"value": _reach(values, row)}
         rows.append(
-            {"name": row.name, "kind": row.kind, "default": row.default, "required": row.required, **known}
+            {
+                "name": row.name,
+                "kind": row.kind,
+                "default": row.default,
+                "required": row.required,
+                **known,
+            }
             | {"describe": row.meaning}
         )
     return rows
@@ -213,7 +239,9 @@ def _fields_json(model: type[BaseModel], values: Mapping[str, Any] | None = None
 def _field_grid(title: str, model: type[BaseModel]) -> Any:
     from taskloom.recipe.field_table import field_rows
 
-    return table(title, HEADS, [(r.name, r.kind, r.shown_default, r.meaning) for r in field_rows(model)])
+    return table(
+        title, HEADS, [(r.name, r.kind, r.shown_default, r.meaning) for r in field_rows(model)]
+    )
 
 
 def _reach(values: Any, row: FieldRow) -> Any:
@@ -243,21 +271,36 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
     settings = study.setting_rows()
     needs = "no runs" if study.from_recipes else "runs"
     if as_json:
-        rows = [{"name": n, "default": d, "value": kind, "describe": text} for n, d, kind, text in settings]
-        emit({"study": study.name, "describe": study.describe, "place": study.place, "needs": needs, "settings": rows})
+        rows = [
+            {"name": n, "default": d, "value": kind, "describe": text}
+            for n, d, kind, text in settings
+        ]
+        emit(
+            {
+                "study": study.name,
+                "describe": study.describe,
+                "place": study.place,
+                "needs": needs,
+                "settings": rows,
+            }
+        )
         return
     out = console()
     out.print(f"[bold]{cell(study.name)}[/bold]  {cell(study.describe)}\n")
     if study.place:
         out.print(f"in the paper: {cell(study.place)}\n")
     if settings:
-        lines = [(n, "none" if d in (None, "") else str(d), kind, text) for n, d, kind, text in settings]
+        lines = [
+            (n, "none" if d in (None, "") else str(d), kind, text) for n, d, kind, text in settings
+        ]
         out.print(table("settings", ("name", "default", "value", "what it is"), lines), "")
     else:
         out.print("It has no settings.\n")
     runs = "" if study.from_recipes else " RUNS"
     example = f" --set {settings[0][0]}=VALUE" if settings else ""
-    reproduce = f"; taskloom reproduce {cell(name)}" if study.from_recipes or study.experiment else ""
+    reproduce = (
+        f"; taskloom reproduce {cell(name)}" if study.from_recipes or study.experiment else ""
+    )
     out.print(f"taskloom study {cell(name)}{runs}{example}{reproduce}", soft_wrap=True)
 
 
@@ -291,7 +334,11 @@ def learner_settings(learner: str, as_json: bool) -> None:
     from taskloom.learners.config import SAMPLE, settings, size
 
     values, numbers = settings(learner), size(learner)
-    sizes = {} if numbers is None else {"parameters": {"trained": numbers, "words": SAMPLE[0], "answers": SAMPLE[1]}}
+    sizes = (
+        {}
+        if numbers is None
+        else {"parameters": {"trained": numbers, "words": SAMPLE[0], "answers": SAMPLE[1]}}
+    )
     if as_json:
         emit({learner: [{"name": n, "default": d, "describe": m} for n, d, m in values], **sizes})
     elif not values:
@@ -300,7 +347,9 @@ def learner_settings(learner: str, as_json: bool) -> None:
         rows = [(n, repr(d) if isinstance(d, str) else str(d), m) for n, d, m in values]
         console().print(table(f"settings of {learner}", ("name", "default", "what it is"), rows))
         if numbers is not None:
-            console().print(f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers")
+            console().print(
+                f"{numbers:,} trainable numbers with {SAMPLE[0]} words and {SAMPLE[1]} answers"
+            )
 
 
 def recipe_card(recipe: Recipe, as_json: bool) -> None:
@@ -309,17 +358,27 @@ def recipe_card(recipe: Recipe, as_json: bool) -> None:
     tasks = plan.tasks
     own: dict[str, str] | None = None
     if tasks.names is not None or tasks.tell is None:
-        own = {n: tasks.tell(n, "instruction") if tasks.tell else plan.describe for n in tasks.names or [recipe.name]}
+        own = {
+            n: tasks.tell(n, "instruction") if tasks.tell else plan.describe
+            for n in tasks.names or [recipe.name]
+        }
     facts = {name: tasks.facts(name) if tasks.facts else {} for name in own or ()}
     values = recipe.fields.model_dump(mode="json")
     if as_json:
-        rows = None if own is None else [{"name": name, "describe": text, **facts[name]} for name, text in own.items()]
+        rows = (
+            None
+            if own is None
+            else [{"name": name, "describe": text, **facts[name]} for name, text in own.items()]
+        )
         emit(
             {
                 "recipe": recipe.name,
                 "describe": recipe.describe,
                 "tasks": rows,
-                "splits": [{"name": s.name, "n": s.n, "role": s.role, "describe": s.describe} for s in plan.splits],
+                "splits": [
+                    {"name": s.name, "n": s.n, "role": s.role, "describe": s.describe}
+                    for s in plan.splits
+                ],
                 "fields": _fields_json(recipe.suite.fields, values),
                 "left_out": dict(plan.left_out),
                 "sources": {source.name: source.digest for source in plan.sources},
@@ -331,7 +390,11 @@ def recipe_card(recipe: Recipe, as_json: bool) -> None:
     out.print(f"[bold]{cell(recipe.name)}[/bold]  {cell(about)}\n")
     out.print(_task_grid(recipe.name, plan, own, facts), "")
     out.print(
-        table("splits", ("name", "examples", "role", "what"), [(s.name, s.n, s.role, s.describe) for s in plan.splits])
+        table(
+            "splits",
+            ("name", "examples", "role", "what"),
+            [(s.name, s.n, s.role, s.describe) for s in plan.splits],
+        )
     )
     out.print("", _value_grid(recipe, values), "")
     for source in plan.sources:
@@ -343,7 +406,9 @@ def recipe_card(recipe: Recipe, as_json: bool) -> None:
     )
 
 
-def _task_grid(name: str, plan: Plan, own: Mapping[str, str] | None, facts: Mapping[str, Mapping[str, Any]]) -> Any:
+def _task_grid(
+    name: str, plan: Plan, own: Mapping[str, str] | None, facts: Mapping[str, Mapping[str, Any]]
+) -> Any:
     if own is None:
         place = "task" if plan.tasks.by == "task" else f"trait '{plan.tasks.by}'"
         return f"The tasks are not listed: each example says its own, in its {place}; see taskloom show {cell(name)}"
@@ -351,7 +416,8 @@ def _task_grid(name: str, plan: Plan, own: Mapping[str, str] | None, facts: Mapp
         return table(f"tasks of {name}", ("name", "what it asks"), own.items())
     heads = ("name", *next(iter(facts.values())))
     lines = [
-        (task, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values())) for task, known in facts.items()
+        (task, *(f"{v:.3g}" if isinstance(v, float) else v for v in known.values()))
+        for task, known in facts.items()
     ]
     return table(f"tasks of {name}", heads, lines)
 
@@ -366,7 +432,9 @@ def _value_grid(recipe: Recipe, values: Mapping[str, Any]) -> Any:
     for row in field_rows(recipe.suite.fields):
         value = None if "*" in row.name else _reach(values, row)
         # As texts: a whole number that may also be a range is written as one.
-        differs = "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
+        differs = (
+            "*" not in row.name and str(value) != str(row.default) and not isinstance(value, dict)
+        )
         text = ""
         if differs:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -27,11 +27,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "--changes", metavar="KEY=VALUE", help="Change a recipe field; part of the digest."),
+    typer.Option(
+        "--set", "--changes", metavar="KEY=VALUE", help="Change a recipe field; part of the digest."
+    ),
 ]
 
 
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the samples; the recipe's own by default.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Seed of the samples; the recipe's own by default.")
+]
 
 
 RecipeName = Annotated[

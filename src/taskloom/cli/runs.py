@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 
 
 def score(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")],
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")
+    ],
     gold: Annotated[
         Path,
         typer.Option(
-            "--gold", "--data", help="A dataset's folder; a file where the suite has an evaluation of its own."
+            "--gold",
+            "--data",
+            help="A dataset's folder; a file where the suite has an evaluation of its own.",
         ),
     ],
     pred: Annotated[
@@ -48,14 +52,24 @@ def score(
     ],
     at: Annotated[
         list[float] | None,
-        typer.Option("--at", "--thresholds", help="A T of C@T, in percent; 75 and 90 by default. May be repeated."),
+        typer.Option(
+            "--at",
+            "--thresholds",
+            help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
+        ),
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", help="Which split, when --gold is a dataset [the only one that fits].")
+        str,
+        typer.Option(
+            "--split", help="Which split, when --gold is a dataset [the only one that fits]."
+        ),
     ] = "",
-    by: Annotated[str, typer.Option("--by", help="The trait that tells tasks apart [as the suite says].")] = "",
+    by: Annotated[
+        str, typer.Option("--by", help="The trait that tells tasks apart [as the suite says].")
+    ] = "",
     linked: Annotated[
-        str, typer.Option("--linked", help="The trait that tasks of one family share, for consistency.")
+        str,
+        typer.Option("--linked", help="The trait that tasks of one family share, for consistency."),
     ] = "",
     details: Annotated[
         bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
@@ -90,7 +104,9 @@ def score(
         split = split or competence.find_split(data, pred)
         report = competence.score_dataset(data, split, pred, by, linked, thresholds)
     elif by or linked:
-        raise TaskloomError(f"--by and --linked are for other suites; {name} knows itself which tasks belong together")
+        raise TaskloomError(
+            f"--by and --linked are for other suites; {name} knows itself which tasks belong together"
+        )
     else:
         examples: Examples | Path = gold
         if gold.is_dir():
@@ -111,32 +127,52 @@ def _made_by(suite: str, folder: Path) -> Dataset:
     recipe = data.manifest.get("recipe", {})
     owner = str(recipe.get("suite") or recipe.get("task") or suite)
     if owner != suite:
-        raise TaskloomError(f"{folder} is a dataset of '{owner}', not of '{suite}'; write taskloom score {owner}")
+        raise TaskloomError(
+            f"{folder} is a dataset of '{owner}', not of '{suite}'; write taskloom score {owner}"
+        )
     return data
 
 
 def run(
     file: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small.")
+        Path,
+        typer.Argument(
+            metavar="EXPERIMENT", help="A YAML file, or one that comes with Taskloom: ctlpp-small."
+        ),
     ],
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="The folder of the runs [runs, or as the file says].")
+        Path | None,
+        typer.Option(
+            "--store", metavar="DIR", help="The folder of the runs [runs, or as the file says]."
+        ),
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    engine: Annotated[
+        str, typer.Option("--engine", help="local or ray; the results do not depend on it.")
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Runs at one time; as many as there are cores by default."
+        ),
     ] = None,
-    address: Annotated[str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster [a local one is started].")
+    ] = None,
     tracker: Annotated[
-        str | None, typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow.")
+        str | None,
+        typer.Option("--tracker", help="Also show finished runs in trackio, wandb or mlflow."),
     ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=1, help="Answer at most so many examples of each split [as the file says, or all]."
+            "--limit",
+            min=1,
+            help="Answer at most so many examples of each split [as the file says, or all].",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an interruption.
@@ -168,11 +204,19 @@ def run(
         )
     with progress.display() as watch:
         outcome = api.fill(
-            experiment, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=watch
+            experiment,
+            store,
+            engine=engine,
+            workers=workers,
+            address=address,
+            tracker=tracker,
+            watch=watch,
         )
     print_outcome(
         outcome,
-        f"taskloom run {file}" + (f" --store {store}" if store else "") + (f" --limit {limit}" if limit else ""),
+        f"taskloom run {file}"
+        + (f" --store {store}" if store else "")
+        + (f" --limit {limit}" if limit else ""),
         as_json,
     )
     if outcome.state.failed:
@@ -182,17 +226,26 @@ def run(
 Runs = Annotated[
     Path,
     typer.Argument(
-        metavar="RUNS", help="The folder of the runs; a file of scores, or a YAML file that names predictions."
+        metavar="RUNS",
+        help="The folder of the runs; a file of scores, or a YAML file that names predictions.",
     ),
 ]
-SomeSplits = Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")]
+SomeSplits = Annotated[
+    list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")
+]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="NAME", help="Also by a column, a trait of the examples, or task; may be repeated."),
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        help="Also by a column, a trait of the examples, or task; may be repeated.",
+    ),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
+    typer.Option(
+        "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
+    ),
 ]
 Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
@@ -211,7 +264,8 @@ def show_runs(
     ] = None,
     where: Where = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
+        float | None,
+        typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
     ] = None,
     level: Level = 0.95,
     as_json: Json = False,
@@ -232,13 +286,17 @@ def show_runs(
 def compare(
     store: Runs,
     a: Annotated[
-        str, typer.Argument(metavar="A", help="A learner, a recipe, or columns: 'learner=bilstm and seed=0'.")
+        str,
+        typer.Argument(
+            metavar="A", help="A learner, a recipe, or columns: 'learner=bilstm and seed=0'."
+        ),
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="The runs that are compared with them.")],
     by: By = None,
     split: SomeSplits = None,
     over: Annotated[
-        str, typer.Option("--over", help="items: the same examples are paired; tasks: means of tasks.")
+        str,
+        typer.Option("--over", help="items: the same examples are paired; tasks: means of tasks."),
     ] = "items",
     test: Annotated[
         str, typer.Option("--test", help="auto, two-way, mcnemar, bootstrap, sign-flip or welch.")
@@ -260,29 +318,48 @@ def compare(
     from taskloom import verbs
 
     compared = verbs.compare(
-        store, a, b, split, by=by or (), where=where or (), over=over, test=test, correction=correction, level=level
+        store,
+        a,
+        b,
+        split,
+        by=by or (),
+        where=where or (),
+        over=over,
+        test=test,
+        correction=correction,
+        level=level,
     )
     print_results(compared, as_json)
 
 
 def report(
     store: Runs,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
-    level: Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")] = 0.95,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")
+    ] = Path("report.html"),
+    level: Annotated[
+        float, typer.Option("--level", help="Confidence level of the intervals.")
+    ] = 0.95,
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            "--data", metavar="DIR", help="A dataset, or a folder of datasets, to show and audit on the page."
+            "--data",
+            metavar="DIR",
+            help="A dataset, or a folder of datasets, to show and audit on the page.",
         ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files.")
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files."),
     ] = None,
     where: Where = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Also show the share of seeds whose score is over it.")
+        float | None,
+        typer.Option("--threshold", help="Also show the share of seeds whose score is over it."),
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="The heading [the learners and recipes].")] = "",
+    title: Annotated[
+        str, typer.Option("--title", help="The heading [the learners and recipes].")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Write one page about runs: findings in sentences, figures, tables, comparisons, the examples behind every number.
@@ -297,7 +374,14 @@ def report(
     from taskloom.analysis.report import run_report
 
     path = run_report.report(
-        store, out, level, data=data or (), figures=figures, where=where or (), threshold=threshold, title=title
+        store,
+        out,
+        level,
+        data=data or (),
+        figures=figures,
+        where=where or (),
+        threshold=threshold,
+        title=title,
     )
     if as_json:
         emit({"report": str(path), "store": str(store)})
@@ -306,19 +390,40 @@ def report(
 
 
 def power(
-    gap: Annotated[float, typer.Option("--gap", help="The difference in accuracy that should be found.")],
-    accuracy: Annotated[float, typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap.")],
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")] = None,
-    examples: Annotated[int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")] = None,
-    seed_sd: Annotated[float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")] = 0.0,
+    gap: Annotated[
+        float, typer.Option("--gap", help="The difference in accuracy that should be found.")
+    ],
+    accuracy: Annotated[
+        float,
+        typer.Option("--accuracy", help="Accuracy of the one; the other's is accuracy + gap."),
+    ],
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds of each learner.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option("--examples", min=1, help="Examples that each run answers.")
+    ] = None,
+    seed_sd: Annotated[
+        float, typer.Option("--seed-sd", help="Standard deviation of accuracy between seeds.")
+    ] = 0.0,
     paired_correlation: Annotated[
-        float, typer.Option("--paired-correlation", help="Of the learners' answers to an item; 0: different items.")
+        float,
+        typer.Option(
+            "--paired-correlation", help="Of the learners' answers to an item; 0: different items."
+        ),
     ] = 0.0,
     seed_correlation: Annotated[
-        float | None, typer.Option("--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2].")
+        float | None,
+        typer.Option(
+            "--seed-correlation", help="Of two seeds' answers to an item [(1 + paired) / 2]."
+        ),
     ] = None,
-    wanted: Annotated[float, typer.Option("--power", help="How often a gap should be found.")] = 0.8,
-    alpha: Annotated[float, typer.Option("--alpha", help="How often one may be found that is not there.")] = 0.05,
+    wanted: Annotated[
+        float, typer.Option("--power", help="How often a gap should be found.")
+    ] = 0.8,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="How often one may be found that is not there.")
+    ] = 0.05,
     as_json: Json = False,
 ) -> None:
     """Compute how many examples and seeds it takes to see a gap between two learners.
@@ -331,14 +436,19 @@ def power(
     """
     from taskloom.experiments.statistics import PowerQuestion
 
-    question = PowerQuestion(gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted)
+    question = PowerQuestion(
+        gap, accuracy, seed_sd, paired_correlation, seed_correlation, alpha, wanted
+    )
     print_power(question, examples, seeds, as_json)
 
 
 def rescore(
     store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
     scorer: Annotated[
-        str, typer.Option("--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe.")
+        str,
+        typer.Option(
+            "--scorer", help="A scorer (taskloom list scorers), or own: that of each run's recipe."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
@@ -355,7 +465,8 @@ def rescore(
 
 
 def verify_runs(
-    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")], as_json: Json = False
+    store: Annotated[Path, typer.Argument(metavar="RUNS", help="The folder of the runs.")],
+    as_json: Json = False,
 ) -> None:
     """Check the scores of finished runs against their stored predictions; status 1 if they differ.
 
@@ -380,7 +491,12 @@ def print_plan(plan: DryRun, as_json: bool) -> None:
     """Print the plan of `taskloom run --dry-run`."""
     if as_json:
         rows = [
-            {"run": c.run, **_row(c), "present": c.run in plan.present, "failed": plan.failed.get(c.run)}
+            {
+                "run": c.run,
+                **_row(c),
+                "present": c.run in plan.present,
+                "failed": plan.failed.get(c.run),
+            }
             for c in plan.cells
         ]
         emit({"cells": rows, "estimate": asdict(plan.estimate)})
@@ -391,7 +507,9 @@ def print_plan(plan: DryRun, as_json: bool) -> None:
     e = plan.estimate
     missing = len(plan.cells) - len(plan.present)
     cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
-    unknown = f"unknown for {e.unknown:,} (the store has no finished run like them)" if e.unknown else ""
+    unknown = (
+        f"unknown for {e.unknown:,} (the store has no finished run like them)" if e.unknown else ""
+    )
     costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
     runs = "1 run" if len(plan.cells) == 1 else f"{len(plan.cells):,} runs"
     print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
@@ -415,12 +533,25 @@ def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
         kinds.setdefault(cell.kind, []).append(cell)
     firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
     groups: dict[tuple[str, str, str], list[_Repeated]] = {}
-    for (recipe, learner, fields), differ, same in zip(firsts, _differing(firsts), kinds.values(), strict=True):
+    for (recipe, learner, fields), differ, same in zip(
+        firsts, _differing(firsts), kinds.values(), strict=True
+    ):
         others = {name: fields[name] for name in differ if name != TASK}
         task = fields[TASK] if TASK in differ else None
         groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
-    heads = ("recipe", "learner", "fields that differ", "tasks", "seeds", "present", "failed before")
-    lines = [(r, k, *_plan_cells(plan, json.loads(text), tasks)) for (r, k, text), tasks in groups.items()]
+    heads = (
+        "recipe",
+        "learner",
+        "fields that differ",
+        "tasks",
+        "seeds",
+        "present",
+        "failed before",
+    )
+    lines = [
+        (r, k, *_plan_cells(plan, json.loads(text), tasks))
+        for (r, k, text), tasks in groups.items()
+    ]
     shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
     return [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]
 
@@ -432,12 +563,18 @@ def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated])
     if len(tasks) == 1 and tasks[0][0] is not None:
         shown[TASK] = tasks[0][0]
     seeds = " or ".join(str(n) for n in sorted({len(same) for _, same in tasks}))
-    present, failed = (sum(cell.run in those for cell in cells) for those in (plan.present, plan.failed))
+    present, failed = (
+        sum(cell.run in those for cell in cells) for those in (plan.present, plan.failed)
+    )
     return _as_text(shown), len(tasks) if len(tasks) > 1 else "", seeds, present, failed
 
 
 def _first_values(value: Any) -> Any:
-    return f"{value[0]} and {len(value) - 1} more" if isinstance(value, list) and len(value) > LISTED else value
+    return (
+        f"{value[0]} and {len(value) - 1} more"
+        if isinstance(value, list) and len(value) > LISTED
+        else value
+    )
 
 
 def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
@@ -453,7 +590,8 @@ def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]
         sorted(
             name
             for name in fields
-            if len(values[recipe, learner, name]) > 1 or any(name not in other for other in counts[recipe, learner])
+            if len(values[recipe, learner, name]) > 1
+            or any(name not in other for other in counts[recipe, learner])
         )
         for recipe, learner, fields in rows
     ]
@@ -462,7 +600,10 @@ def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]
 def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
     """Return the fields in which rows of one recipe and learner differ, as text."""
     differing = _differing(rows)
-    return [_as_text({name: row[2][name] for name in names}) for row, names in zip(rows, differing, strict=True)]
+    return [
+        _as_text({name: row[2][name] for name in names})
+        for row, names in zip(rows, differing, strict=True)
+    ]
 
 
 def _as_text(fields: Mapping[str, Any]) -> str:
@@ -470,13 +611,22 @@ def _as_text(fields: Mapping[str, Any]) -> str:
 
 
 def _mean(runs: list[Any], split: str, name: str = "") -> str:
-    entries = [r[split].get("scores", {}).get(name) if name else r[split]["score"] for r in runs if split in r]
+    entries = [
+        r[split].get("scores", {}).get(name) if name else r[split]["score"]
+        for r in runs
+        if split in r
+    ]
     scores = [score for score in entries if score is not None]
     return percent(sum(scores) / len(scores)) if scores else "-"
 
 
 def _row(cell: Any) -> dict[str, Any]:
-    return {"recipe": cell.data.name, "learner": cell.learner_name, "fields": cell.fields, "seed": cell.seed}
+    return {
+        "recipe": cell.data.name,
+        "learner": cell.learner_name,
+        "fields": cell.fields,
+        "seed": cell.seed,
+    }
 
 
 def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
@@ -484,7 +634,10 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
     state = result.state
     scores = [result.store.scores(run) for run in result.runs]
     if as_json:
-        rows = [{k: s[k] for k in ("run", "recipe", "learner", "fields", "seed", "splits")} for s in scores]
+        rows = [
+            {k: s[k] for k in ("run", "recipe", "learner", "fields", "seed", "splits")}
+            for s in scores
+        ]
         emit({"store": str(result.store.path), "runs": rows, "failed": state.failed})
         return
     splits = list(dict.fromkeys(split for s in scores for split in s["splits"]))
@@ -493,10 +646,18 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
     for s, fields in zip(scores, telling, strict=True):
         groups.setdefault((s["recipe"], s["learner"], fields), []).append(s["splits"])
     suite = sorted(
-        {(split, k) for s in scores for split, entry in s["splits"].items() for k in entry.get("scores", {})}
+        {
+            (split, k)
+            for s in scores
+            for split, entry in s["splits"].items()
+            for k in entry.get("scores", {})
+        }
     )
     shown = [(split, "") for split in splits] + suite
-    lines = [(*key, len(same), *(_mean(same, *column) for column in shown)) for key, same in groups.items()]
+    lines = [
+        (*key, len(same), *(_mean(same, *column) for column in shown))
+        for key, same in groups.items()
+    ]
     if lines:
         heads = (
             "recipe",
@@ -523,7 +684,9 @@ def _reasons(result: Outcome) -> Iterator[str]:
         if len(stopped) == 1:
             yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
         else:
-            kinds = list(dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped))
+            kinds = list(
+                dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped)
+            )
             more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
             yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
     if len(by_reason) > MOST_REASONS:
@@ -549,7 +712,8 @@ def print_rescored(changes: list[Change], scorer: str, as_json: bool) -> None:
     lines = []
     for key, same in groups.items():
         means = [
-            [x for x in values if x is not None] for values in zip(*((c.before, c.after) for c in same), strict=True)
+            [x for x in values if x is not None]
+            for values in zip(*((c.before, c.after) for c in same), strict=True)
         ]
         shown = [percent(sum(m) / len(m)) if m else "-" for m in means]
         lines.append((*key, len(same), *shown, sum(c.changed for c in same)))
@@ -562,17 +726,23 @@ def print_verification(result: RunVerification, store: Path, as_json: bool) -> N
     if as_json:
         emit({"folder": str(store), "ok": not result.wrong, **result.to_dict()})
         return
-    print(f"{store}: {result.runs:,} runs, {result.answers:,} answers scored again: {len(result.wrong)} differences")
+    print(
+        f"{store}: {result.runs:,} runs, {result.answers:,} answers scored again: {len(result.wrong)} differences"
+    )
     for wrong in result.wrong[:10]:
         print(f"  {wrong}")
     if result.without:
         print(f"{result.without:,} runs kept no predictions, so nothing can be checked")
     if result.unscored:
         run, why = next(iter(result.unscored.items()))
-        print(f"{len(result.unscored):,} runs: only sums were checked; the first, {run[:8]}…: {why}")
+        print(
+            f"{len(result.unscored):,} runs: only sums were checked; the first, {run[:8]}…: {why}"
+        )
 
 
-def print_power(question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool) -> None:
+def print_power(
+    question: PowerQuestion, examples: int | None, seeds: int | None, as_json: bool
+) -> None:
     """Print the answer of `taskloom power`."""
     from taskloom.experiments.statistics.power import plan
 
@@ -585,12 +755,18 @@ def print_power(question: PowerQuestion, examples: int | None, seeds: int | None
         smallest = f"{row['smallest_gap']:+.4f}" if row.get("smallest_gap") is not None else "none"
         sizes = ["none is enough" if row[k] is None else row[k] for k in ("seeds", "examples")]
         shown.append(
-            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[: 3 + ("smallest_gap" in row)]
+            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[
+                : 3 + ("smallest_gap" in row)
+            ]
         )
     heads = ("seeds of each", "examples", "power", "smallest gap found")[: len(shown[0])]
     out = console()
     other = question.accuracy + question.gap
-    out.print(f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]")
+    out.print(
+        f"[bold]to tell {question.accuracy:g} from {other:g} at alpha {question.alpha:g}[/bold]"
+    )
     out.print(table("", heads, shown))
     if any(row["seeds"] == 1 for row in rows):
-        out.print("\nOne seed each compares two trained models; whether the two learners differ takes several seeds.")
+        out.print(
+            "\nOne seed each compares two trained models; whether the two learners differ takes several seeds."
+        )

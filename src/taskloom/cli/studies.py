@@ -23,26 +23,38 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--out", metavar="DIR", help="Write a page, the figures (SVG, PDF) and all data (CSV, JSON) there."
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="Write a page, the figures (SVG, PDF) and all data (CSV, JSON) there.",
     ),
 ]
 Setting = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the study; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting of the study; may be repeated."
+    ),
 ]
 
 
 def study(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="A name (taskloom list studies), or FILE.py::NAME.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="STUDY", help="A name (taskloom list studies), or FILE.py::NAME."),
+    ],
     runs: Annotated[
         Path | None,
         typer.Argument(
-            metavar="RUNS", help="The folder of the runs, or scores from elsewhere; not for studies of recipes."
+            metavar="RUNS",
+            help="The folder of the runs, or scores from elsewhere; not for studies of recipes.",
         ),
     ] = None,
     out: Out = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."),
+        typer.Option(
+            "--where", metavar="RULE", help="Only these runs: 'iid > 0.5', 'seed=0', a learner."
+        ),
     ] = None,
     set: Setting = None,
     as_json: Json = False,
@@ -62,7 +74,9 @@ def study(
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)
     if named.from_recipes and where:
-        raise ParameterError("where", f"is not for '{named.name}', which is of recipes and needs no runs")
+        raise ParameterError(
+            "where", f"is not for '{named.name}', which is of recipes and needs no runs"
+        )
     if out is not None:
         check_folder(out, named.name)
     source = runs if runs is None or named.from_recipes else _selected(runs, where or [])
@@ -78,7 +92,10 @@ def _selected(path: Path, rules: list[str]) -> Runs:
 
     selected = open_runs(path).where(*rules)
     if len(rules) > 1 and not len(selected):
-        raise ParameterError("where", f"leaves no run of {path}: each rule fits some, and none fits all; leave one out")
+        raise ParameterError(
+            "where",
+            f"leaves no run of {path}: each rule fits some, and none fits all; leave one out",
+        )
     return selected
 
 
@@ -86,20 +103,36 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="STUDY", help="A table or figure of a paper. A paper alone lists its own, nothing lists all."
+            metavar="STUDY",
+            help="A table or figure of a paper. A paper alone lists its own, nothing lists all.",
         ),
     ] = "",
     scale: Annotated[
-        str, typer.Option("--scale", help="quick: minutes on two cores, not the paper's conditions; full: the paper's.")
+        str,
+        typer.Option(
+            "--scale",
+            help="quick: minutes on two cores, not the paper's conditions; full: the paper's.",
+        ),
     ] = "quick",
-    model: Annotated[str, typer.Option("--model", help="A learner or model instead of the study's own.")] = "",
-    store: Annotated[Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")] = Path("runs"),
+    model: Annotated[
+        str, typer.Option("--model", help="A learner or model instead of the study's own.")
+    ] = "",
+    store: Annotated[
+        Path, typer.Option("--store", metavar="DIR", help="The folder of the runs.")
+    ] = Path("runs"),
     out: Out = None,
-    engine: Annotated[str, typer.Option("--engine", help="local or ray; the results do not depend on it.")] = "local",
+    engine: Annotated[
+        str, typer.Option("--engine", help="local or ray; the results do not depend on it.")
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Runs at one time; as many as there are cores by default.")
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Runs at one time; as many as there are cores by default."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be run and what is there.")
+    ] = False,
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
@@ -122,13 +155,24 @@ def reproduce(
 
     name = name.removesuffix("/")  # as shells complete folders
     if not name or name in paper_names():
-        options = {"scale": scale != "quick", "model": model, "out": out, "dry-run": dry_run, "set": set}
+        options = {
+            "scale": scale != "quick",
+            "model": model,
+            "out": out,
+            "dry-run": dry_run,
+            "set": set,
+        }
         for option, given in options.items():
             if given:
                 raise ParameterError(
-                    option, "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are listed"
+                    option,
+                    "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are listed",
                 )
-        rows = [row for row in reproduction.catalogue() if not name or row["study"].startswith(f"{name}/")]
+        rows = [
+            row
+            for row in reproduction.catalogue()
+            if not name or row["study"].startswith(f"{name}/")
+        ]
         print_catalogue(rows, as_json)
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
@@ -152,7 +196,9 @@ def reproduce(
     print_findings(result.findings, result.page, as_json, result.note)
 
 
-def print_findings(results: Sequence[Finding], page: Path | None, as_json: bool, note: str = "") -> None:
+def print_findings(
+    results: Sequence[Finding], page: Path | None, as_json: bool, note: str = ""
+) -> None:
     """Print findings: the table, the judgements and the notes.
 
     Args:
@@ -162,7 +208,10 @@ def print_findings(results: Sequence[Finding], page: Path | None, as_json: bool,
         note: What goes before all, such as that the scale is not the paper's; empty for nothing.
     """
     if as_json:
-        payload = {"findings": [finding.to_dict() for finding in results], "page": str(page) if page else None}
+        payload = {
+            "findings": [finding.to_dict() for finding in results],
+            "page": str(page) if page else None,
+        }
         emit({**payload, "note": note} if note else payload)
         return
     from taskloom.analysis.finding import CONDITIONS, differing_conditions, short_judgement_table
@@ -209,7 +258,9 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
     from taskloom.cli.runs import print_plan
 
     if plan is None:
-        emit({"cells": []}) if as_json else print(f"{study.name} needs no runs: it is computed from recipes")
+        emit({"cells": []}) if as_json else print(
+            f"{study.name} needs no runs: it is computed from recipes"
+        )
         return
     print_plan(plan, as_json)
     if as_json:
@@ -218,7 +269,9 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
         print("further runs continue these; they are known when these are done")
     seconds = quick_costs().get(study.name) if own_cost else None
     if seconds is not None:
-        print(f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its runs present")
+        print(
+            f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its runs present"
+        )
 
 
 def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -232,7 +285,10 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     for paper in dict.fromkeys(row["paper"] for row in rows):
         own = [row for row in rows if row["paper"] == paper]
         costs = [shown_cost(r["quick_cpu_seconds"]) if r["exists"] else "no study yet" for r in own]
-        lines = [(r["study"], r["place"], r["shows"], r["needs"], cost) for r, cost in zip(own, costs, strict=True)]
+        lines = [
+            (r["study"], r["place"], r["shows"], r["needs"], cost)
+            for r, cost in zip(own, costs, strict=True)
+        ]
         heads = ("study", "place", "what it shows", "full scale needs", "CPU time, quick")
         out.print(table(paper or "other studies", heads, lines), "")
     print(

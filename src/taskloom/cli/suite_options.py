@@ -21,7 +21,9 @@ GIVEN = "given"
 NOTHING: Mapping[str, str] = {}
 
 
-def command_of(name: str, function: Callable[..., None], arguments: list[str]) -> Callable[..., None]:
+def command_of(
+    name: str, function: Callable[..., None], arguments: list[str]
+) -> Callable[..., None]:
     """Return the function of a command with suites' options in the place of its parameter `given`.
 
     Args:
@@ -34,7 +36,9 @@ def command_of(name: str, function: Callable[..., None], arguments: list[str]) -
     if GIVEN not in signature.parameters:
         return function
     hints = get_type_hints(function, include_extras=True)
-    helps = _helps(name, arguments) if arguments[:1] == [name] and _wants_more(hints, arguments) else {}
+    helps = (
+        _helps(name, arguments) if arguments[:1] == [name] and _wants_more(hints, arguments) else {}
+    )
     kind: Any = bool if name == "show" else str | None  # Views are flags.
     added = {
         option: Annotated[kind, typer.Option(f"--{option.replace('_', '-')}", help=help)]
@@ -44,11 +48,17 @@ def command_of(name: str, function: Callable[..., None], arguments: list[str]) -
     @functools.wraps(function)
     def call(**values: Any) -> None:
         given = {option: values.pop(option) for option in added}
-        function(**values, given={option: value for option, value in given.items() if value not in (None, False)})
+        function(
+            **values,
+            given={option: value for option, value in given.items() if value not in (None, False)},
+        )
 
     own = [p.replace(annotation=hints[n]) for n, p in signature.parameters.items() if n != GIVEN]
     unset = False if kind is bool else None
-    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=unset, annotation=a) for n, a in added.items()]
+    more = [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=unset, annotation=a)
+        for n, a in added.items()
+    ]
     call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
     call.__annotations__ = {**{n: h for n, h in hints.items() if n != GIVEN}, **added}
     return call
@@ -56,7 +66,9 @@ def command_of(name: str, function: Callable[..., None], arguments: list[str]) -
 
 def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
     """Return whether a command line has an option that is not among a command's own."""
-    own = {name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)}
+    own = {
+        name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)
+    }
     return any(word.startswith("-") and word.partition("=")[0] not in own for word in arguments[1:])
 
 
@@ -70,9 +82,13 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
     """Return the options of a command with their help; options of one name in several suites are one option."""
     from taskloom.core.registry import SUITES, is_python, load_file
 
-    written = {arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")}
+    written = {
+        arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")
+    }
     for word in (word for word in arguments if is_python(word) and word not in written):
-        with suppress(TaskloomError):  # what is wrong with the file is reported by the command itself
+        with suppress(
+            TaskloomError
+        ):  # what is wrong with the file is reported by the command itself
             load_file(Path(word.partition("::")[0]))
     helps: dict[str, list[str]] = {}
     for suite in SUITES:
@@ -89,8 +105,14 @@ def as_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
     from taskloom.core.registry import SUITES
     from taskloom.recipe.overrides import from_file
 
-    files = {o.name for suite in SUITES for o in suite.options if o.command == command and o.file} if given else set()
-    return {name: from_file(Path(value)) if name in files else value for name, value in given.items()}
+    files = (
+        {o.name for suite in SUITES for o in suite.options if o.command == command and o.file}
+        if given
+        else set()
+    )
+    return {
+        name: from_file(Path(value)) if name in files else value for name, value in given.items()
+    }
 
 
 def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str, str]:
@@ -98,9 +120,17 @@ def of_suite(given: Mapping[str, str], command: str, suite: str) -> Mapping[str,
     from taskloom.core.registry import SUITES
 
     owner = SUITES.find(suite)
-    known = {option.name for option in owner.options if option.command == command} if owner else set()
+    known = (
+        {option.name for option in owner.options if option.command == command} if owner else set()
+    )
     for name in given:
         if name not in known:
-            owners = [s.name for s in SUITES if any(o.name == name and o.command == command for o in s.options)]
-            raise TaskloomError(f"--{name.replace('_', '-')} is for {' and '.join(owners)}, not for {suite}")
+            owners = [
+                s.name
+                for s in SUITES
+                if any(o.name == name and o.command == command for o in s.options)
+            ]
+            raise TaskloomError(
+                f"--{name.replace('_', '-')} is for {' and '.join(owners)}, not for {suite}"
+            )
     return given

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from taskloom.cli.options import Json, RecipeName, Seed, Set, TaskFile, complete_recipes, complete_things
+from taskloom.cli.options import (
+    Json,
+    RecipeName,
+    Seed,
+    Set,
+    TaskFile,
+    complete_recipes,
+    complete_things,
+)
 from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.core.errors import TaskloomError
 
@@ -47,7 +55,9 @@ def list_(
     from taskloom.cli.listing import KINDS, listing, thing
 
     if set and (not what or what in KINDS):
-        raise TaskloomError("--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE")
+        raise TaskloomError(
+            "--set changes a recipe; name one: taskloom list RECIPE --set KEY=VALUE"
+        )
     if what and what not in KINDS:
         thing(what, set, as_json, schema)
     elif schema:
@@ -62,11 +72,15 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE|DIR", help="A recipe, or the folder of a dataset.", autocompletion=complete_recipes
+            metavar="RECIPE|DIR",
+            help="A recipe, or the folder of a dataset.",
+            autocompletion=complete_recipes,
         ),
     ],
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
-    split: Annotated[str | None, typer.Option("--split", help="Which split; the first by default.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="Which split; the first by default.")
+    ] = None,
     start: Annotated[int, typer.Option("--start", help="Index of the first example.", min=0)] = 0,
     seed: Seed = None,
     set: Set = None,
@@ -92,7 +106,8 @@ def show(
 def apply(
     name: RecipeName,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="INPUT", help="Inputs; from standard input, one a line, if none.")
+        list[str] | None,
+        typer.Argument(metavar="INPUT", help="Inputs; from standard input, one a line, if none."),
     ] = None,
     set: Set = None,
     as_json: Json = False,
@@ -130,8 +145,12 @@ def _lines() -> Iterator[str]:
 
 
 def solve(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of questions, or - for standard input.")],
-    suite: Annotated[str, typer.Option("--suite", help="Whose solver, where several suites have one.")] = "",
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file of questions, or - for standard input.")
+    ],
+    suite: Annotated[
+        str, typer.Option("--suite", help="Whose solver, where several suites have one.")
+    ] = "",
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -156,8 +175,12 @@ def solve(
 
 
 def data(
-    action: Annotated[str, typer.Argument(metavar="status|get", help="status (the default) or get.")] = "status",
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="With get: which resource.")] = None,
+    action: Annotated[
+        str, typer.Argument(metavar="status|get", help="status (the default) or get.")
+    ] = "status",
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="With get: which resource.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
@@ -180,4 +203,6 @@ def data(
         else:
             typer.echo(f"{name} is in {folder}")
     else:
-        raise TaskloomError("write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'")
+        raise TaskloomError(
+            "write 'taskloom data', 'taskloom data status' or 'taskloom data get NAME'"
+        )

@@ -13,17 +13,30 @@ from taskloom.cli.options import Json
 def view(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FOLDER", help="Folders of datasets and runs; the working folder by default."),
+        typer.Argument(
+            metavar="FOLDER", help="Folders of datasets and runs; the working folder by default."
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="The interface to listen on; any but the loopback interface gets a token.")
+        str,
+        typer.Option(
+            "--host",
+            help="The interface to listen on; any but the loopback interface gets a token.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="The port [8640, or the next that is free].")
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port [8640, or the next that is free]."),
     ] = None,
-    token: Annotated[bool, typer.Option("--token", help="Require a token on the loopback interface, too.")] = False,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    only_list: Annotated[bool, typer.Option("--list", help="Only list what would be shown.")] = False,
+    token: Annotated[
+        bool, typer.Option("--token", help="Require a token on the loopback interface, too.")
+    ] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the page in a browser.")
+    ] = False,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Only list what would be shown.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Browse datasets and runs in a browser: examples with their proofs, predictions, comparisons, a form for recipes.
@@ -66,4 +79,10 @@ def _list(folders: list[Path], as_json: bool) -> None:
     elif not viewed:
         print(f"no datasets and no runs in {', '.join(map(str, folders))}")
     else:
-        console().print(table("what the viewer shows", ("folder", "kind"), [(one.label, one.kind) for one in viewed]))
+        console().print(
+            table(
+                "what the viewer shows",
+                ("folder", "kind"),
+                [(one.label, one.kind) for one in viewed],
+            )
+        )

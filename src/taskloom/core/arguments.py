@@ -47,7 +47,9 @@ def path_of(value: str | PathLike[str]) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise TaskloomError(f"{path}: there is no such user's home folder; write the path in full") from None
+        raise TaskloomError(
+            f"{path}: there is no such user's home folder; write the path in full"
+        ) from None
 
 
 def plain(value: Any) -> Any:
@@ -58,6 +60,8 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, PathLike):
         return fspath(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # its numbers, truth values, texts and arrays
+    if type(value).__module__ == "numpy" and hasattr(
+        value, "tolist"
+    ):  # its numbers, truth values, texts and arrays
         return plain(value.tolist())
     return value

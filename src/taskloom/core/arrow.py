@@ -43,13 +43,20 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if types <= {list, tuple} and pa.types.is_list(kind):
         inner = [value or () for value in values] if missing else values
         children = [_column(list(chain.from_iterable(inner)), kind.value_type)]
-        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(_ends(inner))], children=children)
+        return pa.Array.from_buffers(
+            kind, len(values), [validity, pa.py_buffer(_ends(inner))], children=children
+        )
     if types <= {list} and pa.types.is_map(kind) and not missing:
         pairs = list(chain.from_iterable(values))
-        keys, items = _column([key for key, _ in pairs], kind.key_type), _column([i for _, i in pairs], kind.item_type)
+        keys, items = (
+            _column([key for key, _ in pairs], kind.key_type),
+            _column([i for _, i in pairs], kind.item_type),
+        )
         return pa.MapArray.from_arrays(numbers(_ends(values)), keys, items)
     if types <= {dict} and pa.types.is_struct(kind) and not missing:
-        children = [_column([value.get(field.name) for value in values], field.type) for field in kind]
+        children = [
+            _column([value.get(field.name) for value in values], field.type) for field in kind
+        ]
         return pa.Array.from_buffers(kind, len(values), [None], children=children)
     if any(types <= {python} and test(kind) for python, test in PLAIN):
         # Any number will do for a missing value: the validity bits hide it.
@@ -85,7 +92,9 @@ def _numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 def _validity(values: Sequence[Any]) -> pa.Buffer:
     """Return a bit for each value: whether it is there."""
-    present = np.fromiter((value is not None for value in values), dtype=np.bool_, count=len(values))
+    present = np.fromiter(
+        (value is not None for value in values), dtype=np.bool_, count=len(values)
+    )
     return _buffer(present)
 
 
@@ -106,15 +115,21 @@ def _buffer(values: NDArray[Any]) -> pa.Buffer:
 
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Convert numbers or truth values to an Arrow array."""
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, _buffer(values)])
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype), len(values), [None, _buffer(values)]
+    )
 
 
 def array_of(values: pa.Array) -> NDArray[Any]:
     """Return the numbers or truth values of an Arrow array that lacks none."""
     raw, start, stop = values.buffers()[1] or b"", values.offset, values.offset + len(values)
     if pa.types.is_boolean(values.type):
-        first = start // 8  # only the bytes of these values: a block of a large array must not cost the whole of it
-        bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little")
+        first = (
+            start // 8
+        )  # only the bytes of these values: a block of a large array must not cost the whole of it
+        bits = np.unpackbits(
+            np.frombuffer(raw, dtype=np.uint8)[first : (stop + 7) // 8], bitorder="little"
+        )
         return bits[start - 8 * first : stop - 8 * first].astype(np.bool_)
     return np.frombuffer(raw, dtype=_numpy_type(values.type))[start:stop]
 
@@ -124,7 +139,9 @@ def whole_array(column: pa.ChunkedArray) -> NDArray[Any]:
     parts = [np.zeros(0, dtype=_numpy_type(column.type))] if not column.num_chunks else []
     for chunk in column.chunks:
         values = array_of(chunk)
-        parts.append(np.where(array_of(chunk.is_valid()), values, np.nan) if chunk.null_count else values)
+        parts.append(
+            np.where(array_of(chunk.is_valid()), values, np.nan) if chunk.null_count else values
+        )
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -132,9 +149,13 @@ def strings(texts: Sequence[str]) -> pa.Array:
     """Convert texts to an Arrow array."""
     joined = "".join(texts)
     if joined.isascii():  # as many bytes as characters: nothing has to be encoded text by text
-        return pa.StringArray.from_buffers(len(texts), pa.py_buffer(_ends(texts)), pa.py_buffer(joined.encode()))
+        return pa.StringArray.from_buffers(
+            len(texts), pa.py_buffer(_ends(texts)), pa.py_buffer(joined.encode())
+        )
     raw = [text.encode() for text in texts]
-    return pa.StringArray.from_buffers(len(raw), pa.py_buffer(_ends(raw)), pa.py_buffer(b"".join(raw)))
+    return pa.StringArray.from_buffers(
+        len(raw), pa.py_buffer(_ends(raw)), pa.py_buffer(b"".join(raw))
+    )
 
 
 def _optional_strings(texts: Sequence[str | None]) -> pa.Array:

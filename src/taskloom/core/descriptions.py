@@ -31,7 +31,9 @@ UNSEEN = "unseen_task"
 """The trait that says whether a row's task was withheld from training."""
 
 
-def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, *, alone: bool = False) -> Plan:
+def describe(
+    plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, *, alone: bool = False
+) -> Plan:
     """Return a plan whose inputs begin with the description of their task.
 
     Args:
@@ -54,7 +56,8 @@ def describe(plan: Plan, level: Level, unseen: float | Sequence[str], key: Key, 
     return replace(
         plan,
         splits=tuple(
-            replace(split, rows=partial(teller.rows, split), tasks=teller.tasks(split)) for split in plan.splits
+            replace(split, rows=partial(teller.rows, split), tasks=teller.tasks(split))
+            for split in plan.splits
         ),
         traits={**plan.traits, UNSEEN: bool} if is_withheld else plan.traits,
         answer=(lambda text: answer(undescribed(text))) if answer else None,
@@ -74,17 +77,23 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
             "be withheld; leave 'unseen' out"
         )
     if not any(split.role == "train" for split in plan.splits):
-        raise RecipeError("described.unseen: this recipe has no training split to withhold tasks from; leave it out")
+        raise RecipeError(
+            "described.unseen: this recipe has no training split to withhold tasks from; leave it out"
+        )
     if not isinstance(unseen, float | int):
         for name in unseen:
             if tasks.names is not None and name not in tasks.names:
-                raise RecipeError(f"described.unseen: no task is called '{name}'; {nearest(name, tasks.names)}")
+                raise RecipeError(
+                    f"described.unseen: no task is called '{name}'; {nearest(name, tasks.names)}"
+                )
             if not tasks.possible(name):
                 raise RecipeError(
                     f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an example shows how they are written"
                 )
             if tasks.always(name):
-                raise RecipeError(f"described.unseen: training always has '{name}'; name another task")
+                raise RecipeError(
+                    f"described.unseen: training always has '{name}'; name another task"
+                )
         if tasks.names is not None and set(tasks.names) <= set(unseen):
             raise RecipeError(
                 "described.unseen: these are all tasks, so training would be empty; leave one of them out"
@@ -112,7 +121,9 @@ def undescribed_table(table: pa.Table) -> pa.Table:
     input, key = table.column("input"), table.column("key")
     bare = pc.replace_substring_regex(input, r"\A[^\n]*\n", "", max_replacements=1)
     kept = pc.fill_null(pc.equal(input, key), False)
-    return table.set_column(table.column_names.index("input"), "input", pc.if_else(kept, input, bare))
+    return table.set_column(
+        table.column_names.index("input"), "input", pc.if_else(kept, input, bare)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,24 +153,36 @@ class Describer:
         table = shards.to_table(split.rows(start, stop), start, self.plan.traits)
         names = task_column(table, self.plan.tasks.by).fill_null("").dictionary_encode()
         different = names.dictionary.to_pylist()
-        descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(names.indices)
+        descriptions = pa.array([self.tell(name) for name in different], pa.string()).take(
+            names.indices
+        )
         bare = table.column("input")
         if self.alone and pc.any(pc.equal(descriptions, "")).as_py():
-            raise RecipeError("described.alone: the inputs of this recipe say their task themselves; leave it out")
-        input = descriptions if self.alone else pc.binary_join_element_wise(descriptions, bare, BETWEEN)
+            raise RecipeError(
+                "described.alone: the inputs of this recipe say their task themselves; leave it out"
+            )
+        input = (
+            descriptions if self.alone else pc.binary_join_element_wise(descriptions, bare, BETWEEN)
+        )
         columns = {
             "input": pc.if_else(pc.equal(descriptions, ""), bare, input),
-            "question": pa.nulls(len(bare), pa.string()) if self.alone else pc.coalesce(table.column("question"), bare),
+            "question": pa.nulls(len(bare), pa.string())
+            if self.alone
+            else pc.coalesce(table.column("question"), bare),
             "key": pc.coalesce(table.column("key"), bare),
         }
         for name, column in columns.items():
             table = table.set_column(table.column_names.index(name), name, column)
         if self.withheld is None:
             return table
-        marks = pa.array([self.withheld(name) for name in different], pa.bool_()).take(names.indices)
+        marks = pa.array([self.withheld(name) for name in different], pa.bool_()).take(
+            names.indices
+        )
         if split.role == "train" and pc.any(marks).as_py():
             where = next(name for name in different if self.withheld(name))
-            raise DataError(f"split '{split.name}' has the withheld task '{where}': a bug in the suite")
+            raise DataError(
+                f"split '{split.name}' has the withheld task '{where}': a bug in the suite"
+            )
         return with_trait(table, UNSEEN, marks)
 
     def bare(self, example: Example) -> Example:
@@ -168,7 +191,9 @@ class Describer:
         if not description:
             return example
         if not example.input.startswith(description + BETWEEN):
-            raise InputError(f"the input does not begin with the description of its task: {description!r}")
+            raise InputError(
+                f"the input does not begin with the description of its task: {description!r}"
+            )
         return Example(
             example.input.removeprefix(description + BETWEEN),
             example.targets,
@@ -185,7 +210,9 @@ class Describer:
 
     def check(self, example: Example) -> tuple[str, ...]:
         """Run the second solver on the bare input; the description and the mark of an unseen task are checked too."""
-        if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(self._task(example)):
+        if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(
+            self._task(example)
+        ):
             raise InputError(f"the trait '{UNSEEN}' is wrong")
         assert self.plan.check is not None
         return self.plan.check(self.bare(example))
@@ -238,17 +265,24 @@ def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
         if not len(places):
             return empty
         low, high = int(places[0]), int(places[-1]) + 1
-        table = shards.to_table(split.rows(low, high), low, plan.traits).take(pa.array(places - low))
+        table = shards.to_table(split.rows(low, high), low, plan.traits).take(
+            pa.array(places - low)
+        )
         return table.set_column(0, "index", pa.array(np.arange(start, start + len(places))))
 
     return replace(split, n=len(kept), rows=rows)
 
 
-def withhold(plan: Plan, change: Callable[[Split, Withheld], Split] | None = None) -> Callable[[Withheld], Plan]:
+def withhold(
+    plan: Plan, change: Callable[[Split, Withheld], Split] | None = None
+) -> Callable[[Withheld], Plan]:
     """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they depend on training."""
 
     def without(is_withheld: Withheld) -> Plan:
-        splits = [thinned(split, plan, is_withheld) if split.role == "train" else split for split in plan.splits]
+        splits = [
+            thinned(split, plan, is_withheld) if split.role == "train" else split
+            for split in plan.splits
+        ]
         changed = [change(split, is_withheld) for split in splits] if change else splits
         return replace(plan, splits=tuple(changed))
 

@@ -47,7 +47,8 @@ class CapacityError(RecipeError):
 
     def __init__(self, split: str, wanted: int, capacity: int, message: str = "") -> None:
         super().__init__(
-            message or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made; lower n"
+            message
+            or f"splits.{split}: {wanted:,} examples are wanted, but only {capacity:,} can be made; lower n"
         )
         self.split = split
         self.wanted = wanted
@@ -111,19 +112,37 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
-    names, name = sorted(known), name[:200]  # comparing takes time that grows with the square of a name's length
+    names, name = (
+        sorted(known),
+        name[:200],
+    )  # comparing takes time that grows with the square of a name's length
     folded = {n.casefold(): n for n in names}
     part = name.casefold() if len(name) >= SHORTEST_PART else None
-    close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][:many]
-    close = close or [n for text, n in folded.items() if part is not None and text.startswith(part)][:many]
-    close = close or [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)]
-    close = close or [original for text, original in folded.items() if part is not None and part in text][:many]
+    close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][
+        :many
+    ]
+    close = (
+        close
+        or [n for text, n in folded.items() if part is not None and text.startswith(part)][:many]
+    )
+    close = close or [
+        folded[c]
+        for c in difflib.get_close_matches(name.casefold(), list(folded), n=many, cutoff=0.6)
+    ]
+    close = (
+        close
+        or [original for text, original in folded.items() if part is not None and part in text][
+            :many
+        ]
+    )
     if close:
         return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
     if not names:
         return "none is known"
     shown = ", ".join(names[:MOST_NAMES])
-    return f"known: {shown}" + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    return f"known: {shown}" + (
+        f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    )
 
 
 def raised_at(error: BaseException, file: str = "") -> str:

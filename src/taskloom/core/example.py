@@ -71,9 +71,18 @@ class Example:
 
         rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
         if self.derivation:
-            rows.append(("because", ", ".join(f"{step.rule} → {step.value}" for step in self.derivation)))
+            rows.append(
+                ("because", ", ".join(f"{step.rule} → {step.value}" for step in self.derivation))
+            )
         if self.traits:
-            rows.append(("traits", ", ".join(f"{name}={value}" for name, value in self.traits.items() if value != "")))
+            rows.append(
+                (
+                    "traits",
+                    ", ".join(
+                        f"{name}={value}" for name, value in self.traits.items() if value != ""
+                    ),
+                )
+            )
         return table((self.task or "example", ""), rows)
 
     @property

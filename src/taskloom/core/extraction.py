@@ -27,14 +27,18 @@ LONGEST_REPLY = 100_000
 
 _BOX = "\\boxed{"
 _MARK = re.compile(
-    r"\b(?:answer|result|solution)\b[*_`'\" ]{0,4}(?:\b(?:is|are|would be|should be)\b|:|=)[*_: ]{0,4}", re.I
+    r"\b(?:answer|result|solution)\b[*_`'\" ]{0,4}(?:\b(?:is|are|would be|should be)\b|:|=)[*_: ]{0,4}",
+    re.I,
 )
 _LABEL = re.compile(
-    r"^(?:(?:so|thus|therefore|hence|and)\b,?\s*)?(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:)\s*", re.I
+    r"^(?:(?:so|thus|therefore|hence|and)\b,?\s*)?(?:the\s+)?(?:final\s+|correct\s+)?answer\s*(?:is\b|:)\s*",
+    re.I,
 )
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+(?=\S)")
 _FENCE = re.compile(r"^\s*```[^\n`]*\n(?P<body>.*?)\n?\s*```\s*$", re.S)
-_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:(?:\w\.)+\w?|jr|sr|st|dr|mr|mrs|ms|inc|ltd|co|corp|etc|vs)\.$", re.I)
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(])(?:(?:\w\.)+\w?|jr|sr|st|dr|mr|mrs|ms|inc|ltd|co|corp|etc|vs)\.$", re.I
+)
 _WRAPPERS = (
     ("$$", "$$"),
     ("**", "**"),
@@ -72,10 +76,17 @@ class Extraction:
         if kind not in KINDS:
             raise ParameterError("extract", f"is {echo(text)}; {nearest(kind, KINDS)}")
         if (kind in ("tag", "regex")) != bool(argument):
-            needs = f"needs an argument: {KINDS[kind]}" if kind in ("tag", "regex") else f"takes no argument: {kind}"
+            needs = (
+                f"needs an argument: {KINDS[kind]}"
+                if kind in ("tag", "regex")
+                else f"takes no argument: {kind}"
+            )
             raise ParameterError("extract", f"is {echo(text)}, which {needs}")
         if kind == "tag" and not re.fullmatch(r"[\w.-]+", argument):
-            raise ParameterError("extract", f"is {echo(text)}; the name of a tag has letters, digits, '-', '_' and '.'")
+            raise ParameterError(
+                "extract",
+                f"is {echo(text)}; the name of a tag has letters, digits, '-', '_' and '.'",
+            )
         if kind == "regex":
             try:
                 re.compile(argument)
@@ -195,7 +206,11 @@ def unwrapped(text: str) -> str:
         if text.count("**") == 1:  # the other one went with a label: **Answer: kitchen**
             text = text.removeprefix("**").removesuffix("**").strip()
         for left, right in _WRAPPERS:
-            if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right):
+            if (
+                len(text) > len(left) + len(right)
+                and text.startswith(left)
+                and text.endswith(right)
+            ):
                 inside = text[len(left) : -len(right)]
                 if left not in inside and right not in inside:
                     text = inside.strip()

@@ -51,7 +51,9 @@ def read_utf8(path: Path, error: type[TaskloomError] = DataError) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise error(f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8") from problem
+        raise error(
+            f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8"
+        ) from problem
     except OSError as problem:
         raise error(f"cannot read {path}: {problem.strerror or problem}") from problem
 
@@ -70,7 +72,9 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise error(f"cannot make the folder {path.parent}: {problem.strerror}; choose another folder") from problem
+        raise error(
+            f"cannot make the folder {path.parent}: {problem.strerror}; choose another folder"
+        ) from problem
     try:
         yield beside
         with beside.open("rb+") as file:

@@ -55,7 +55,9 @@ class TryLater(Exception):  # noqa: N818 - what the caller should do
         tries: Number of tries so far.
     """
 
-    def __init__(self, problem: str, wait: float = 0.0, overloaded: bool = False, status: int = 0) -> None:
+    def __init__(
+        self, problem: str, wait: float = 0.0, overloaded: bool = False, status: int = 0
+    ) -> None:
         super().__init__(problem)
         self.wait = wait
         self.overloaded = overloaded
@@ -154,13 +156,19 @@ def check_url(url: str, example: str) -> str:
     """Return an address that requests may be sent to, or raise an `InputError`."""
     try:
         parts = urllib.parse.urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        fine = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         fine = False
     if not fine or not all(0x20 < ord(c) < 0x7F for c in url):
         raise InputError(f"{url[:100]!r} is not the address of an endpoint: write '{example}'")
     if parts.username or parts.password:
-        raise InputError("the address of an endpoint must not hold a password: it is written into manifests")
+        raise InputError(
+            "the address of an endpoint must not hold a password: it is written into manifests"
+        )
     return url
 
 
@@ -204,7 +212,10 @@ class HttpClient:
         self._secret = secret
         self._redirects = redirects
         # Compressed replies could unpack to more than the size limit in one step.
-        agent = {"User-Agent": f"taskloom/{__version__} python-httpx", "Accept-Encoding": "identity"}
+        agent = {
+            "User-Agent": f"taskloom/{__version__} python-httpx",
+            "Accept-Encoding": "identity",
+        }
         self._headers = {**agent, **(headers or {})}
         self._lock = threading.Lock()
         self._opened: tuple[int, httpx.Client] | None = None
@@ -219,7 +230,9 @@ class HttpClient:
                 parts.append(part)
                 size += len(part)
                 if size > self.largest:
-                    raise TryLater(f"sent more than {self.largest >> 20} MB in one reply", overloaded=True)
+                    raise TryLater(
+                        f"sent more than {self.largest >> 20} MB in one reply", overloaded=True
+                    )
                 # httpx limits the wait for each piece; a server may send a byte now and then for ever.
                 if time.monotonic() > deadline:
                     raise self._late()
@@ -227,7 +240,11 @@ class HttpClient:
 
     @contextmanager
     def stream(
-        self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
         """Send a request and yield its response, whose body is yet to be read.
 
@@ -253,7 +270,12 @@ class HttpClient:
                 raise Refused(f"cannot be trusted: {self._one_line(error)}") from error
             problem = f"cannot be reached ({self._one_line(error)}): is it running, and is the address right?"
             raise TryLater(problem) from error
-        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
+        except (
+            httpx.UnsupportedProtocol,
+            httpx.LocalProtocolError,
+            httpx.InvalidURL,
+            UnicodeError,
+        ) as error:
             raise Refused(f"cannot be sent this request ({self._one_line(error)})") from error
         except httpx.HTTPError as error:
             raise TryLater(_broken_off(response, error), overloaded=True) from error
@@ -277,7 +299,11 @@ class HttpClient:
                 # Callers limit how many they send at once.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
-        except (ImportError, ValueError, httpx.InvalidURL) as error:  # e.g. a SOCKS proxy, which needs another package
+        except (
+            ImportError,
+            ValueError,
+            httpx.InvalidURL,
+        ) as error:  # e.g. a SOCKS proxy, which needs another package
             raise Refused(
                 f"cannot be reached through the proxy of the environment ({self._one_line(error)})"
             ) from error
@@ -290,7 +316,9 @@ class HttpClient:
         status = response.status_code
         if 300 <= status < 400:
             place = response.headers.get("Location", "an address that it does not state")
-            return Refused(self._hidden(f"has moved to {place[:200]} (status {status}): use that address"))
+            return Refused(
+                self._hidden(f"has moved to {place[:200]} (status {status}): use that address")
+            )
         explanation = self._explanation(response)
         words = [word for word in (response.reason_phrase, explanation) if word]
         reason = f"status {status}" + (f" ({': '.join(words)})" if words else "")
@@ -343,7 +371,11 @@ def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
 def _broken_off(response: httpx.Response | None, error: Exception) -> str:
     """Describe a reply that ended early or cannot be parsed."""
     promised = response.headers.get("Content-Length", "") if response is not None else ""
-    if response is not None and promised.isdigit() and response.num_bytes_downloaded < int(promised):
+    if (
+        response is not None
+        and promised.isdigit()
+        and response.num_bytes_downloaded < int(promised)
+    ):
         return f"sent {response.num_bytes_downloaded} of {promised} bytes"
     return f"broke off its answer ({type(error).__name__})"
 
@@ -374,7 +406,9 @@ class AnswerCache:
                 path.parent.mkdir(parents=True, exist_ok=True)
             base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
             with base:
-                base.execute("create table if not exists answers (question text primary key, answer not null)")
+                base.execute(
+                    "create table if not exists answers (question text primary key, answer not null)"
+                )
             return base
 
         self._base = self._usable(connect)
@@ -418,7 +452,9 @@ class AnswerCache:
         self._waiting.append((question, answer))
         with self._starting:
             if self._writer is None or not self._writer.is_alive():
-                self._writer = threading.Thread(target=self._write)  # ends by itself; a process that ends waits for it
+                self._writer = threading.Thread(
+                    target=self._write
+                )  # ends by itself; a process that ends waits for it
                 self._writer.start()
         return None
 

@@ -57,10 +57,16 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
             listener.listen(BACKLOG)  # from now on connections wait instead of being refused
         except (OSError, OverflowError) as error:
             listener.close()
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "a port is a number below 65,536"
+            reason = (
+                (error.strerror or str(error))
+                if isinstance(error, OSError)
+                else "a port is a number below 65,536"
+            )
             continue
         return listener
-    raise ParameterError("port", f"{ports[0]} on {host} cannot be used ({reason}); choose another port or host")
+    raise ParameterError(
+        "port", f"{ports[0]} on {host} cannot be used ({reason}); choose another port or host"
+    )
 
 
 def address(host: str, listener: socket.socket) -> str:

@@ -28,9 +28,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     </table>
     """
     body = [list(row) for row in rows]
-    sides = ["right" if all(map(_is_whole, column)) else "left" for column in zip(*body, strict=True)]
+    sides = [
+        "right" if all(map(_is_whole, column)) else "left" for column in zip(*body, strict=True)
+    ]
     sides = sides or ["left"] * len(heads)
-    head = "".join(f'<th style="text-align:{side}">{escape(h)}</th>' for h, side in zip(heads, sides, strict=True))
+    head = "".join(
+        f'<th style="text-align:{side}">{escape(h)}</th>'
+        for h, side in zip(heads, sides, strict=True)
+    )
     cells = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in body)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
 

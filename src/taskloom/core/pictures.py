@@ -106,7 +106,12 @@ Picture = StoryPicture | TreePicture | ChainPicture | FamilyPicture
 PictureMaker = Callable[["Example", Any, "Key"], Picture | None]
 """From an example, the checked fields of its recipe and the recipe's key to its picture; None where it has none."""
 
-KINDS: dict[type, str] = {StoryPicture: "story", TreePicture: "tree", ChainPicture: "chain", FamilyPicture: "family"}
+KINDS: dict[type, str] = {
+    StoryPicture: "story",
+    TreePicture: "tree",
+    ChainPicture: "chain",
+    FamilyPicture: "family",
+}
 
 
 def to_dict(picture: Picture) -> dict[str, Any]:

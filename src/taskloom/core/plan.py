@@ -142,4 +142,6 @@ class Plan:
         for split in self.splits:
             if split.name == name:
                 return split
-        raise RecipeError(f"there is no split '{name}'; {nearest(name, [s.name for s in self.splits])}")
+        raise RecipeError(
+            f"there is no split '{name}'; {nearest(name, [s.name for s in self.splits])}"
+        )

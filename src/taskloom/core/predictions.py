@@ -54,7 +54,9 @@ class PredictionSource:
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+            raise InputError(
+                f"{self.name} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+            ) from error
 
 
 LineReader = Callable[[PredictionSource], list[Prediction]]
@@ -110,10 +112,14 @@ def open_source(source: str | Path) -> PredictionSource:
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file of predictions")
         stream = getattr(sys.stdin, "buffer", None)
-        return PredictionSource("standard input", stream.read() if stream else sys.stdin.read().encode())
+        return PredictionSource(
+            "standard input", stream.read() if stream else sys.stdin.read().encode()
+        )
     path = path_of(source)
     if path.is_dir() or not path.exists():  # a pipe is not a file, and can be read
-        raise InputError(f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or Parquet")
+        raise InputError(
+            f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or Parquet"
+        )
     try:
         return PredictionSource(str(path), path.read_bytes(), path.suffix.lower())
     except OSError as error:
@@ -135,7 +141,10 @@ def read_lines(source: PredictionSource) -> list[Prediction]:
     """Read one prediction per line, or raise an `InputError` that names the line with a broken JSON text."""
     text = source.text()
     lines = text.removesuffix("\n").split("\n") if text else []
-    predictions = [parse_prediction(line.removesuffix("\r"), number) for number, line in enumerate(lines, start=1)]
+    predictions = [
+        parse_prediction(line.removesuffix("\r"), number)
+        for number, line in enumerate(lines, start=1)
+    ]
     for prediction in predictions:
         if prediction.fault:
             raise InputError(f"{source.name}:{prediction.line}: {prediction.fault}")
@@ -195,7 +204,9 @@ def _object(line: str) -> dict[str, Any] | None:
 
 def _without_text(name: str, columns: Iterable[str]) -> InputError:
     known = [str(column) for column in columns]
-    return InputError(f"{name} has records without '{TEXT}'; {nearest(TEXT, known)} Call the column '{TEXT}'")
+    return InputError(
+        f"{name} has records without '{TEXT}'; {nearest(TEXT, known)} Call the column '{TEXT}'"
+    )
 
 
 def _json_rows(source: PredictionSource) -> Iterator[_Row]:
@@ -204,7 +215,9 @@ def _json_rows(source: PredictionSource) -> Iterator[_Row]:
             continue
         row = _object(line.strip())
         if row is None:
-            raise InputError(f"{source.name}:{number} is not a JSON object, though the first line is; write one a line")
+            raise InputError(
+                f"{source.name}:{number} is not a JSON object, though the first line is; write one a line"
+            )
         yield number, row
 
 
@@ -249,9 +262,13 @@ def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
     if not splits:
         return rows
     if split and split not in splits:
-        raise InputError(f"{name} has no predictions for the split '{split}'; {nearest(split, splits)}")
+        raise InputError(
+            f"{name} has no predictions for the split '{split}'; {nearest(split, splits)}"
+        )
     if not split and len(splits) > 1:
-        raise InputError(f"{name} has predictions for several splits ({echo(sorted(splits))}); keep those of one")
+        raise InputError(
+            f"{name} has predictions for several splits ({echo(sorted(splits))}); keep those of one"
+        )
     return [(line, row) for line, row in rows if not split or str(row.get(SPLIT)) == split]
 
 
@@ -259,11 +276,17 @@ def _text(row: Mapping[str, Any], line: int, name: str) -> str:
     """Return the text of a record; a number, a truth value or a structure as JSON writes it."""
     value = row.get(TEXT)
     if value is None:
-        raise InputError(f"{name}:{line} has no '{TEXT}'; write an empty text where the model gave none")
+        raise InputError(
+            f"{name}:{line} has no '{TEXT}'; write an empty text where the model gave none"
+        )
     try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
     except RecursionError as error:
-        raise InputError(f"{name}:{line} has a '{TEXT}' that is nested too deeply; write it as a text") from error
+        raise InputError(
+            f"{name}:{line} has a '{TEXT}' that is nested too deeply; write it as a text"
+        ) from error
 
 
 def _id(value: Any, line: int, name: str) -> str:
@@ -271,7 +294,9 @@ def _id(value: Any, line: int, name: str) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
-        raise InputError(f"{name}:{line} has no id, or one that is neither a whole number nor a text: {echo(value)}")
+        raise InputError(
+            f"{name}:{line} has no id, or one that is neither a whole number nor a text: {echo(value)}"
+        )
     return str(value)
 
 
@@ -283,14 +308,19 @@ def _places(examples: int, names: Sequence[str], ids: Sequence[tuple[int, str]])
 
 
 def _arranged(
-    predictions: Sequence[Prediction], ids: Sequence[tuple[int, str]], places: Mapping[str, int], name: str
+    predictions: Sequence[Prediction],
+    ids: Sequence[tuple[int, str]],
+    places: Mapping[str, int],
+    name: str,
 ) -> list[Prediction]:
     """Return predictions in the order of the examples, one for each."""
     chosen: dict[int, Prediction] = {}
     lines: dict[str, int] = {}
     for prediction, (line, id) in zip(predictions, ids, strict=True):
         if id not in places:
-            raise InputError(f"{name}:{line} has the id {echo(id)}, which no example has; ids are {_range(places)}")
+            raise InputError(
+                f"{name}:{line} has the id {echo(id)}, which no example has; ids are {_range(places)}"
+            )
         if id in lines:
             raise InputError(
                 f"{name}:{line} has the id {echo(id)} again, after line {lines[id]}; give each example one"

@@ -50,10 +50,14 @@ class Ray:
                 _reach(address)
                 ray.init(address=address, log_to_driver=False)
             else:
-                ray.init(address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+                ray.init(
+                    address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False
+                )
         except (OSError, ValueError, RuntimeError) as error:
             first = str(error).strip().splitlines()[0]
-            where = f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"
+            where = (
+                f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"
+            )
             raise TaskloomError(
                 f"{where} ({first}); start a cluster with 'ray start --head' and give its address, or none"
             ) from error

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from taskloom.core.example import Answer
-    from taskloom.core.offers import Evaluator, Exporter, Option, PredictionReader, RunScores, Solver, TaskForm, View
+    from taskloom.core.offers import (
+        Evaluator,
+        Exporter,
+        Option,
+        PredictionReader,
+        RunScores,
+        Solver,
+        TaskForm,
+        View,
+    )
     from taskloom.core.pictures import PictureMaker
     from taskloom.core.plan import Plan
     from taskloom.core.resources import Resource
@@ -90,7 +99,9 @@ class Registry(Generic[T]):
         """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
         other = self._origin.get(name) or self._indexed_origin(name, origin)
         if other != origin:
-            raise TaskloomError(f"the {self.kind} '{name}' is defined twice: in {other} and in {origin}; rename one")
+            raise TaskloomError(
+                f"the {self.kind} '{name}' is defined twice: in {other} and in {origin}; rename one"
+            )
         self._things[name] = thing
         self._origin[name] = origin
 
@@ -138,7 +149,9 @@ class Registry(Generic[T]):
         else:
             self._import_all()
         known = {name: entry.describe for name, entry in self.index.items()}
-        return sorted((known | {name: thing.describe for name, thing in self._things.items()}).items())
+        return sorted(
+            (known | {name: thing.describe for name, thing in self._things.items()}).items()
+        )
 
     @cached_property
     def index(self) -> Mapping[str, Indexed]:
@@ -291,7 +304,8 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
         own = {"name": name, "weave": weave, **offers}
         # As attributes of a class, functions would be methods and get the suite as their first argument.
         plain = {
-            key: staticmethod(value) if callable(value) and key != "fields" else value for key, value in own.items()
+            key: staticmethod(value) if callable(value) and key != "fields" else value
+            for key, value in own.items()
         }
         _register(type(name, (Suite,), {**plain, "__module__": weave.__module__}))
         return weave
@@ -303,7 +317,9 @@ def _register(kind: type[S]) -> type[S]:
     """Make the suite of a class known."""
     missing = [need for need in ("name", "describe", "fields") if not hasattr(kind, need)]
     if missing or kind.weave is Suite.weave:
-        raise TaskloomError(f"the suite {kind.__name__} needs {', '.join(missing) or 'the method weave'}")
+        raise TaskloomError(
+            f"the suite {kind.__name__} needs {', '.join(missing) or 'the method weave'}"
+        )
     made = kind()
     made.module = kind.__module__
     SUITES.add(made.name, made, made.module)
@@ -360,7 +376,9 @@ def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> 
         raise TaskloomError(f"{path} has no {kind} '{wanted}'; {nearest(wanted, names)}")
     if not wanted and len(names) != 1:
         has = ", ".join(names) or f"none (use @tl.{kind})"
-        raise TaskloomError(f"{path} must define one {kind}, or say which: {path}::NAME; it defines: {has}")
+        raise TaskloomError(
+            f"{path} must define one {kind}, or say which: {path}::NAME; it defines: {has}"
+        )
     return wanted or names[0]
 
 
@@ -429,11 +447,15 @@ def load_module(path: Path) -> str:
     try:
         # Compiled here and not by importlib, whose bytecode cache takes an edit within the same second for no edit.
         # The only place that runs code from a file: one that the person named, never one that data name.
-        exec(compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        exec(
+            compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True), module.__dict__
+        )  # noqa: S102
     except TaskloomError:
         raise
     except (Exception, SystemExit) as error:
-        raise TaskloomError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise TaskloomError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     return module_name
 
 
@@ -442,8 +464,12 @@ def source_of(thing: Callable[..., Any]) -> bytes:
     thing = inspect.unwrap(thing)
     if isinstance(thing, type):
         file = getattr(sys.modules.get(thing.__module__), "__file__", None)
-        methods = [code for m in vars(thing).values() if (code := getattr(m, "__code__", None)) is not None]
-        return Path(file).read_bytes() if file else b"".join(marshal.dumps(code) for code in methods)
+        methods = [
+            code for m in vars(thing).values() if (code := getattr(m, "__code__", None)) is not None
+        ]
+        return (
+            Path(file).read_bytes() if file else b"".join(marshal.dumps(code) for code in methods)
+        )
     code = getattr(thing, "__code__", None)
     if code is None:
         return b""

@@ -55,7 +55,11 @@ def _there(path: Path) -> bool:
 
 def download(url: str, path: Path) -> None:
     """Download a file; an interrupted download resumes where it stopped."""
-    from taskloom.core.http import HttpClient, Refused, TryLater  # 15 ms that only a download should take
+    from taskloom.core.http import (
+        HttpClient,
+        Refused,
+        TryLater,
+    )  # 15 ms that only a download should take
 
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +72,9 @@ def download(url: str, path: Path) -> None:
                 for piece in answer.iter_raw():
                     file.write(piece)
     except (TryLater, Refused) as error:
-        raise DataError(f"{url} cannot be fetched: it {error}; rerun the command to resume") from error
+        raise DataError(
+            f"{url} cannot be fetched: it {error}; rerun the command to resume"
+        ) from error
     part.replace(path)
 
 

@@ -215,12 +215,16 @@ class SetOf(CallableScorer):
     @property
     def describe(self) -> str:
         """Return the line of lists: what it gives for sets that are not equal."""
-        end = "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
+        end = (
+            "gives the F1 of the two sets" if self.partial else "right when the two sets are equal"
+        )
         return f"Compares the items of a list in any order, a repeated item once: {end}."
 
     def score(self, prediction: str, example: Example) -> float:
         """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
-        return max(self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction))
+        return max(
+            self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction)
+        )
 
     def _one(self, answer: set[str], wanted: set[str]) -> float:
         if answer == wanted:
@@ -253,7 +257,9 @@ class PerPosition(CallableScorer):
 
     def _one(self, answer: list[str], wanted: list[str]) -> float:
         longest = max(len(answer), len(wanted))
-        return sum(a == b for a, b in zip(answer, wanted, strict=False)) / longest if longest else 1.0
+        return (
+            sum(a == b for a, b in zip(answer, wanted, strict=False)) / longest if longest else 1.0
+        )
 
     def explain(self, prediction: str, example: Example) -> str:
         """Names the first position that differs."""
@@ -295,7 +301,8 @@ per_position = PerPosition()
 number_words = NumberWord()
 
 SCORERS: dict[str, Scorer] = {
-    s.name: s for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
+    s.name: s
+    for s in (exact, any_of, set_of, SetOf("set-f1", partial=True), per_position, number_words)
 }
 _HOMES: dict[str, str] = dict.fromkeys(SCORERS, __name__)
 """The module that registered each scorer."""
@@ -317,7 +324,9 @@ def register(scorer: S, home: str | None = None) -> S:
 
 def scorers_of(home: str) -> list[str]:
     """Return the names of the scorers that a module, or one inside it, registered."""
-    return [name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")]
+    return [
+        name for name, module in _HOMES.items() if module == home or module.startswith(f"{home}.")
+    ]
 
 
 def forget(home: str) -> None:
@@ -346,7 +355,9 @@ class FunctionScorer(CallableScorer):
             ) from error
         if isinstance(value, int | float) and 0 <= value <= 1:
             return float(value)
-        raise TaskloomError(f"the scorer {self.name} returned {value!r} for {prediction!r}; a score is from 0 to 1")
+        raise TaskloomError(
+            f"the scorer {self.name} returned {value!r} for {prediction!r}; a score is from 0 to 1"
+        )
 
     def explain(self, prediction: str, example: Example) -> str:
         """Return the score and the target."""
@@ -370,8 +381,14 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
 
     def record(thing: Callable[..., Any]) -> Scorer:
         about = describe or (inspect.getdoc(thing) or "").partition("\n")[0]
-        judge = _instance(thing, name) if isinstance(thing, type) else FunctionScorer(name, thing, about)
-        return register(judge, thing.__module__ or "__main__")  # code of a notebook may have no module
+        judge = (
+            _instance(thing, name)
+            if isinstance(thing, type)
+            else FunctionScorer(name, thing, about)
+        )
+        return register(
+            judge, thing.__module__ or "__main__"
+        )  # code of a notebook may have no module
 
     return record
 
@@ -386,9 +403,13 @@ def _instance(kind: type[Any], name: str) -> Scorer:
             f"the scorer {name}: {kind.__name__} needs a default for every setting ({error})"
         ) from error
     if not isinstance(judge, Scorer):
-        raise TaskloomError(f"the scorer {name}: {kind.__name__} needs the methods score and explain")
+        raise TaskloomError(
+            f"the scorer {name}: {kind.__name__} needs the methods score and explain"
+        )
     if not callable(judge):
         kind.__call__ = CallableScorer.__call__
     if judge.name != name:
-        raise TaskloomError(f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one")
+        raise TaskloomError(
+            f"the scorer {name}: {kind.__name__} calls itself '{judge.name}'; make both names one"
+        )
     return judge

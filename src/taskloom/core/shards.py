@@ -34,7 +34,12 @@ METADATA = b"taskloom"
 MANY = 50
 """A trait with more values than this is counted as 'many' in the manifest."""
 
-_ARROW: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_ARROW: dict[type, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+}
 STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_(pa.int32()))])
 
 
@@ -53,11 +58,15 @@ def schema(traits: Mapping[str, type]) -> pa.Schema:
         ("derivation", pa.list_(STEP)),
     ]
     if traits:
-        columns.append(("traits", pa.struct([(name, _ARROW[kind]) for name, kind in traits.items()])))
+        columns.append(
+            ("traits", pa.struct([(name, _ARROW[kind]) for name, kind in traits.items()]))
+        )
     return pa.schema(columns)
 
 
-def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]) -> pa.Table:
+def to_table(
+    rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]
+) -> pa.Table:
     """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the first."""
     wanted = schema(traits)
     if isinstance(rows, pa.Table):
@@ -70,14 +79,18 @@ def to_table(rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str
         "targets": [e.targets for e in examples],
         "question": [e.question or None for e in examples],
         "key": [e.key or None for e in examples],
-        "derivation": [[{"rule": s.rule, "value": s.value, "of": s.of} for s in e.derivation] for e in examples],
+        "derivation": [
+            [{"rule": s.rule, "value": s.value, "of": s.of} for s in e.derivation] for e in examples
+        ],
     }
     if traits:
         columns["traits"] = [_traits(e, traits, start + i) for i, e in enumerate(examples)]
     try:
         return pa.table([column(columns[f.name], f.type) for f in wanted], schema=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        raise DataError(f"an example from index {start} on does not fit the declared columns: {error}") from error
+        raise DataError(
+            f"an example from index {start} on does not fit the declared columns: {error}"
+        ) from error
 
 
 def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mapping[str, Trait]:
@@ -105,8 +118,12 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
         for name in ("key", "question", "task"):
             slots[name] = _texts(columns[name]) if name in columns else repeat("", n)
         slots["targets"] = _tuples(columns["targets"], values)
-        slots["derivation"] = _tuples(columns["derivation"], _steps) if "derivation" in columns else repeat((), n)
-        slots["traits"] = _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
+        slots["derivation"] = (
+            _tuples(columns["derivation"], _steps) if "derivation" in columns else repeat((), n)
+        )
+        slots["traits"] = (
+            _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
+        )
         # Slot by slot, without a loop in Python: `Example(...)` takes three times as long, and what it would convert is converted.
         examples = list(map(object.__new__, repeat(Example, n)))
         for name, put in _PUT_SLOTS.items():
@@ -135,20 +152,27 @@ def _texts(array: Any) -> Iterable[str]:
 def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...]]:
     """Return a column of lists as tuples, empty ones for those that are missing."""
     lists = _lists(array, read)
-    return [part or () for part in lists] if array.null_count else cast("list[tuple[Any, ...]]", lists)
+    return (
+        [part or () for part in lists] if array.null_count else cast("list[tuple[Any, ...]]", lists)
+    )
 
 
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
     """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
     # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
     lengths = pc.list_value_length(array).to_pylist()
-    ends = list(accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths))
+    ends = list(
+        accumulate(length or 0 for length in lengths) if array.null_count else accumulate(lengths)
+    )
     members = tuple(read(pc.list_flatten(array)))
     lists: list[tuple[Any, ...] | None] = [
         members[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)
     ]
     if array.null_count:
-        lists = [part if valid else None for part, valid in zip(lists, array.is_valid().to_pylist(), strict=True)]
+        lists = [
+            part if valid else None
+            for part, valid in zip(lists, array.is_valid().to_pylist(), strict=True)
+        ]
     return lists
 
 
@@ -182,7 +206,10 @@ def _chained_steps(rules: Any, results: Any) -> list[Step]:
     rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
-    built = {pair: Step(names[pair // len(outcomes)], outcomes[pair % len(outcomes)]) for pair in set(pairs.tolist())}
+    built = {
+        pair: Step(names[pair // len(outcomes)], outcomes[pair % len(outcomes)])
+        for pair in set(pairs.tolist())
+    }
     return list(map(built.__getitem__, pairs.tolist()))
 
 
@@ -194,7 +221,10 @@ def _trait_rows(array: Any) -> Iterable[Mapping[str, Trait]]:
     columns = array.flatten()
     rows = zip(*map(values, columns), strict=True)
     if any(column.null_count for column in columns):
-        return ({name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows)
+        return (
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in rows
+        )
     return map(dict, map(zip, repeat(names), rows))  # without a loop in Python
 
 
@@ -256,7 +286,9 @@ def _feed(digest: blake2b, array: pa.Array) -> None:
     elif pa.types.is_boolean(kind):
         digest.update(np.packbits(array_of(array)).tobytes())
     else:
-        digest.update(array_of(array).astype("<f8" if pa.types.is_floating(kind) else "<i8").tobytes())
+        digest.update(
+            array_of(array).astype("<f8" if pa.types.is_floating(kind) else "<i8").tobytes()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +305,13 @@ class Stamp:
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
         """Return whether the shard holds just these rows of this recipe and seed."""
-        return (self.recipe, self.seed, self.split, self.start, self.stop) == (recipe, seed, split, start, stop)
+        return (self.recipe, self.seed, self.split, self.start, self.stop) == (
+            recipe,
+            seed,
+            split,
+            start,
+            stop,
+        )
 
 
 def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
@@ -328,7 +366,9 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:  # read_table would import what reads whole folders, and pandas
+        with pq.ParquetFile(
+            path
+        ) as file:  # read_table would import what reads whole folders, and pandas
             table = file.read(use_threads=False)
         _look_at_names(table.schema)
         table.validate(full=True)  # texts that are not UTF-8, offsets that point elsewhere

@@ -71,7 +71,11 @@ class Competence:
     def to_dict(self, details: bool = False) -> dict[str, Any]:
         """Return it for JSON; `details` adds every task."""
         values = asdict(self)
-        return values if details else {name: value for name, value in values.items() if name != "tasks"}
+        return (
+            values
+            if details
+            else {name: value for name, value in values.items() if name != "tasks"}
+        )
 
     def __str__(self) -> str:
         return self.text()
@@ -87,7 +91,9 @@ class Competence:
         lines.append(" " * width + "".join(f"{h:>9}" for h in heads))
         for name, row in rows:
             values = [row.mean, *row.at.values()]
-            lines.append(f"{name:<{width}}{row.tasks:>9,}" + "".join(f"{100 * v:>9.1f}" for v in values))
+            lines.append(
+                f"{name:<{width}}{row.tasks:>9,}" + "".join(f"{100 * v:>9.1f}" for v in values)
+            )
         return "\n".join(lines)
 
 
@@ -149,7 +155,9 @@ def _value(example: Example, name: str) -> str:
     if name == "task":
         return example.task
     if name not in example.traits:
-        raise InputError(f"there is no trait '{name}' to group by; {nearest(name, ['task', *example.traits])}")
+        raise InputError(
+            f"there is no trait '{name}' to group by; {nearest(name, ['task', *example.traits])}"
+        )
     return str(example.traits[name])
 
 
@@ -160,8 +168,15 @@ def _row(values: Sequence[float], thresholds: Sequence[float]) -> Row:
 
 
 def _withheld(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> dict[str, Row]:
-    parts = {"not withheld": [t.score for t in tasks if not t.unseen], "withheld": [t.score for t in tasks if t.unseen]}
-    return {name: _row(values, thresholds) for name, values in parts.items() if values} if parts["withheld"] else {}
+    parts = {
+        "not withheld": [t.score for t in tasks if not t.unseen],
+        "withheld": [t.score for t in tasks if t.unseen],
+    }
+    return (
+        {name: _row(values, thresholds) for name, values in parts.items() if values}
+        if parts["withheld"]
+        else {}
+    )
 
 
 def _consistency(tasks: Sequence[TaskScore], thresholds: Sequence[float]) -> Row | None:
@@ -260,12 +275,19 @@ def score(
             raise InputError(f"score has no parameter '{next(iter(options))}' for this dataset")
         return score_dataset(data, split, predictions, by, linked, thresholds)
     if by or linked:
-        raise InputError(f"by and linked are for other suites; {suite.name} knows itself which tasks belong together")
+        raise InputError(
+            f"by and linked are for other suites; {suite.name} knows itself which tasks belong together"
+        )
     if isinstance(predictions, str | Path):
         return suite.evaluate(data[split], Path(predictions), thresholds=thresholds, **options)
-    with TemporaryDirectory() as folder:  # evaluations of suites read files, which may have several forms
+    with (
+        TemporaryDirectory() as folder
+    ):  # evaluations of suites read files, which may have several forms
         file = Path(folder) / "predictions.jsonl"
-        lines = (json.dumps({"index": i, "prediction": text}) + "\n" for i, text in enumerate(predictions))
+        lines = (
+            json.dumps({"index": i, "prediction": text}) + "\n"
+            for i, text in enumerate(predictions)
+        )
         file.write_text("".join(lines), encoding="utf-8")
         return suite.evaluate(data[split], file, thresholds=thresholds, **options)
 

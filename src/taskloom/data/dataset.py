@@ -79,16 +79,24 @@ class Dataset:
             return self._read[split].table
         entry = self.manifest["splits"][split]
         parts = [shards.read_stamped(place / shard["file"]) for shard in entry["shards"]]
-        table = pa.concat_tables([part for part, _ in parts]) if parts else shards.schema({}).empty_table()
+        table = (
+            pa.concat_tables([part for part, _ in parts])
+            if parts
+            else shards.schema({}).empty_table()
+        )
         if table.num_rows != entry["n"]:
             raise DataError(
                 f"{place}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
             )
-        _check_stamps([stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'")
+        _check_stamps(
+            [stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'"
+        )
         return table
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {entry['n']:,}" for name, entry in self.manifest["splits"].items())
+        sizes = ", ".join(
+            f"{name} {entry['n']:,}" for name, entry in self.manifest["splits"].items()
+        )
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
 
     def _repr_html_(self) -> str:
@@ -177,10 +185,18 @@ class Dataset:
         elif not is_python(recipe.name):
             # Beside the recipe's own file; or beside the dataset, where both were made or moved together.
             folders = [path_of(recipe.name).parent] if is_yaml(recipe.name) else []
-            folders += [folder.parent for folder in self.tables.values() if isinstance(folder, Path)][:1]
-            recipe = replace(recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders))
+            folders += [
+                folder.parent for folder in self.tables.values() if isinstance(folder, Path)
+            ][:1]
+            recipe = replace(
+                recipe, files=_beside(recipe, self.manifest.get("sources", {}), folders)
+            )
         # Worker processes import what a recipe's name says.
-        return replace(recipe, name=recipe.suite.name) if is_python(recipe.name) or is_yaml(recipe.name) else recipe
+        return (
+            replace(recipe, name=recipe.suite.name)
+            if is_python(recipe.name) or is_yaml(recipe.name)
+            else recipe
+        )
 
 
 def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str) -> None:
@@ -191,7 +207,9 @@ def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str
             return
         blocks += stamp.blocks
     if split_digest(blocks) != stated:
-        raise DataError(f"{files} are of another dataset than the manifest; load it again, or make it again")
+        raise DataError(
+            f"{files} are of another dataset than the manifest; load it again, or make it again"
+        )
 
 
 def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:
@@ -231,8 +249,13 @@ def load(folder: str | Path) -> Dataset:
     path = folder / MANIFEST
     if not path.is_file():
         tables = read_foreign(folder)
-        entries = {name: {"n": table.num_rows, "role": role_of(name)} for name, table in tables.items()}
-        return Dataset({"format": FORMAT, "recipe": {"name": str(folder)}, "digest": "", "splits": entries}, tables)
+        entries = {
+            name: {"n": table.num_rows, "role": role_of(name)} for name, table in tables.items()
+        }
+        return Dataset(
+            {"format": FORMAT, "recipe": {"name": str(folder)}, "digest": "", "splits": entries},
+            tables,
+        )
     manifest = read_manifest(path)
     return Dataset(manifest, dict.fromkeys(manifest["splits"], folder))
 
@@ -245,7 +268,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
             raise DataError(
                 f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the dataset again"
             )
-        for key, kind in {"recipe": dict, "recipe_digest": str, "seed": int, "digest": str, "splits": dict}.items():
+        for key, kind in {
+            "recipe": dict,
+            "recipe_digest": str,
+            "seed": int,
+            "digest": str,
+            "splits": dict,
+        }.items():
             if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
                 raise TypeError(f"'{key}' is {echo(manifest[key])}")
         for key, kind in {"sources": dict, "describe": str, "scorer": str, "tasks_by": str}.items():
@@ -273,7 +302,9 @@ def _check_entry(name: str, split: Any) -> None:
             raise TypeError(f"a shard {echo(shard['file'])} with {echo(shard['rows'])} rows")
         folder, _, file = shard["file"].partition("/")
         if folder != name or name in (".", "..") or "/" in file or not file.endswith(".parquet"):
-            raise ValueError(f"a shard {echo(shard['file'])} that is not a file of split {echo(name)}")
+            raise ValueError(
+                f"a shard {echo(shard['file'])} that is not a file of split {echo(name)}"
+            )
 
 
 def _is_count(value: Any) -> bool:

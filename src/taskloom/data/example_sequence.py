@@ -74,7 +74,9 @@ class Examples:
 
         first = self[:SHOWN]
         numbers = first.table.column("index").to_pylist()
-        rows = [(i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)]
+        rows = [
+            (i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)
+        ]
         return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows)
 
     @property
@@ -91,7 +93,9 @@ class Examples:
     def __getitem__(self, index: slice) -> Examples: ...
 
     def __getitem__(self, index: int | slice) -> Example | Examples:
-        if type(index) is int:  # the usual case first: a loop over a split in any order comes here for every example
+        if (
+            type(index) is int
+        ):  # the usual case first: a loop over a split in any order comes here for every example
             decoded = self._decoded
             block = decoded.blocks.get(index // BLOCK)
             if block is not None and index % BLOCK < len(block):
@@ -148,7 +152,9 @@ class Examples:
             rows = self.table.take(pa.array(range(start, stop, step), pa.int64()))
         return Examples(rows, self.manifest, self.name)
 
-    def batches(self, n: int, columns: str | Sequence[str] = ("input", "target")) -> Iterator[dict[str, list[Any]]]:
+    def batches(
+        self, n: int, columns: str | Sequence[str] = ("input", "target")
+    ) -> Iterator[dict[str, list[Any]]]:
         """Yield the rows in order, n at a time, as lists by column; the last batch may be shorter.
 
         Args:
@@ -181,7 +187,9 @@ class Examples:
             traits = table.column("traits")
             table = table.drop_columns(["traits"])
             for trait in traits.type:
-                name = trait.name if trait.name not in table.column_names else f"traits.{trait.name}"
+                name = (
+                    trait.name if trait.name not in table.column_names else f"traits.{trait.name}"
+                )
                 table = table.append_column(name, pc.struct_field(traits, trait.name))
         try:
             return table.to_pandas()

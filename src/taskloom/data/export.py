@@ -60,7 +60,9 @@ def export(
     return ExportedFile(path, len(examples) - result.left_out, result.left_out, result.reason)
 
 
-def check_format(folder: str | Path, kind: str, also: Sequence[str] = (), *, task: str | Path | None = None) -> None:
+def check_format(
+    folder: str | Path, kind: str, also: Sequence[str] = (), *, task: str | Path | None = None
+) -> None:
     """Raise an error with all known formats where a dataset has no format of that name.
 
     Args:
@@ -77,8 +79,13 @@ def check_format(folder: str | Path, kind: str, also: Sequence[str] = (), *, tas
         return
     if not formats:
         raise _no_format(data, folder, f"there is no format '{kind}' but {', '.join(also)}: ")
-    listed, hint = f"known: {', '.join(sorted({*formats, *also}))}", nearest(kind, {*formats, *also})
-    raise TaskloomError(f"there is no format '{kind}'; {hint if hint == listed else f'{hint} {listed}'}")
+    listed, hint = (
+        f"known: {', '.join(sorted({*formats, *also}))}",
+        nearest(kind, {*formats, *also}),
+    )
+    raise TaskloomError(
+        f"there is no format '{kind}'; {hint if hint == listed else f'{hint} {listed}'}"
+    )
 
 
 def _no_format(data: Dataset, folder: str | Path, first: str = "") -> TaskloomError:

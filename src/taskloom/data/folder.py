@@ -45,7 +45,9 @@ def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str,
             file = shard_file(split, number)
             part = table.slice(start, SHARD_ROWS)
             shards.write(folder / file, part, origin, manifest["seed"], split, start)
-            written.append({"file": file, "rows": part.num_rows, "bytes": (folder / file).stat().st_size})
+            written.append(
+                {"file": file, "rows": part.num_rows, "bytes": (folder / file).stat().st_size}
+            )
         entries[split] = {**manifest["splits"][split], "shards": written}
     write_beside(folder, {**manifest, "splits": entries}, jsonl=False)
 
@@ -88,13 +90,23 @@ def _card(manifest: dict[str, Any]) -> str:
     for name, entry in manifest["splits"].items():
         if entry["n"]:
             # Hugging Face split names are identifiers, and 'all' is a reserved one.
-            lines += [f"  - split: {'any' if name == 'all' else name.replace('-', '_')}", f"    path: {name}/*.parquet"]
+            lines += [
+                f"  - split: {'any' if name == 'all' else name.replace('-', '_')}",
+                f"    path: {name}/*.parquet",
+            ]
     name, seed = manifest["recipe"]["name"], manifest["seed"]
     lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
     lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
-    lines += [f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |" for n, e in manifest["splits"].items()]
+    lines += [
+        f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |"
+        for n, e in manifest["splits"].items()
+    ]
     if sources := manifest["sources"]:
-        lines += ["", "Made from:", *(f"- {source}, digest `{digest}`" for source, digest in sources.items())]
+        lines += [
+            "",
+            "Made from:",
+            *(f"- {source}, digest `{digest}`" for source, digest in sources.items()),
+        ]
     lines += [
         "",
         f"Content digest `{manifest['digest']}`. `manifest.json` holds the full recipe; made by Taskloom.",

@@ -18,7 +18,9 @@ from taskloom.core.shards import MANIFEST
 def read_foreign(folder: Path) -> dict[str, pa.Table]:
     """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our columns, by split."""
     if not folder.is_dir():
-        raise DataError(f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'")
+        raise DataError(
+            f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'"
+        )
     tables: dict[str, pa.Table] = {}
     for path in sorted(folder.iterdir()):
         files = [path] if path.is_file() else []
@@ -28,7 +30,9 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
             continue
         name = path.name if path.is_dir() else path.stem
         if name in tables:
-            raise DataError(f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one")
+            raise DataError(
+                f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one"
+            )
         if path.suffix in READERS:
             tables[name] = READERS[path.suffix](path)
             continue
@@ -44,14 +48,18 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
 def refuse_unfinished(folder: Path, files: Iterable[Path]) -> None:
     """Refuse a folder without a manifest whose files are shards of ours."""
     if any(shards.read_stamp(p) is not None for p in files):
-        raise DataError(f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it")
+        raise DataError(
+            f"{folder} is an unfinished dataset (no {MANIFEST}); rerun 'taskloom make' to finish it"
+        )
 
 
 def _joined(files: list[Path]) -> pa.Table:
     try:
         return pa.concat_tables([shards.read(p) for p in files], promote_options="default")
     except pa.ArrowException as error:
-        raise DataError(f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}") from error
+        raise DataError(
+            f"{files[0].parent}: files of different columns: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def read_jsonl(path: Path) -> pa.Table:
@@ -64,16 +72,24 @@ def read_jsonl(path: Path) -> pa.Table:
             try:
                 row = json.loads(line.encode("utf-8", "strict"))
             except UnicodeError as error:
-                raise DataError(f"{path}:{number} is not UTF-8 text; save the file as UTF-8") from error
+                raise DataError(
+                    f"{path}:{number} is not UTF-8 text; save the file as UTF-8"
+                ) from error
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}:{number} is not JSON ({error}); one object a line") from error
+                raise DataError(
+                    f"{path}:{number} is not JSON ({error}); one object a line"
+                ) from error
             if not isinstance(row, dict):
-                raise DataError(f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'")
+                raise DataError(
+                    f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'"
+                )
             rows.append(row)
     try:
         return pa.Table.from_pylist(rows)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
-        raise DataError(f"{path}: rows of different shapes: {str(error).splitlines()[0]}") from error
+        raise DataError(
+            f"{path}: rows of different shapes: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def read_csv(path: Path) -> pa.Table:
@@ -89,13 +105,17 @@ def read_csv(path: Path) -> pa.Table:
             convert_options=arrow_csv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
     except (pa.ArrowException, UnicodeError) as error:
-        raise DataError(f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}") from error
+        raise DataError(
+            f"{path} is not a CSV file with a head: {str(error).splitlines()[0]}"
+        ) from error
     if len(set(names)) < len(names):
         raise DataError(f"{path} has two columns of one name; rename one")
     traits = [n for n in names if n not in TEXTS and _is_scalar(table.column(n).type)]
     if traits:
         columns = [table.column(n).combine_chunks() for n in traits]
-        table = table.drop_columns(traits).append_column("traits", pa.StructArray.from_arrays(columns, traits))
+        table = table.drop_columns(traits).append_column(
+            "traits", pa.StructArray.from_arrays(columns, traits)
+        )
     return table
 
 
@@ -134,7 +154,9 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
     try:
         adapted = _columns(table, where)
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{where}: a column is not what it should be: {str(error).splitlines()[0]}") from error
+        raise DataError(
+            f"{where}: a column is not what it should be: {str(error).splitlines()[0]}"
+        ) from error
     answered = adapted.column("targets").filter(
         pc.fill_null(pc.greater(pc.list_value_length(adapted.column("targets")), 0), False)
     )
@@ -143,7 +165,9 @@ def adapt(table: pa.Table, where: Path) -> pa.Table:
         or len(answered) < adapted.num_rows
         or pc.list_element(answered, 0).null_count
     ):
-        raise DataError(f"{where}: every row needs an 'input' and at least one target; some have none")
+        raise DataError(
+            f"{where}: every row needs an 'input' and at least one target; some have none"
+        )
     return adapted
 
 
@@ -172,12 +196,16 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
         targets = pa.array([[t] for t in plain.to_pylist()], pa.list_(pa.string()))
     columns: dict[str, Any] = {
         "index": pa.array(range(n), pa.int64()),
-        "task": table.column("task").cast(pa.string()) if "task" in names else pa.array([""] * n, pa.string()),
+        "task": table.column("task").cast(pa.string())
+        if "task" in names
+        else pa.array([""] * n, pa.string()),
         "input": texts,
         "targets": targets,
     }
     for name in ("question", "key"):
-        columns[name] = table.column(name).cast(pa.string()) if name in names else pa.nulls(n, pa.string())
+        columns[name] = (
+            table.column(name).cast(pa.string()) if name in names else pa.nulls(n, pa.string())
+        )
     columns["derivation"] = _derivations(table, where)
     if "traits" in names and pa.types.is_struct(table.column("traits").type):
         columns["traits"] = table.column("traits")
@@ -190,4 +218,6 @@ def _derivations(table: pa.Table, where: Path) -> Any:
     try:
         return table.column("derivation").cast(pa.list_(shards.STEP))
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}") from error
+        raise DataError(
+            f"{where}: 'derivation' must be a list of steps with rule, value and of: {error}"
+        ) from error

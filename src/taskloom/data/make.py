@@ -79,7 +79,9 @@ def make(
             Or a function that is called after each shard (in memory after each split).
     """
     if engine not in ("local", "ray"):
-        raise TaskloomError(f"no engine is called '{engine}'; {nearest(str(engine), ('local', 'ray'))}")
+        raise TaskloomError(
+            f"no engine is called '{engine}'; {nearest(str(engine), ('local', 'ray'))}"
+        )
     changes = given_changes(changes, set)
     if not isinstance(recipe, Recipe):
         recipe = read(recipe, changes)
@@ -98,7 +100,9 @@ def make(
     with _alone(folder), shown_rows(progress) as show:
         if not (force and _remove_dataset(folder)):
             _refuse_other(folder, recipe, seed, _origin(recipe, plan))
-        return _make_into(folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, show)
+        return _make_into(
+            folder, recipe, seed, plan, pieces, Where(workers, engine, address), jsonl, show
+        )
 
 
 def _make_into(
@@ -119,7 +123,9 @@ def _make_into(
             report.add(piece)
     missing = [p for p in pieces if p.file not in kept]
     fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
-    write_beside(folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl)
+    write_beside(
+        folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl
+    )
     _sweep(folder, {p.file for p in pieces})
     return dataset.load(folder)
 
@@ -135,10 +141,14 @@ def _check_splits(plan: Plan) -> None:
     seen: dict[str, str] = {}
     for split in plan.splits:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", split.name):
-            raise RecipeError(f"splits: {split.name!r} cannot name a split; use letters, digits, '-' and '_'")
+            raise RecipeError(
+                f"splits: {split.name!r} cannot name a split; use letters, digits, '-' and '_'"
+            )
         other = seen.setdefault(split.name.replace("-", "_").casefold(), split.name)
         if other != split.name:
-            raise RecipeError(f"splits: '{other}' and '{split.name}' are the same name in other tools; rename one")
+            raise RecipeError(
+                f"splits: '{other}' and '{split.name}' are the same name in other tools; rename one"
+            )
     rows = sum(split.n for split in plan.splits)
     if rows > MOST_ROWS:
         raise RecipeError(
@@ -154,7 +164,9 @@ def _alone(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"cannot make the folder {folder}: {error.strerror}; choose another folder") from error
+        raise DataError(
+            f"cannot make the folder {folder}: {error.strerror}; choose another folder"
+        ) from error
     with locked(folder):
         yield
 
@@ -273,7 +285,9 @@ def shown_rows(progress: ShowRows | bool | None = True) -> Iterator[ShowRows | N
     elif not progress_display.wanted(progress):
         yield None
     else:
-        with {"notebook": _notebook, "terminal": _terminal, "log": _log}[progress_display.place()]() as show:
+        with {"notebook": _notebook, "terminal": _terminal, "log": _log}[
+            progress_display.place()
+        ]() as show:
             yield show
 
 
@@ -295,8 +309,15 @@ def _terminal() -> Iterator[ShowRows]:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
         line = bar.add_task("making", total=None)
         yield lambda p: bar.update(line, description=p.split, completed=p.done, total=p.total)
 
@@ -323,7 +344,12 @@ def _line(p: MakeProgress) -> str:
 
 
 def manifest_of_shards(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], stamps: dict[str, shards.Stamp]
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    folder: Path,
+    pieces: list[Piece],
+    stamps: dict[str, shards.Stamp],
 ) -> dict[str, Any]:
     """Build the manifest of a dataset whose shards, with these stamps, lie in a folder."""
     entries: dict[str, Any] = {}
@@ -337,13 +363,20 @@ def manifest_of_shards(
             "digest": dataset.split_digest(blocks),
             "counts": shards.merge_counts(stamps[p.file].counts for p in mine),
             "shards": [
-                {"file": p.file, "rows": p.stop - p.start, "bytes": (folder / p.file).stat().st_size} for p in mine
+                {
+                    "file": p.file,
+                    "rows": p.stop - p.start,
+                    "bytes": (folder / p.file).stat().st_size,
+                }
+                for p in mine
             ],
         }
     return _head(recipe, seed, plan, entries)
 
 
-def manifest_of_tables(recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+def manifest_of_tables(
+    recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]
+) -> dict[str, Any]:
     """Build the manifest of a dataset in memory; it has the digest of the same dataset in a folder."""
     entries = {
         s.name: {

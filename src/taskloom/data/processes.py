@@ -76,9 +76,15 @@ def can_fork() -> bool:
 
     Threads of Arrow and of BLAS are no obstacle, since both see to forks. Those of torch are not looked into.
     """
-    if sys.platform != "linux" or "torch" in sys.modules or threading.current_thread() is not threading.main_thread():
+    if (
+        sys.platform != "linux"
+        or "torch" in sys.modules
+        or threading.current_thread() is not threading.main_thread()
+    ):
         return False
-    others = [thread for thread in threading.enumerate() if thread is not threading.current_thread()]
+    others = [
+        thread for thread in threading.enumerate() if thread is not threading.current_thread()
+    ]
     return all(type(thread).__module__ in FORKABLE_THREADS for thread in others)
 
 
@@ -113,5 +119,6 @@ def refuse_while_importing_main() -> None:
     """Raise in a worker that is importing the caller's script: what it calls there, its parent is doing already."""
     if getattr(current_process(), "_inheriting", False):
         raise ParameterError(
-            "workers", "must be 1 where a script calls make at its top: move the call under if __name__ == '__main__'"
+            "workers",
+            "must be 1 where a script calls make at its top: move the call under if __name__ == '__main__'",
         )

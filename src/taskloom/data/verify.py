@@ -75,7 +75,11 @@ class Verification:
 
 
 def verify(
-    data: str | Path | Dataset, *, every: bool = False, sample: int = SAMPLE, task: str | Path | None = None
+    data: str | Path | Dataset,
+    *,
+    every: bool = False,
+    sample: int = SAMPLE,
+    task: str | Path | None = None,
 ) -> Verification:
     """Check a dataset: digests of every row, the recipe's own digest, and a sample of the answers (or all of them).
 
@@ -115,7 +119,9 @@ def verify(
     except TaskloomError:
         if not recipe.missing_files():
             raise
-        return Verification(data.digest, rows, 0, "", (), str(MissingFileError(recipe.missing_files()[0])))
+        return Verification(
+            data.digest, rows, 0, "", (), str(MissingFileError(recipe.missing_files()[0]))
+        )
     _check_plan(data, plan, folder)
     _check_unseen(data, folder)
     wrong: list[Wrong] = []
@@ -132,9 +138,13 @@ def _opened(data: str | Path | Dataset) -> tuple[Path, Dataset]:
     """Return a dataset and its folder; of one in memory, its name in the folder's place."""
     if isinstance(data, Dataset):
         if "recipe_digest" not in data.manifest:
-            raise DataError(f"{data!r} has no manifest; verify checks datasets made by 'taskloom make'")
+            raise DataError(
+                f"{data!r} has no manifest; verify checks datasets made by 'taskloom make'"
+            )
         name = Path(str(data.manifest["recipe"].get("name", "the dataset")))
-        return next((place for place in data.tables.values() if isinstance(place, Path)), name), data
+        return next(
+            (place for place in data.tables.values() if isinstance(place, Path)), name
+        ), data
     folder = path_of(data)
     if not folder.exists():
         raise DataError(
@@ -170,14 +180,20 @@ def _check_plan(data: Dataset, plan: Plan, folder: Path) -> None:
     """Check the manifest's sources, splits and scorer against the recipe."""
     now = {source.name: source.digest for source in plan.sources}
     if changed := [
-        name for name, digest in data.manifest.get("sources", {}).items() if now.get(name, digest) != digest
+        name
+        for name, digest in data.manifest.get("sources", {}).items()
+        if now.get(name, digest) != digest
     ]:
         raise _changed(folder, changed[0])
     stated = {name: (entry["n"], entry["role"]) for name, entry in data.manifest["splits"].items()}
     if stated != {split.name: (split.n, split.role) for split in plan.splits}:
-        raise DataError(f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again")
+        raise DataError(
+            f"{folder}: the manifest's splits are not those of its recipe: it was edited; make it again"
+        )
     if data.manifest.get("scorer") != plan.scorer.name:
-        raise DataError(f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again")
+        raise DataError(
+            f"{folder}: the manifest's scorer is not that of its recipe: it was edited; make it again"
+        )
 
 
 def _check_unseen(data: Dataset, folder: Path) -> None:
@@ -189,11 +205,15 @@ def _check_unseen(data: Dataset, folder: Path) -> None:
             if not _has_trait(table, UNSEEN):
                 break  # the columns of one shard are those of all
             if pc.any(task_column(table, UNSEEN)).as_py():
-                raise DataError(f"{folder}: split '{split}' has a task that training should lack; make it again")
+                raise DataError(
+                    f"{folder}: split '{split}' has a task that training should lack; make it again"
+                )
 
 
 def _has_trait(table: pa.Table, name: str) -> bool:
-    return "traits" in table.column_names and any(field.name == name for field in table.column("traits").type)
+    return "traits" in table.column_names and any(
+        field.name == name for field in table.column("traits").type
+    )
 
 
 def _check_bytes(data: Dataset, folder: Path) -> int:
@@ -214,7 +234,9 @@ def _check_bytes(data: Dataset, folder: Path) -> int:
             )
         entries[name] = {"n": entry["n"], "digest": digest}
     if dataset.content_digest(entries) != data.digest:
-        raise DataError(f"{folder}: the manifest's content digest does not follow from its splits; make it again")
+        raise DataError(
+            f"{folder}: the manifest's content digest does not follow from its splits; make it again"
+        )
     return rows
 
 
@@ -224,9 +246,13 @@ def _stored_tables(data: Dataset, split: str, folder: Path) -> Iterator[pa.Table
         yield data.tables[split]
         return
     stated = data.manifest["splits"][split]["shards"]
-    extra = {p.name for p in (folder / split).glob("*.parquet")} - {Path(s["file"]).name for s in stated}
+    extra = {p.name for p in (folder / split).glob("*.parquet")} - {
+        Path(s["file"]).name for s in stated
+    }
     if extra:
-        raise DataError(f"{folder / split} holds {sorted(extra)[0]}, which the manifest does not know; remove it")
+        raise DataError(
+            f"{folder / split} holds {sorted(extra)[0]}, which the manifest does not know; remove it"
+        )
     for shard in stated:
         table = shards.read(folder / shard["file"])
         if table.num_rows != shard["rows"]:
@@ -245,7 +271,9 @@ def _chosen(data: Dataset, split: str, every: bool, sample: int) -> NDArray[np.i
     return np.sort(order(np.arange(sample)).astype(np.int64))
 
 
-def _check_answers(data: Dataset, plan: Plan, split: str, chosen: NDArray[np.int64], folder: Path) -> Iterator[Wrong]:
+def _check_answers(
+    data: Dataset, plan: Plan, split: str, chosen: NDArray[np.int64], folder: Path
+) -> Iterator[Wrong]:
     """Yield the wrong answers among the chosen rows; one shard is in memory at a time."""
     start = 0
     for table in _stored_tables(data, split, folder):
@@ -253,7 +281,11 @@ def _check_answers(data: Dataset, plan: Plan, split: str, chosen: NDArray[np.int
         rows = chosen[slice(*np.searchsorted(chosen, [start, stop]))]
         sampled = table if len(rows) == table.num_rows else table.take(numbers(rows - start))
         examples = shards.to_examples(sampled)
-        answers = _made_again(plan, split, rows, examples) if plan.check is None else _solved(plan, examples)
+        answers = (
+            _made_again(plan, split, rows, examples)
+            if plan.check is None
+            else _solved(plan, examples)
+        )
         for index, (example, solved) in zip(rows.tolist(), answers, strict=True):
             if solved != example.targets and sorted(solved) != sorted(example.targets):
                 yield Wrong(split, index, example.input, example.targets, solved)
@@ -276,7 +308,9 @@ def _solved(plan: Plan, examples: Iterable[Example]) -> Iterator[Answered]:
             yield example, (f"no answer: {error}",)
 
 
-def _made_again(plan: Plan, split: str, rows: NDArray[np.int64], examples: Iterable[Example]) -> Iterator[Answered]:
+def _made_again(
+    plan: Plan, split: str, rows: NDArray[np.int64], examples: Iterable[Example]
+) -> Iterator[Answered]:
     """Yield examples with their answers as the plan makes them again, neighbours together."""
     stored = iter(examples)
     ends = np.flatnonzero((np.diff(rows) != 1) | (np.arange(1, len(rows)) % TOGETHER == 0)) + 1
@@ -293,12 +327,19 @@ def _made_again(plan: Plan, split: str, rows: NDArray[np.int64], examples: Itera
             if isinstance(again, str):
                 yield example, (f"no answer: {again}",)
             else:
-                yield example, again.targets if again.input == example.input else (f"another input: {again.input}",)
+                yield (
+                    example,
+                    again.targets
+                    if again.input == example.input
+                    else (f"another input: {again.input}",),
+                )
 
 
 def _rows(plan: Plan, split: str, start: int, stop: int) -> list[Example]:
     """Make rows again, as they would be written and read."""
-    return list(shards.to_examples(shards.to_table(plan.split(split).rows(start, stop), start, plan.traits)))
+    return list(
+        shards.to_examples(shards.to_table(plan.split(split).rows(start, stop), start, plan.traits))
+    )
 
 
 def _row(plan: Plan, split: str, index: int) -> Example | str:

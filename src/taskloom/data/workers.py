@@ -68,7 +68,9 @@ class RowCounter:
         """Count a shard that is there."""
         self.done += piece.stop - piece.start
         if self.progress:
-            self.progress(MakeProgress(piece.split, self.done, self.total, time.monotonic() - self.start))
+            self.progress(
+                MakeProgress(piece.split, self.done, self.total, time.monotonic() - self.start)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,13 @@ class Where:
 
 
 def make_shards(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    folder: Path,
+    pieces: list[Piece],
+    where: Where,
+    report: RowCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards into a folder and return their stamps by file."""
     if where.engine == "ray":
@@ -95,7 +103,9 @@ def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
     """Return the rows start..stop of a split."""
     table = shards.to_table(split.rows(start, stop), start, plan.traits)
     if table.num_rows != stop - start:
-        raise DataError(f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the suite")
+        raise DataError(
+            f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the suite"
+        )
     return table
 
 
@@ -130,7 +140,12 @@ def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder
 
 
 def _start_fresh(
-    stop: Connection, recipe: dict[str, Any], name: str, files: dict[str, str], seed: int, folder: str
+    stop: Connection,
+    recipe: dict[str, Any],
+    name: str,
+    files: dict[str, str],
+    seed: int,
+    folder: str,
 ) -> None:
     """Rebuild the plan in a fresh process."""
     global _worker
@@ -153,7 +168,13 @@ def _work(piece: Piece) -> shards.Stamp:
 
 
 def _make_in_processes(
-    recipe: Recipe, seed: int, plan: Plan, folder: Path, pieces: list[Piece], workers: int, report: RowCounter
+    recipe: Recipe,
+    seed: int,
+    plan: Plan,
+    folder: Path,
+    pieces: list[Piece],
+    workers: int,
+    report: RowCounter,
 ) -> dict[str, shards.Stamp]:
     """Make shards in several processes.
 
@@ -169,7 +190,10 @@ def _make_in_processes(
         context = get_context("fork")
         start, arguments = _join_forked, (recipe, seed, plan, folder)
     else:
-        start, arguments = _start_fresh, (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder))
+        start, arguments = (
+            _start_fresh,
+            (recipe.to_dict(), recipe.name, dict(recipe.files), seed, str(folder)),
+        )
     pool = ProcessPoolExecutor(min(workers, len(pieces)), context, start, (stopped, *arguments))
     stamps: dict[str, shards.Stamp] = {}
     try:

@@ -61,7 +61,11 @@ def accuracy(
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
     own, traits = columns_of(runs, by)
-    apart = [c for c in _apart(runs, over, splits) if c not in own and not (c == TASK_FIELD and "task" in traits)] + own
+    apart = [
+        c
+        for c in _apart(runs, over, splits)
+        if c not in own and not (c == TASK_FIELD and "task" in traits)
+    ] + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level, threshold)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
@@ -76,11 +80,18 @@ def accuracy(
         else:
             group = sorted_scores.group(number)
             means = _seed_means(data, group)
-            row = _row(values, Measured(_estimate(data, group, over, level), means, _spread(means), threshold))
+            row = _row(
+                values,
+                Measured(_estimate(data, group, over, level), means, _spread(means), threshold),
+            )
         if suite is not None:
-            row |= suite.of([data.names[run] for run in sorted_scores.runs_of(number)], row.get("split"))
+            row |= suite.of(
+                [data.names[run] for run in sorted_scores.runs_of(number)], row.get("split")
+            )
         rows.append(row)
-    return ResultTable([*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows)
+    return ResultTable(
+        [*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows
+    )
 
 
 def _default_over(runs: Runs) -> str:
@@ -105,10 +116,14 @@ def _two_way_estimates(
             parts = over_binary_items(tables[fine, 0], level)
         else:
             once = (np.diff(np.sort(seeds[runs], axis=1), axis=1) > 0).all(axis=1)
-            fine = np.flatnonzero(once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_))
+            fine = np.flatnonzero(
+                once & np.array([data.alike(row) for row in runs.tolist()], dtype=np.bool_)
+            )
             parts = two_way_tables(tables[fine], level) if len(fine) else []
         means = tables[fine].mean(axis=2)
-        spreads = means.std(axis=1, ddof=1).tolist() if tables.shape[1] > 1 else [math.nan] * len(fine)
+        spreads = (
+            means.std(axis=1, ddof=1).tolist() if tables.shape[1] > 1 else [math.nan] * len(fine)
+        )
         measured = zip(parts, means.tolist(), spreads, strict=True)
         estimates |= dict(zip(places[fine].tolist(), measured, strict=True))
     return estimates
@@ -141,11 +156,15 @@ class SuiteScores:
     def __init__(self, runs: Runs, splits: Sequence[str]) -> None:
         own = runs.suite_scores
         table = runs.table.select(["run", "split", *own]).to_pylist() if own else []
-        self._rows = {(row["run"], row["split"]): row for row in table if not splits or row["split"] in splits}
+        self._rows = {
+            (row["run"], row["split"]): row for row in table if not splits or row["split"] in splits
+        }
         self._own = [c for c in own if any(row[c] is not None for row in self._rows.values())]
         self._only = next(iter({split for _, split in self._rows}), "")
         short = [c.removeprefix(SUITE_SCORE) for c in self._own]
-        self.columns = [c if name in MEASURES else name for c, name in zip(self._own, short, strict=True)]
+        self.columns = [
+            c if name in MEASURES else name for c, name in zip(self._own, short, strict=True)
+        ]
 
     def of(self, runs: Sequence[str], split: str | None) -> dict[str, float | None]:
         """Return the mean of each score over runs in a split (None: the only one)."""
@@ -208,12 +227,22 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
     means = [float(s.mean()) for s in group.scores]
     items = len(group.scores[0])
     if len(means) == items == 1 and means[0] not in (0.0, 1.0):
-        return _without_interval(means, "one example", level)  # a part of a point: right or wrong has Wilson's interval
+        return _without_interval(
+            means, "one example", level
+        )  # a part of a point: right or wrong has Wilson's interval
     if over == "seeds":
-        return over_seeds(means, level, items) if len(means) > 1 else over_items(group.scores[0], level)
+        return (
+            over_seeds(means, level, items)
+            if len(means) > 1
+            else over_items(group.scores[0], level)
+        )
     if not (group.crossed and data.alike(group.runs)):
         # Different items for different seeds: their luck is already in the spread of the seeds' means.
-        return over_seeds(means, level, items) if len(means) > 1 else over_items(group.scores[0], level)
+        return (
+            over_seeds(means, level, items)
+            if len(means) > 1
+            else over_items(group.scores[0], level)
+        )
     table = np.stack(group.scores)
     if over == "items" and len(table) > 1 and items > 1:
         return replace(over_items(table.mean(axis=0), level), seeds=len(table), items=items)
@@ -230,7 +259,9 @@ def task_means(data: ScoredRows, group: ScoreGroup) -> TaskMeans:
     for run, scores, tasks in zip(group.runs, group.scores, group.tasks, strict=True):
         for task in np.unique(tasks):
             name = (str(data.about[run]["recipe"]), data.task_names[int(task)])
-            cells.setdefault((data.about[run]["seed"], name), []).append(float(scores[tasks == task].mean()))
+            cells.setdefault((data.about[run]["seed"], name), []).append(
+                float(scores[tasks == task].mean())
+            )
     return cells
 
 
@@ -244,7 +275,9 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
     if whole:
         table = np.array([[np.mean(cells[s, n]) for n in names] for s in seeds])
         return over_tasks(table, level) if over == "tasks" else two_way(table, level)
-    return over_tasks([np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level)
+    return over_tasks(
+        [np.mean([np.mean(v) for (_, m), v in cells.items() if m == n]) for n in names], level
+    )
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
@@ -257,7 +290,9 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        column = runs.find_column(name) if name != "task" else None  # the examples' own, of runs on one task as well
+        column = (
+            runs.find_column(name) if name != "task" else None
+        )  # the examples' own, of runs on one task as well
         if column is not None and column != name and name in shown_traits(runs):
             column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
         if column in ("n", "score", *runs.suite_scores):
@@ -302,14 +337,19 @@ def _of_scores(
         means = [float(s[0]) for s in group.scores]
         n = int(group.items[0][0])
         estimate = over_seeds(means, level, n) if len(means) > 1 else _alone(means[0], n, level)
-        row = _row(dict(zip(apart, group.values, strict=True)), Measured(estimate, means, _spread(means), threshold))
+        row = _row(
+            dict(zip(apart, group.values, strict=True)),
+            Measured(estimate, means, _spread(means), threshold),
+        )
         rows.append(row | suite.of([names[run] for run in group.runs], row.get("split")))
     return ResultTable([*apart, *_measures(threshold), *suite.columns], rows)
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:
     """Return the mean of one seed without an interval: with its items unseen, partial scores would pass for right or wrong."""
-    return Estimate(mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level)
+    return Estimate(
+        mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level
+    )
 
 
 def check_splits(runs: Runs, splits: Sequence[str]) -> None:

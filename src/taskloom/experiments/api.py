@@ -53,7 +53,9 @@ class DryRun:
     estimate: jobs.CostEstimate
 
 
-def dry_run(experiment: Experiment | Sequence[Experiment], store: str | Path | None = None) -> DryRun:
+def dry_run(
+    experiment: Experiment | Sequence[Experiment], store: str | Path | None = None
+) -> DryRun:
     """Return what running an experiment, or several as one, would do; nothing is written."""
     together = _together(experiment)
     table = _cells(together)
@@ -90,7 +92,9 @@ def fill(
     opened = Store(store or together[0].store, create=True)
     resources = together[0].resources
     gpus = 1.0 if resources.gpus == "auto" else float(resources.gpus)
-    tracked = dict.fromkeys([*(name for one in together for name in one.track), *([tracker] if tracker else [])])
+    tracked = dict.fromkeys(
+        [*(name for one in together for name in one.track), *([tracker] if tracker else [])]
+    )
     engines.check_name(engine)
     trackers.check_names(tracked)
     present = set(opened.names())
@@ -99,7 +103,9 @@ def fill(
     finished = trackers.open_trackers(list(tracked), opened)
     if engine == "local" and any(map(_defined_here, table)):
         engine = "here"
-    started = engines.start(engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address)
+    started = engines.start(
+        engine, workers=workers, cpus=resources.cpus, gpus=gpus, address=address
+    )
     driver = Driver(opened, table, started, resources, watch, finished=finished)
     outcome = Outcome(opened, table, driver.run())
     opened.refresh_index()
@@ -158,11 +164,21 @@ def run(
         given = {"recipes": _named(recipes), "learners": learners, "seeds": seeds, **more}
         checked = spec.check({k: v for k, v in given.items() if v is not None}, "taskloom.run")
     elif recipes or learners or more:
-        raise spec.ExperimentError("taskloom.run takes an experiment or its recipes and learners, not both")
+        raise spec.ExperimentError(
+            "taskloom.run takes an experiment or its recipes and learners, not both"
+        )
     else:
         checked = experiment if isinstance(experiment, Experiment) else spec.read(experiment)
     with watching(given_progress(progress, watch)) as show:
-        outcome = fill(checked, store, engine=engine, workers=workers, address=address, tracker=tracker, watch=show)
+        outcome = fill(
+            checked,
+            store,
+            engine=engine,
+            workers=workers,
+            address=address,
+            tracker=tracker,
+            watch=show,
+        )
     if outcome.state.failed:
         _warn(outcome)
     return Runs(outcome.store, outcome.runs)

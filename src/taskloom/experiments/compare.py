@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.core.errors import nearest
-from taskloom.experiments.accuracy import SuiteScores, TaskMeans, check_splits, columns_of, task_means, without_tasks
+from taskloom.experiments.accuracy import (
+    SuiteScores,
+    TaskMeans,
+    check_splits,
+    columns_of,
+    task_means,
+    without_tasks,
+)
 from taskloom.experiments.groups import ScoreGroup
 from taskloom.experiments.record import RunsError
 from taskloom.experiments.result_table import ResultTable
@@ -39,7 +46,19 @@ OVER = ("items", "tasks")
 
 TESTS = ("auto", "two-way", "mcnemar", "bootstrap", "sign-flip", "welch")
 
-MEASURES = ("a", "b", "difference", "low", "high", "p", "corrected_p", "effect_h", "test", "seeds", "items")
+MEASURES = (
+    "a",
+    "b",
+    "difference",
+    "low",
+    "high",
+    "p",
+    "corrected_p",
+    "effect_h",
+    "test",
+    "seeds",
+    "items",
+)
 
 
 class ComparedSide:
@@ -106,7 +125,9 @@ def compare(
     correct([], correction)
     check_splits(runs, splits)
     sides = ComparedSide(runs, a), ComparedSide(runs, b)
-    return compare_sides(runs, *sides, splits, by, test=test, correction=correction, level=level, over=over)
+    return compare_sides(
+        runs, *sides, splits, by, test=test, correction=correction, level=level, over=over
+    )
 
 
 def compare_sides(
@@ -123,7 +144,9 @@ def compare_sides(
 ) -> ResultTable:
     """Compare two sides that may have been read before; see `compare`."""
     if a.names & b.names:
-        raise RunsError(f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different groups")
+        raise RunsError(
+            f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different groups"
+        )
     apart, traits = _grouped_by(runs, (a, b), splits, by, over)
     rows_a, groups_a = a.scored(apart, traits, splits, over == "tasks")
     rows_b, groups_b = b.scored(apart, traits, splits, over == "tasks")
@@ -172,7 +195,9 @@ class _BesideScores:
         self._names = [c for c in first.columns if c in second.columns]
         self.columns = [f"{side} {name}" for name in self._names for side in "ab"]
 
-    def of(self, data: Sequence[ScoredRows], groups: Sequence[ScoreGroup], split: str | None) -> dict[str, Any]:
+    def of(
+        self, data: Sequence[ScoredRows], groups: Sequence[ScoreGroup], split: str | None
+    ) -> dict[str, Any]:
         """The scores of one row of the comparison, by column."""
         found = {}
         for side, scores, rows, group in zip("ab", self._scores, data, groups, strict=True):
@@ -189,14 +214,22 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
     if not (min(a, b) >= 0 and max(a, b) <= 1):
         return {**values, "corrected_p": comparison.p, "effect_h": float("nan")}
     # Differences of shares lie between -1 and 1, whatever t makes of two seeds or tasks.
-    ends = {name: min(1.0, max(-1.0, values[name])) for name in ("low", "high") if not math.isnan(values[name])}
+    ends = {
+        name: min(1.0, max(-1.0, values[name]))
+        for name in ("low", "high")
+        if not math.isnan(values[name])
+    }
     return {**values, **ends, "corrected_p": comparison.p, "effect_h": cohens_h(a, b)}
 
 
-def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
+def _over_tasks(
+    data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float
+) -> Comparison:
     """Compare the means of the tasks that both sides have: seeds × tasks where they share several seeds, else sign flips."""
     if test not in ("auto", "two-way", "sign-flip"):
-        raise RunsError(f"the test '{test}' is over examples; over tasks take 'two-way', 'sign-flip' or 'auto'")
+        raise RunsError(
+            f"the test '{test}' is over examples; over tasks take 'two-way', 'sign-flip' or 'auto'"
+        )
     means = [task_means(one, side) for one, side in zip(data, sides, strict=True)]
     seeds = [sorted({seed for seed, _ in side}) for side in means]
     tasks = sorted({name for _, name in means[0]} & {name for _, name in means[1]})
@@ -207,13 +240,19 @@ def _over_tasks(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: s
     shared = sorted(set(seeds[0]) & set(seeds[1]))
     whole = all((seed, task) in side for side in means for seed in shared for task in tasks)
     if test != "sign-flip" and len(shared) > 1 and whole:
-        tables = [np.array([[np.mean(side[s, t]) for t in tasks] for s in shared]) for side in means]
+        tables = [
+            np.array([[np.mean(side[s, t]) for t in tasks] for s in shared]) for side in means
+        ]
         return replace(paired_two_way(tables[0], tables[1], level), test="t over seeds × tasks")
     if test == "two-way":
-        raise RunsError(f"the test 'two-way' needs at least two seeds that both sides have; they share {len(shared)}")
+        raise RunsError(
+            f"the test 'two-way' needs at least two seeds that both sides have; they share {len(shared)}"
+        )
     first, second = (_mean_by_task(side, tasks) for side in means)
     result = sign_flip(first, second, level=level)
-    return replace(result, test="sign flips over tasks", seeds=min(map(len, seeds)), items=len(tasks))
+    return replace(
+        result, test="sign flips over tasks", seeds=min(map(len, seeds)), items=len(tasks)
+    )
 
 
 def _mean_by_task(means: TaskMeans, tasks: Sequence[tuple[str, str]]) -> list[float]:
@@ -244,13 +283,19 @@ def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
     return columns
 
 
-def _test(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float) -> Comparison:
+def _test(
+    data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float
+) -> Comparison:
     if not _same_items(data, sides):
         means = _means(sides)
         if test not in ("auto", "welch", "sign-flip"):
-            raise RunsError(f"the test '{test}' needs the same items on both sides; these answered different ones")
+            raise RunsError(
+                f"the test '{test}' needs the same items on both sides; these answered different ones"
+            )
         if min(map(len, means)) < 2:
-            raise RunsError("the two sides answered different items, with one seed: at least two seeds each are needed")
+            raise RunsError(
+                "the two sides answered different items, with one seed: at least two seeds each are needed"
+            )
         return (
             welch(means[0], means[1], level)
             if test != "sign-flip"
@@ -274,7 +319,9 @@ def _means(sides: Sequence[ScoreGroup]) -> tuple[list[float], list[float]]:
     return first, second
 
 
-def _automatic(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], tables: Sequence[NDArray[Any]]) -> str:
+def _automatic(
+    data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], tables: Sequence[NDArray[Any]]
+) -> str:
     if len(_shared_seeds(data, sides)) >= 2 and tables[0].shape[1] > 1:
         return "two-way"
     if len(tables[0]) == len(tables[1]) == 1 and is_binary(tables[0]) and is_binary(tables[1]):
@@ -302,11 +349,15 @@ def _shared_seeds(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> li
     return sorted(first.keys() & second.keys())
 
 
-def _common(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], values: Sequence[Any]) -> tuple[Any, Any]:
+def _common(
+    data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], values: Sequence[Any]
+) -> tuple[Any, Any]:
     """Return both sides' values of the seeds that both have, in one order."""
     common = _shared_seeds(data, sides)
     if len(common) < 2:
-        raise RunsError(f"a test over seeds needs at least two seeds that both sides have; they share {len(common)}")
+        raise RunsError(
+            f"a test over seeds needs at least two seeds that both sides have; they share {len(common)}"
+        )
     shared = []
     for one, side, value in zip(data, sides, values, strict=True):
         place = _seeds(one, side)
@@ -316,7 +367,11 @@ def _common(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], values: Seq
 
 def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool:
     """Return whether both sides answered the same items: the same indices, and under them the same inputs."""
-    if not (sides[0].crossed and sides[1].crossed and np.array_equal(sides[0].items[0], sides[1].items[0])):
+    if not (
+        sides[0].crossed
+        and sides[1].crossed
+        and np.array_equal(sides[0].items[0], sides[1].items[0])
+    ):
         return False
     if not all(one.alike(side.runs) for one, side in zip(data, sides, strict=True)):
         return False

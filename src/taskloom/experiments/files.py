@@ -17,7 +17,12 @@ SCHEMA = 1
 """Raised whenever stores written before could be misread."""
 
 STORE = "store.json"
-CONFIG, SCORES, CURVES, PREDICTIONS = "config.yaml", "scores.json", "curves.parquet", "predictions.parquet"
+CONFIG, SCORES, CURVES, PREDICTIONS = (
+    "config.yaml",
+    "scores.json",
+    "curves.parquet",
+    "predictions.parquet",
+)
 ENVIRONMENT, LOG, MODEL = "environment.json", "log.txt", "model"
 
 FLEETING = (ENVIRONMENT, LOG)
@@ -70,7 +75,9 @@ def writing(path: Path) -> Iterator[None]:
 
 def damaged(path: str | Path, why: str) -> StoreError:
     """Return the error about a file of a run that cannot be read."""
-    return StoreError(f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment")
+    return StoreError(
+        f"{path} is damaged ({why}); delete {os.path.dirname(path)} and rerun the experiment"
+    )
 
 
 SMALL = 2**18
@@ -86,11 +93,17 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         with pq.ParquetFile(source, memory_map=not small, pre_buffer=False) as file:
             table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         table = table if columns is None else table.select(list(columns))
-        table.validate(full=True)  # otherwise a text that is not UTF-8 would be noticed only when it is looked at
+        table.validate(
+            full=True
+        )  # otherwise a text that is not UTF-8 would be noticed only when it is looked at
         expected = COLUMNS.get(path.name)
         if expected is None:
             return table
-        schema = expected if columns is None else pa.schema([expected.field(c) for c in table.column_names])
+        schema = (
+            expected
+            if columns is None
+            else pa.schema([expected.field(c) for c in table.column_names])
+        )
         return table if table.schema == schema else table.cast(schema)
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         raise damaged(path, str(error).splitlines()[0]) from error

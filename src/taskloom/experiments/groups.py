@@ -91,7 +91,10 @@ class SortedScores:
         return ScoreGroup(
             self.values(number),
             self.runs_of(number),
-            *(tuple(column[a:b] for a, b in parts) for column in (self.scores, self.items, self.tasks)),
+            *(
+                tuple(column[a:b] for a, b in parts)
+                for column in (self.scores, self.items, self.tasks)
+            ),
         )
 
     def values(self, number: int) -> tuple[Any, ...]:
@@ -123,7 +126,9 @@ class SortedScores:
             for part in np.split(alike, range(step, len(alike), step)):
                 rows = self.edges[part][:, None] + np.arange(runs * n)
                 item = self.items[rows].reshape(-1, runs, n)
-                crossed = (np.diff(item[:, 0]) > 0).all(axis=1) & (item == item[:, :1]).all(axis=(1, 2))
+                crossed = (np.diff(item[:, 0]) > 0).all(axis=1) & (item == item[:, :1]).all(
+                    axis=(1, 2)
+                )
                 scores = self.scores[rows].reshape(-1, runs, n)
                 yield part[crossed], self.runs[rows[:, ::n]][crossed], scores[crossed]
 
@@ -179,7 +184,11 @@ def _encoded(key: pa.ChunkedArray) -> pa.DictionaryArray:
     if pa.types.is_dictionary(key.type) and key.null_count:
         key = key.cast(key.type.value_type)
     whole = key.chunk(0) if key.num_chunks == 1 else key.combine_chunks()
-    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode(null_encoding="encode")
+    return (
+        whole
+        if pa.types.is_dictionary(whole.type)
+        else whole.dictionary_encode(null_encoding="encode")
+    )
 
 
 def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
@@ -187,7 +196,9 @@ def _order(groups: NDArray[Any], runs: NDArray[Any], items: NDArray[Any]) -> NDA
     if not len(groups):
         return np.zeros(0, np.int64)
     lows = [int(column.min()) for column in (groups, runs, items)]
-    sizes = [int(column.max()) - low + 1 for column, low in zip((groups, runs, items), lows, strict=True)]
+    sizes = [
+        int(column.max()) - low + 1 for column, low in zip((groups, runs, items), lows, strict=True)
+    ]
     if sizes[0] * sizes[1] * sizes[2] >= 2**62:
         return np.lexsort((items, runs, groups))
     number = ((groups - lows[0]) * sizes[1] + (runs - lows[1])) * sizes[2] + (items - lows[2])
@@ -218,8 +229,12 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 def numbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Number the values: equal ones have equal numbers, and null is a value too."""
-    encoded = pa.chunked_array([column.combine_chunks()] if column.num_chunks != 1 else column.chunks, column.type)
-    return pa.chunked_array([c.indices for c in encoded.dictionary_encode(null_encoding="encode").chunks], pa.int32())
+    encoded = pa.chunked_array(
+        [column.combine_chunks()] if column.num_chunks != 1 else column.chunks, column.type
+    )
+    return pa.chunked_array(
+        [c.indices for c in encoded.dictionary_encode(null_encoding="encode").chunks], pa.int32()
+    )
 
 
 def trait(traits: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -238,6 +253,10 @@ def _trait(rows: pa.MapArray, name: str) -> pa.Array:
     entries = np.flatnonzero(array_of(pc.equal(rows.keys, wanted)))
     entries = entries[(entries >= offsets[0]) & (entries < offsets[-1])]
     places = np.full(len(rows), -1)
-    places[(np.searchsorted(offsets, entries, "right") - 1)[::-1]] = entries[::-1]  # of several in a row, the first
+    places[(np.searchsorted(offsets, entries, "right") - 1)[::-1]] = entries[
+        ::-1
+    ]  # of several in a row, the first
     validity = pa.py_buffer(np.packbits(places >= 0, bitorder="little"))
-    return rows.items.take(pa.Array.from_buffers(pa.int64(), len(places), [validity, pa.py_buffer(places)]))
+    return rows.items.take(
+        pa.Array.from_buffers(pa.int64(), len(places), [validity, pa.py_buffer(places)])
+    )

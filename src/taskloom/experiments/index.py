@@ -76,7 +76,9 @@ class IndexedRows:
         if consecutive:
             return table.slice(int(starts[0]), int(counts.sum()))
         before = np.cumsum(counts) - counts
-        return table.take(numbers(np.repeat(starts - before, counts) + np.arange(int(counts.sum()))))
+        return table.take(
+            numbers(np.repeat(starts - before, counts) + np.arange(int(counts.sum())))
+        )
 
     def without(self, runs: set[str]) -> IndexedRows:
         """The rows of all other runs."""
@@ -104,7 +106,10 @@ class Index:
     """
 
     def __init__(
-        self, store: Path, read_scores: Callable[[str], dict[str, Any]], read_rows: Callable[[str], pa.Table]
+        self,
+        store: Path,
+        read_scores: Callable[[str], dict[str, Any]],
+        read_rows: Callable[[str], pa.Table],
     ) -> None:
         self.file = cache_folder("runs", f"{digest(os.path.abspath(store))}-{VERSION}.sqlite")
         self._store = str(store)
@@ -142,7 +147,10 @@ class Index:
                 {run: table.num_rows for run, table in tables.items()},
             )
             self._rows = self._rows.without(set(stale)).extended(fresh)
-            if len(stale) >= (FEW if least is None else least) and self._rows.table.nbytes <= MOST_BYTES:
+            if (
+                len(stale) >= (FEW if least is None else least)
+                and self._rows.table.nbytes <= MOST_BYTES
+            ):
                 self._save_rows(fresh)
         counts = np.array([self._rows.counts[run] if run in marks else 0 for run in runs], np.int64)
         return self._rows.of(list(marks), columns), counts
@@ -158,7 +166,11 @@ class Index:
     def has(self, run: str, columns: Sequence[str]) -> bool:
         """True if these columns of a run's predictions are in memory, and the run has not changed since."""
         mark = self._rows.marks.get(run)
-        return mark is not None and set(columns) <= set(SCORED) and mark == self._mark(run, PREDICTIONS)
+        return (
+            mark is not None
+            and set(columns) <= set(SCORED)
+            and mark == self._mark(run, PREDICTIONS)
+        )
 
     def _mark(self, run: str, file: str) -> Mark | None:
         """What a file of a run looks like; None if there is none."""

@@ -117,7 +117,9 @@ def run_record(scores: Any, name: str, path: str) -> Run:
             f"{path} has schema {scores.get('schema')}, this taskloom reads {SCHEMA}; delete {os.path.dirname(path)}"
         )
     if not scores.keys() >= REQUIRED_KEYS:
-        raise damaged(path, f"it lacks '{next(key for key in (*KINDS, 'data') if key not in scores)}'")
+        raise damaged(
+            path, f"it lacks '{next(key for key in (*KINDS, 'data') if key not in scores)}'"
+        )
     for key, kind in KINDS.items():
         if type(scores[key]) is not kind:  # JSON has no subclasses, and True is not a number
             raise damaged(path, f"'{key}' is {str(scores[key])[:60]!r}")
@@ -167,7 +169,9 @@ def _split_problem(entry: Any) -> str:
     if entry.keys() <= PLAIN_KEYS:
         return ""
     further = entry.get("scores", {})
-    if not isinstance(further, dict) or not all(isinstance(value, int | float) for value in further.values()):
+    if not isinstance(further, dict) or not all(
+        isinstance(value, int | float) for value in further.values()
+    ):
         return "has scores that are not numbers"
     if not isinstance(entry.get("by_task", {}), dict):
         return "has scores by task that are not a mapping"
@@ -204,13 +208,20 @@ def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> 
     columns["n"] = column([scores.n for scores in scored], pa.int64())
     columns["score"] = column([scores.score for scores in scored], pa.float64())
     for name in sorted({name for scores in scored for name in scores.further}):
-        columns[SUITE_SCORE + name] = column([scores.further.get(name) for scores in scored], pa.float64())
+        columns[SUITE_SCORE + name] = column(
+            [scores.further.get(name) for scores in scored], pa.float64()
+        )
     if seconds is not None:
         columns["seconds"] = column([seconds[run.name] for run in of_rows], pa.float64())
     return pa.table(columns)
 
 
-PLAIN: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+PLAIN: Mapping[type, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+}
 
 
 def _field_column(values: list[Any]) -> pa.Array:
@@ -223,6 +234,7 @@ def _field_column(values: list[Any]) -> pa.Array:
     if len(kinds) <= 1 and not kinds & {list, dict}:
         return pa.array(values)
     texts = [
-        value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True) for value in values
+        value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True)
+        for value in values
     ]
     return column(texts, pa.string())

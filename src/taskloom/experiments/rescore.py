@@ -25,7 +25,13 @@ from taskloom.core.scoring import Scorer
 from taskloom.data.dataset import MANIFEST
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute import writer as run_writer
-from taskloom.experiments.execute.predictions import SplitPart, data_folder, read_examples, suite_scores, summary
+from taskloom.experiments.execute.predictions import (
+    SplitPart,
+    data_folder,
+    read_examples,
+    suite_scores,
+    summary,
+)
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit
 from taskloom.experiments.spec.experiment import check
@@ -52,7 +58,10 @@ class Change:
 
 
 def rescore(
-    path: str | Path, name: str, runs: Iterable[str] | None = None, finished: Callable[[str], None] | None = None
+    path: str | Path,
+    name: str,
+    runs: Iterable[str] | None = None,
+    finished: Callable[[str], None] | None = None,
 ) -> list[Change]:
     """Score the stored predictions of a store again.
 
@@ -84,7 +93,9 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
     by_split = {s: data[s].data.plan.scorer if data else find_scorer(name) for s in old["splits"]}
     examples = stored_examples(store, table, data)
     texts = table["prediction"].to_pylist()
-    scores = [by_split[s].score(p, e) for s, p, e in zip(splits.to_pylist(), texts, examples, strict=True)]
+    scores = [
+        by_split[s].score(p, e) for s, p, e in zip(splits.to_pylist(), texts, examples, strict=True)
+    ]
     column = pa.array(scores, pa.float64())
     new = {**old, "scorer": _label(old, by_split), "splits": {}}
     changes = []
@@ -94,7 +105,9 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         scored = summary(table["task"].filter(mine).to_pylist(), after.to_pylist())
         if data:
             rows = [i for i, one in enumerate(mine.to_pylist()) if one]
-            scored |= suite_scores(data[split].data, [examples[i] for i in rows], [texts[i] for i in rows])
+            scored |= suite_scores(
+                data[split].data, [examples[i] for i in rows], [texts[i] for i in rows]
+            )
         elif "scores" in entry:
             scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
         new["splits"][split] = {**scored, **({"items": entry["items"]} if "items" in entry else {})}
@@ -129,7 +142,9 @@ def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
     return {test.name: test for test in cell.tests}
 
 
-def stored_examples(store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]) -> list[Example]:
+def stored_examples(
+    store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]
+) -> list[Example]:
     """Return the examples of stored predictions: whole where the store has their dataset, else as far as they were kept."""
     kept = list(_examples(table))
     splits, places = table["split"].to_pylist(), table["index"].to_pylist()
@@ -171,4 +186,6 @@ def _keep(folder: Path, scores: dict[str, Any], table: pa.Table) -> None:
 
 def _write(path: Path, scores: dict[str, Any]) -> None:
     with atomic(path) as beside:
-        beside.write_text(json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        beside.write_text(
+            json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
+        )

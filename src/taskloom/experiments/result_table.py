@@ -57,7 +57,10 @@ class ResultTable:
         """Return heads and cells as people read them."""
         heads = [c for c in self.columns if c not in ("high", "level")]
         return (
-            tuple("interval" if h == "low" and "high" in self.columns else h.replace("_", " ") for h in heads),
+            tuple(
+                "interval" if h == "low" and "high" in self.columns else h.replace("_", " ")
+                for h in heads
+            ),
             [tuple(_cell(h, row) for h in heads) for row in self._rows],
         )
 
@@ -67,7 +70,10 @@ class ResultTable:
         widths = [max(len(x) for x in column) for column in zip(heads, *cells, strict=True)]
 
         def line(values: Sequence[str]) -> str:
-            parts = [v.rjust(w) if n else v.ljust(w) for v, w, n in zip(values, widths, numeric, strict=True)]
+            parts = [
+                v.rjust(w) if n else v.ljust(w)
+                for v, w, n in zip(values, widths, numeric, strict=True)
+            ]
             return "  ".join(parts).rstrip()
 
         return "\n".join([line(heads), *(line(row) for row in cells)])
@@ -77,9 +83,15 @@ class ResultTable:
     def _repr_html_(self) -> str:
         heads, cells = self.shown()
         sides = ["right" if number else "left" for number in self._numeric()]
-        head = "".join(f'<th style="text-align:{side}">{escape(h)}</th>' for h, side in zip(heads, sides, strict=True))
+        head = "".join(
+            f'<th style="text-align:{side}">{escape(h)}</th>'
+            for h, side in zip(heads, sides, strict=True)
+        )
         rows = (
-            "".join(f'<td style="text-align:{side}">{escape(v)}</td>' for v, side in zip(row, sides, strict=True))
+            "".join(
+                f'<td style="text-align:{side}">{escape(v)}</td>'
+                for v, side in zip(row, sides, strict=True)
+            )
             for row in cells
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -88,14 +100,20 @@ class ResultTable:
     def _numeric(self) -> list[bool]:
         """Return which of the shown columns are numbers."""
         return [
-            all(isinstance(r[c], int | float) for r in self._rows) for c in self.columns if c not in ("high", "level")
+            all(isinstance(r[c], int | float) for r in self._rows)
+            for c in self.columns
+            if c not in ("high", "level")
         ]
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:
     value = row[name]
     if name == "low" and "high" in row:
-        return "" if value is None or math.isnan(value) else f"[{_number(value)}, {_number(row['high'])}]"
+        return (
+            ""
+            if value is None or math.isnan(value)
+            else f"[{_number(value)}, {_number(row['high'])}]"
+        )
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -30,7 +30,12 @@ class ScoredRows:
     """
 
     def __init__(
-        self, runs: Runs, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool = False
+        self,
+        runs: Runs,
+        apart: Sequence[str],
+        traits: Sequence[str],
+        splits: Sequence[str],
+        tasks: bool = False,
     ) -> None:
         self._runs = runs
         self.columns = [*apart, *traits]
@@ -49,11 +54,16 @@ class ScoredRows:
         wanted = ["split", "index", "score", *(["task"] if tasks or "task" in traits else [])]
         rows, number = self._read([*wanted, *(["traits"] if set(traits) - {"task"} else [])])
         self._number = pa.chunked_array([number])
-        self._keys = [rows["split"] if c == "split" else self._spread(c, table.schema.field(c).type) for c in apart]
+        self._keys = [
+            rows["split"] if c == "split" else self._spread(c, table.schema.field(c).type)
+            for c in apart
+        ]
         self._keys += [rows["task"] if t == "task" else trait(rows["traits"], t) for t in traits]
         for name, key in zip(traits, self._keys[len(apart) :], strict=True):
             if key.null_count == len(key) and len(key):
-                raise RunsError(f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}")
+                raise RunsError(
+                    f"no example and no run has '{name}'; {nearest(name, known_traits(runs, splits))}"
+                )
         self._rows = rows
 
     def _read(self, wanted: Sequence[str]) -> tuple[pa.Table, pa.Array]:
@@ -75,9 +85,13 @@ class ScoredRows:
 
     def _spread(self, column: str, kind: pa.DataType) -> pa.ChunkedArray:
         """Repeat a column of the runs for every row, as numbers into its values."""
-        values = column_of([about[column] for about in self.about], kind).dictionary_encode(null_encoding="encode")
+        values = column_of([about[column] for about in self.about], kind).dictionary_encode(
+            null_encoding="encode"
+        )
         places = array_of(values.indices)[array_of(self._number.chunk(0))]
-        return pa.chunked_array([pa.DictionaryArray.from_arrays(numbers(places), values.dictionary)])
+        return pa.chunked_array(
+            [pa.DictionaryArray.from_arrays(numbers(places), values.dictionary)]
+        )
 
     @cached_property
     def task_names(self) -> list[str]:
@@ -114,7 +128,9 @@ class ScoredRows:
         if group.values not in self._inputs:
             split = dict(zip(self.columns, group.values, strict=True)).get("split")
             rows = self._runs.source.predictions(
-                [self.names[group.runs[0]]], ["index", "input"], splits=[split] if split else self._splits
+                [self.names[group.runs[0]]],
+                ["index", "input"],
+                splits=[split] if split else self._splits,
             )
             self._inputs[group.values] = rows.select(["index", "input"])
         return self._inputs[group.values]
@@ -128,6 +144,10 @@ def known_traits(runs: Runs, splits: Sequence[str] = ()) -> list[str]:
 def shown_traits(runs: Runs, splits: Sequence[str] = ()) -> set[str]:
     """Return the traits that a run of each recipe shows."""
     table = runs.table
-    first = dict(zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True))
-    traits = runs.source.predictions(first.values(), ["traits"], splits=list(splits) or None)["traits"]
+    first = dict(
+        zip(reversed(table["recipe"].to_pylist()), reversed(table["run"].to_pylist()), strict=True)
+    )
+    traits = runs.source.predictions(first.values(), ["traits"], splits=list(splits) or None)[
+        "traits"
+    ]
     return {name for row in traits.to_pylist() for name, _ in row or ()}

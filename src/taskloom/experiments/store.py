@@ -117,10 +117,16 @@ class RunSource(ABC):
             seconds: Adds how long each run took. Not part of the plain table, which is the same on every machine.
         """
         records = self.records(names)
-        took = {run.name: self.environment(run.name).get("seconds") for run in records} if seconds else None
+        took = (
+            {run.name: self.environment(run.name).get("seconds") for run in records}
+            if seconds
+            else None
+        )
         return run_table(records, took)
 
-    def scored(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    def scored(
+        self, runs: Sequence[str], columns: Sequence[str], n: int
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """Columns of the predictions of runs, one run after the other, and how many rows each has.
 
         Args:
@@ -128,7 +134,9 @@ class RunSource(ABC):
             columns: Some of `SCORED`.
             n: Approximate number of rows.
         """
-        parts = [pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))]
+        parts = [
+            pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))
+        ]
         for run in runs:
             rows = self.rows(run, PREDICTIONS, columns)
             parts.append(parts[0] if rows is None else rows)
@@ -235,13 +243,18 @@ class Store(RunSource):
                     f"{self.path} is not empty ({sorted(strange)[0]}) and is not a run store; choose another folder as the store"
                 )
             with atomic(mark, StoreError) as beside:
-                beside.write_text(json.dumps({"format": "taskloom runs", "schema": SCHEMA}) + "\n", encoding="utf-8")
+                beside.write_text(
+                    json.dumps({"format": "taskloom runs", "schema": SCHEMA}) + "\n",
+                    encoding="utf-8",
+                )
 
     def _check(self, mark: Path) -> None:
         try:
             schema = json.loads(mark.read_text(encoding="utf-8"))["schema"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f'{mark} is damaged ({error}); restore it: it holds {{"schema": {SCHEMA}}}') from error
+            raise StoreError(
+                f'{mark} is damaged ({error}); restore it: it holds {{"schema": {SCHEMA}}}'
+            ) from error
         if schema != SCHEMA:
             age = "an older" if isinstance(schema, int) and schema < SCHEMA else "another"
             raise StoreError(
@@ -262,7 +275,11 @@ class Store(RunSource):
         for group in files.listing(self.path):
             path = f"{self.path}/{group}"
             if len(group) == 2 and os.path.isdir(path):
-                names = [name for name in files.listing(path) if DIGEST.fullmatch(name) and name[:2] == group]
+                names = [
+                    name
+                    for name in files.listing(path)
+                    if DIGEST.fullmatch(name) and name[:2] == group
+                ]
                 runs += [name for name in names if os.path.exists(f"{path}/{name}/{SCORES}")]
         return sorted(runs)
 
@@ -285,7 +302,10 @@ class Store(RunSource):
 
     def records(self, names: Iterable[str] | None = None) -> list[Run]:
         """What is known of runs, all by default."""
-        return [record_of(scores) for scores in self._index.scores(self.names() if names is None else list(names))]
+        return [
+            record_of(scores)
+            for scores in self._index.scores(self.names() if names is None else list(names))
+        ]
 
     def config(self, run: str) -> str:
         """Read config.yaml of a run, as text that is a YAML mapping."""
@@ -318,7 +338,9 @@ class Store(RunSource):
         path = f"{self.path}/{run[:2]}/{run}/{file}"
         return read_parquet(Path(path), columns) if os.path.isfile(path) else None
 
-    def scored(self, runs: Sequence[str], columns: Sequence[str], n: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    def scored(
+        self, runs: Sequence[str], columns: Sequence[str], n: int
+    ) -> tuple[pa.Table, NDArray[np.int64]]:
         """Columns of the predictions of runs, from the index unless they are too many to be held in memory."""
         if n > MOST_ROWS:
             return super().scored(runs, columns, n)
@@ -344,7 +366,9 @@ class Store(RunSource):
                     return False
                 if not target.is_dir():
                     raise
-                aside = beside.with_name(f"{beside.name}-old")  # a run whose scores were deleted is none: it makes room
+                aside = beside.with_name(
+                    f"{beside.name}-old"
+                )  # a run whose scores were deleted is none: it makes room
                 files.rename(target, aside)
                 files.rename(beside, target)
                 shutil.rmtree(aside, ignore_errors=True)

@@ -40,7 +40,9 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-INEQUALITY = re.compile(r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+INEQUALITY = re.compile(
+    r"\s*([^<>=]+?)\s*(>=|<=|>|<)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
+)
 """`iid > 0.5`: a name, a relation and a number."""
 
 MANY = 200
@@ -119,14 +121,19 @@ class Runs:
         parts = [f"{count:,} runs in {self.path}" if count > 1 else f"1 run in {self.path}"]
         for column in ("recipe", "learner", "seed", "split"):
             values = sorted(set(self.table[column].to_pylist()))
-            shown = ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")
+            shown = ", ".join(map(str, values[:6])) + (
+                f" and {len(values) - 6} more" if len(values) > 6 else ""
+            )
             parts.append(f"  {column}s: {shown}")
         return "\n".join([*parts, "", str(self.overview()), *self._over_tasks()])
 
     def _repr_html_(self) -> str:
         if not len(self):
             return paragraph(repr(self))
-        return paragraph(f"{len(self):,} runs in {self.path}", strong=True) + self.overview()._repr_html_()
+        return (
+            paragraph(f"{len(self):,} runs in {self.path}", strong=True)
+            + self.overview()._repr_html_()
+        )
 
     def overview(self) -> ResultTable:
         """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no predictions.
@@ -140,11 +147,17 @@ class Runs:
 
     def _over_tasks(self) -> list[str]:
         """Return the lines with mean and standard error over tasks, where every task has runs of its own."""
-        tasks = set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
+        tasks = (
+            set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
+        )
         if len(tasks) < 2 or len(self) > MANY:
             return []
         try:
-            return ["", "over tasks", str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks"))]
+            return [
+                "",
+                "over tasks",
+                str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks")),
+            ]
         except StoreError:
             return []  # predictions were not kept
 
@@ -197,20 +210,29 @@ class Runs:
                 many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
                 column = table[self.column(name)]
                 mask = pc.and_(
-                    mask, pa.chunked_array([numbers(np.array([v in many for v in column.to_pylist()], np.bool_))])
+                    mask,
+                    pa.chunked_array(
+                        [numbers(np.array([v in many for v in column.to_pylist()], np.bool_))]
+                    ),
                 )
             matching = table.filter(mask)["run"].to_pylist()
             if not matching:
-                wanted_values = ", ".join(f"{name} {_either(wanted)}" for name, wanted in selection.items())
+                wanted_values = ", ".join(
+                    f"{name} {_either(wanted)}" for name, wanted in selection.items()
+                )
                 raise RunsError(f"no run has {wanted_values}; {self._known(selection)}")
             return list(dict.fromkeys(matching))
         for column in ("learner", "recipe"):
             if selection in set(table[column].to_pylist()):
                 return self.select({column: selection})
-        matching = [name for name in self.names if len(selection) >= 6 and name.startswith(selection)]
+        matching = [
+            name for name in self.names if len(selection) >= 6 and name.startswith(selection)
+        ]
         if not matching:
             known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
-            raise RunsError(f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}")
+            raise RunsError(
+                f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}"
+            )
         return matching
 
     def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
@@ -222,13 +244,19 @@ class Runs:
             column = self.find_column(name)
             if column is None:
                 known = [*self.splits, *self.table.column_names]
-                raise RunsError(f"'{selection}': '{name}' is neither a split nor a column; {nearest(name, known)}")
+                raise RunsError(
+                    f"'{selection}': '{name}' is neither a split nor a column; {nearest(name, known)}"
+                )
             pairs = [(row["run"], row[column]) for row in rows]
         for _, value in pairs:
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int | float)
+            ):
                 raise RunsError(f"'{selection}': {name} is not a number, but e.g. {value!r}")
         holds = RELATIONS[relation]
-        matching = [run for run, value in pairs if value is not None and holds(value, float(number))]
+        matching = [
+            run for run, value in pairs if value is not None and holds(value, float(number))
+        ]
         if not matching:
             values = [value for _, value in pairs if value is not None]
             extremes = f"; it is from {min(values):g} to {max(values):g}" if values else ""
@@ -246,7 +274,9 @@ class Runs:
         """Return the table's column of that name; `state` is short for `learner.state` where no other column ends so."""
         column = self.find_column(name)
         if column is None:
-            raise RunsError(f"the runs have no column '{name}'; {nearest(name, self.table.column_names)}")
+            raise RunsError(
+                f"the runs have no column '{name}'; {nearest(name, self.table.column_names)}"
+            )
         return column
 
     def find_column(self, name: str) -> str | None:
@@ -341,7 +371,9 @@ def _columns(selection: str) -> dict[str, list[Any]]:
     for part in selection.split(" and "):
         name, equals, text = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not text:
-            raise RunsError(f"'{selection}': write columns with values, e.g. learner=bilstm and seed=0")
+            raise RunsError(
+                f"'{selection}': write columns with values, e.g. learner=bilstm and seed=0"
+            )
         try:
             value = parse(text)
         except YamlError:

@@ -74,15 +74,22 @@ def _check(store: Store, run: str, result: RunVerification) -> None:
     splits = table["split"].cast(pa.string())
     strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
     if strange:
-        result.wrong.append(f"{run}: {run_files.SCORES} lacks the split '{strange[0]}', which has predictions")
+        result.wrong.append(
+            f"{run}: {run_files.SCORES} lacks the split '{strange[0]}', which has predictions"
+        )
     for split, entry in scores["splits"].items():
         part = table.filter(pc.equal(splits, split))
         again = summary(part["task"].to_pylist(), part["score"].to_pylist())
-        result.wrong += [f"{run}: {split}: {what}" for what in _differences(entry, again, ("n", "score", "by_task"))]
+        result.wrong += [
+            f"{run}: {split}: {what}"
+            for what in _differences(entry, again, ("n", "score", "by_task"))
+        ]
     _score_again(store, run, scores, table, result)
 
 
-def _score_again(store: Store, run: str, scores: Mapping[str, Any], table: pa.Table, result: RunVerification) -> None:
+def _score_again(
+    store: Store, run: str, scores: Mapping[str, Any], table: pa.Table, result: RunVerification
+) -> None:
     config = store.config(run)
     if ".py" in config:
         result.unscored[run] = "its configuration names a Python file, which is not executed"
@@ -92,27 +99,44 @@ def _score_again(store: Store, run: str, scores: Mapping[str, Any], table: pa.Ta
     except TaskloomError as error:
         result.unscored[run] = str(error)
         return
-    if scorer_name(one.data for one in data.values()) != scores["scorer"] or set(data) != set(scores["splits"]):
-        result.unscored[run] = f"it was scored by '{scores['scorer']}', not by the scorer of its recipe"
+    if scorer_name(one.data for one in data.values()) != scores["scorer"] or set(data) != set(
+        scores["splits"]
+    ):
+        result.unscored[run] = (
+            f"it was scored by '{scores['scorer']}', not by the scorer of its recipe"
+        )
         return
     examples = stored_examples(store, table, data)
-    rows = zip(table["split"].to_pylist(), table["prediction"].to_pylist(), table["score"].to_pylist(), strict=True)
+    rows = zip(
+        table["split"].to_pylist(),
+        table["prediction"].to_pylist(),
+        table["score"].to_pylist(),
+        strict=True,
+    )
     places_of: dict[str, list[int]] = {}
     for place, (split, prediction, score) in enumerate(rows):
         again = data[split].data.plan.scorer.score(prediction, examples[place])
         places_of.setdefault(split, []).append(place)
         if not _same(again, score):
             index = table["index"][place].as_py()
-            result.wrong.append(f"{run}: {split} {index}: the answer scores {again:g}, and {score} is stored")
+            result.wrong.append(
+                f"{run}: {split} {index}: the answer scores {again:g}, and {score} is stored"
+            )
     result.answers += table.num_rows
     predictions = table["prediction"].to_pylist()
     for split, places in places_of.items():
-        own = suite_scores(data[split].data, [examples[i] for i in places], [predictions[i] for i in places])
+        own = suite_scores(
+            data[split].data, [examples[i] for i in places], [predictions[i] for i in places]
+        )
         entry = scores["splits"][split]
-        result.wrong += [f"{run}: {split}: {what}" for what in _differences(entry, own, ("scores",))]
+        result.wrong += [
+            f"{run}: {split}: {what}" for what in _differences(entry, own, ("scores",))
+        ]
 
 
-def _differences(stored: Mapping[str, Any], again: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
+def _differences(
+    stored: Mapping[str, Any], again: Mapping[str, Any], keys: tuple[str, ...]
+) -> Iterator[str]:
     for key in keys:
         if not _same(stored.get(key), again.get(key)):
             yield f"'{key}' is {_short(stored.get(key))} in {run_files.SCORES}, and {_short(again.get(key))} by the predictions"

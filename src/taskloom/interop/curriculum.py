@@ -45,11 +45,15 @@ class Levels:
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
-            raise ParameterError("threshold", f"must be above 0 and at most 1, not {self.threshold}")
+            raise ParameterError(
+                "threshold", f"must be above 0 and at most 1, not {self.threshold}"
+            )
         if self.window < 1:
             raise ParameterError("window", f"must be at least 1, not {self.window}")
         if list(self.bounds) != sorted(set(self.bounds)):
-            raise ParameterError("bounds", f"must rise from level to level, not {echo(self.bounds)}")
+            raise ParameterError(
+                "bounds", f"must rise from level to level, not {echo(self.bounds)}"
+            )
 
 
 def levels_of(examples: GradedSplit) -> Levels:
@@ -57,7 +61,8 @@ def levels_of(examples: GradedSplit) -> Levels:
     declared = examples.curriculum
     if declared is None:
         raise ParameterError(
-            "levels", f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds: [3, 4, 5]}}"
+            "levels",
+            f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds: [3, 4, 5]}}",
         )
     return Levels(declared.trait, declared.bounds, declared.threshold, declared.window)
 
@@ -80,9 +85,13 @@ class Curriculum:
         self._pools = [[i for i, v in enumerate(values) if v <= bound] for bound in self.bounds]
         if not self._pools[0]:
             raise ParameterError(
-                "bounds", f"begins with {self.bounds[0]}; no example has a {levels.trait} of at most that"
+                "bounds",
+                f"begins with {self.bounds[0]}; no example has a {levels.trait} of at most that",
             )
-        self._orders = [Key("curriculum", seed, level).permutation(len(p)) for level, p in enumerate(self._pools)]
+        self._orders = [
+            Key("curriculum", seed, level).permutation(len(p))
+            for level, p in enumerate(self._pools)
+        ]
         self.began: list[int] = []
         self.drawn = 0
         self._window: deque[float] = deque(maxlen=levels.window)
@@ -90,10 +99,13 @@ class Curriculum:
     def _value(self, example: Example) -> float:
         value: Trait | None = example.traits.get(self.levels.trait)
         if value is None:
-            raise ParameterError("trait", f"is '{self.levels.trait}'; {nearest(self.levels.trait, example.traits)}")
+            raise ParameterError(
+                "trait", f"is '{self.levels.trait}'; {nearest(self.levels.trait, example.traits)}"
+            )
         if isinstance(value, str):
             raise ParameterError(
-                "trait", f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name one of numbers"
+                "trait",
+                f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name one of numbers",
             )
         return float(value)
 
@@ -172,5 +184,7 @@ class Curriculum:
         try:
             state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(f"{folder / STATE} cannot be read ({error}); resume from another checkpoint") from error
+            raise DataError(
+                f"{folder / STATE} cannot be read ({error}); resume from another checkpoint"
+            ) from error
         self.restore(state)

@@ -48,9 +48,13 @@ class RecipeEnvironment:
     def reset(self, index: int | None = None) -> dict[str, Any]:
         """Begin an episode with the example of an index, or with the next one."""
         if index is not None and (
-            isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.graded)
+            isinstance(index, bool)
+            or not isinstance(index, int)
+            or not 0 <= index < len(self.graded)
         ):
-            raise InputError(f"index is {echo(index)}; it must be a whole number from 0 to {len(self.graded) - 1}")
+            raise InputError(
+                f"index is {echo(index)}; it must be a whole number from 0 to {len(self.graded) - 1}"
+            )
         with self._lock:
             if index is None:
                 index, self._next = self._next, (self._next + 1) % len(self.graded)
@@ -59,7 +63,12 @@ class RecipeEnvironment:
             self._open[episode] = example
             while len(self._open) > MOST_EPISODES:
                 self._open.popitem(last=False)
-        observation = {"prompt": example.input, "task": example.task, "traits": dict(example.traits), "index": index}
+        observation = {
+            "prompt": example.input,
+            "task": example.task,
+            "traits": dict(example.traits),
+            "index": index,
+        }
         return {"episode": episode, "observation": observation, "reward": None, "done": False}
 
     def step(self, episode: object, action: object) -> dict[str, Any]:
@@ -67,11 +76,19 @@ class RecipeEnvironment:
         with self._lock:
             example = self._open.pop(episode, None) if isinstance(episode, str) else None
         if example is None:
-            raise InputError(f"there is no open episode {echo(episode)}; call reset first, and step once")
+            raise InputError(
+                f"there is no open episode {echo(episode)}; call reset first, and step once"
+            )
         reply = action.get("text") if isinstance(action, dict) else action
         grade = self.graded.grade(reply, example)
         info = {"answer": grade.answer, "reason": grade.reason, "targets": list(example.targets)}
-        return {"episode": episode, "observation": {}, "reward": grade.score, "done": True, "info": info}
+        return {
+            "episode": episode,
+            "observation": {},
+            "reward": grade.score,
+            "done": True,
+            "info": info,
+        }
 
 
 class EnvironmentServer(ThreadingHTTPServer):
@@ -79,7 +96,9 @@ class EnvironmentServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, environment: RecipeEnvironment, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, environment: RecipeEnvironment, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
         self.environment = environment
         self.names = LOOPBACK if is_loopback(host) else frozenset()
         listener = listen(host, [port])
@@ -104,7 +123,10 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         paths = {"/health": {"status": "healthy"}, "/info": self.server.environment.info()}
         if self._is_for_us():
             known = self.path in paths
-            self._send(200 if known else 404, paths.get(self.path, {"error": f"there is no {self.path[:80]}"}))
+            self._send(
+                200 if known else 404,
+                paths.get(self.path, {"error": f"there is no {self.path[:80]}"}),
+            )
 
     def do_POST(self) -> None:
         """Answer `/reset` and `/step`."""
@@ -115,7 +137,9 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
             if self.path == "/reset":
                 self._send(200, self.server.environment.reset(body.get("index")))
             elif self.path == "/step":
-                self._send(200, self.server.environment.step(body.get("episode"), body.get("action")))
+                self._send(
+                    200, self.server.environment.step(body.get("episode"), body.get("action"))
+                )
             else:
                 self._send(404, {"error": f"there is no {self.path[:80]}; post to /reset or /step"})
         except TaskloomError as error:
@@ -132,7 +156,9 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length") or "0"
         if not length.isdigit() or int(length) > MOST_BYTES:
             self.close_connection = True
-            raise InputError(f"the request has {length[:20]} bytes; at most {MOST_BYTES:,} are read")
+            raise InputError(
+                f"the request has {length[:20]} bytes; at most {MOST_BYTES:,} are read"
+            )
         try:
             body = json.loads(self.rfile.read(int(length)) or b"{}")
         except (ValueError, RecursionError) as error:

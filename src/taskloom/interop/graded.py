@@ -13,7 +13,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from taskloom.core.errors import CapacityError, InputError, ParameterError, RecipeError, echo, nearest
+from taskloom.core.errors import (
+    CapacityError,
+    InputError,
+    ParameterError,
+    RecipeError,
+    echo,
+    nearest,
+)
 from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.plan import Plan, Split
@@ -53,13 +60,21 @@ def grade(reply: object, example: Example, scorer: Scorer, extraction: Extractio
     try:
         answer = extraction(reply)
         if len(answer) > LONGEST_ANSWER:
-            return Grade(0.0, "", f"the answer has {len(answer):,} characters, more than {LONGEST_ANSWER:,}")
+            return Grade(
+                0.0, "", f"the answer has {len(answer):,} characters, more than {LONGEST_ANSWER:,}"
+            )
         score = float(scorer.score(answer, example))
         if not 0 <= score <= 1:  # also what is not a number
-            return Grade(0.0, answer, f"the scorer {scorer.name} gave {score}, which is not a score from 0 to 1")
+            return Grade(
+                0.0,
+                answer,
+                f"the scorer {scorer.name} gave {score}, which is not a score from 0 to 1",
+            )
         reason = scorer.explain(answer, example)
     except Exception as error:  # the host tool has a run to finish
-        return Grade(0.0, "", f"the scorer {scorer.name} raised {type(error).__name__}: {str(error)[:200]}")
+        return Grade(
+            0.0, "", f"the scorer {scorer.name} raised {type(error).__name__}: {str(error)[:200]}"
+        )
     if not reply.strip():
         reason = f"the prediction is empty; {reason}"
     return Grade(score, answer, reason)
@@ -149,16 +164,31 @@ def open_split(
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise ParameterError("n", f"must be a whole number of at least 1, not {echo(n)}")
     if (Path(name) / MANIFEST).is_file():
-        for parameter, value in (("changes", changes), ("described", described), ("seed", seed is not None)):
+        for parameter, value in (
+            ("changes", changes),
+            ("described", described),
+            ("seed", seed is not None),
+        ):
             if value:
                 raise ParameterError(parameter, f"is for a recipe; {name} is made already")
         data = load(name)
         plan = data.recipe.plan(data.manifest["seed"])
         chosen = choose_split(plan, split, role)
         if n is not None and n > chosen.n:
-            raise ParameterError("n", f"is {n}, and the split '{chosen.name}' of {name} has {chosen.n} examples")
+            raise ParameterError(
+                "n", f"is {n}, and the split '{chosen.name}' of {name} has {chosen.n} examples"
+            )
         declared = data.recipe.curriculum
-        return GradedSplit(name, chosen.name, data.manifest["seed"], plan, extraction, n or chosen.n, data, declared)
+        return GradedSplit(
+            name,
+            chosen.name,
+            data.manifest["seed"],
+            plan,
+            extraction,
+            n or chosen.n,
+            data,
+            declared,
+        )
     if described:
         changes = {**changes, "described": True}
     checked = read(name, changes)
@@ -167,7 +197,9 @@ def open_split(
     if n is not None and n > chosen.n:
         plan = _larger(name, changes, chosen, n, seed)
     used = checked.seed if seed is None else seed
-    return GradedSplit(name, chosen.name, used, plan, extraction, n or chosen.n, curriculum=checked.curriculum)
+    return GradedSplit(
+        name, chosen.name, used, plan, extraction, n or chosen.n, curriculum=checked.curriculum
+    )
 
 
 def choose_split(plan: Plan, name: str | None, role: str) -> Split:
@@ -185,11 +217,13 @@ def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: i
         raise
     except RecipeError as error:
         raise ParameterError(
-            "n", f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by changes"
+            "n",
+            f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by changes",
         ) from error
     if plan.split(split.name).n < n:
         raise ParameterError(
-            "n", f"is {n}, and {name} can make only {plan.split(split.name).n} examples of '{split.name}'"
+            "n",
+            f"is {n}, and {name} can make only {plan.split(split.name).n} examples of '{split.name}'",
         )
     return plan
 
@@ -216,7 +250,9 @@ def from_record(record: Mapping[str, Any]) -> Example:
         traits = {k: v for k, v in (record.get("traits") or {}).items() if v is not None}
         text, task, key = record["input"], record.get("task") or "", record.get("key") or ""
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"a record of an example needs {', '.join(RECORD)}; {nearest(str(error), RECORD)}") from error
+        raise InputError(
+            f"a record of an example needs {', '.join(RECORD)}; {nearest(str(error), RECORD)}"
+        ) from error
     if (
         not isinstance(text, str)
         or not isinstance(targets, list | tuple)

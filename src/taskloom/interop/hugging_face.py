@@ -30,7 +30,9 @@ SMALL = (
 """The hub's names of sizes."""
 
 
-def export_hf(data: Dataset | str | PathLike[str], out: str | PathLike[str], *, licence: str | None = None) -> Path:
+def export_hf(
+    data: Dataset | str | PathLike[str], out: str | PathLike[str], *, licence: str | None = None
+) -> Path:
     """Write a dataset as a folder for `datasets.load_dataset(folder)`, offline or from a hub.
 
     Args:
@@ -50,7 +52,11 @@ def export_hf(data: Dataset | str | PathLike[str], out: str | PathLike[str], *, 
         for split in data.splits:
             if data.manifest["splits"][split]["n"]:
                 table = data.table(split).replace_schema_metadata(None)
-                pq.write_table(table, beside / "data" / f"{names[split]}-00000-of-00001.parquet", compression="zstd")
+                pq.write_table(
+                    table,
+                    beside / "data" / f"{names[split]}-00000-of-00001.parquet",
+                    compression="zstd",
+                )
         if "seed" in data.manifest:
             (beside / RECIPE).write_text(recipe_text(data.manifest["recipe"]), encoding="utf-8")
         (beside / MANIFEST).write_text(
@@ -88,7 +94,9 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
         "configs": [
             {
                 "config_name": "default",
-                "data_files": [{"split": names[n], "path": f"data/{names[n]}-*.parquet"} for n in full],
+                "data_files": [
+                    {"split": names[n], "path": f"data/{names[n]}-*.parquet"} for n in full
+                ],
             }
         ],
     }
@@ -107,12 +115,18 @@ def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
 def _splits(manifest: Mapping[str, Any], names: Mapping[str, str]) -> str:
     rows = ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
     for name, entry in manifest["splits"].items():
-        rows.append(f"| {names[name]} | {entry['n']:,} | {entry['role']} | {entry.get('describe', '')} |")
+        rows.append(
+            f"| {names[name]} | {entry['n']:,} | {entry['role']} | {entry.get('describe', '')} |"
+        )
     return "\n".join(rows)
 
 
 def _columns(table: pa.Table) -> str:
-    traits = [field.name for field in table.schema.field("traits").type] if "traits" in table.column_names else []
+    traits = (
+        [field.name for field in table.schema.field("traits").type]
+        if "traits" in table.column_names
+        else []
+    )
     return "\n".join(
         [
             "## Columns",
@@ -161,6 +175,9 @@ def _certificate(certificate: Audit) -> str:
         f"all of it in `{AUDIT}`.",
         "",
     ]
-    lines += [f"- {s.baseline} reaches {s.accuracy:.1%} on `{s.split}` without doing the task" for s in shortcuts]
+    lines += [
+        f"- {s.baseline} reaches {s.accuracy:.1%} on `{s.split}` without doing the task"
+        for s in shortcuts
+    ]
     lines += [f"- {note}" for note in certificate.notes]
     return "\n".join(lines).rstrip()

@@ -115,7 +115,12 @@ def recipe_to_task(
         scorer=build_scorer()(**where, extract=extract),
         metrics=_metrics(graded, [by] if isinstance(by, str) else by),
         epochs=Epochs(epochs, "mean"),
-        metadata={"recipe": graded.name, "split": graded.split, "seed": graded.seed, "scorer": graded.plan.scorer.name},
+        metadata={
+            "recipe": graded.name,
+            "split": graded.split,
+            "seed": graded.seed,
+            "scorer": graded.plan.scorer.name,
+        },
     )
 
 
@@ -128,11 +133,19 @@ _cache: dict[str, GradedSplit] = {}
 
 
 def _opened(
-    recipe: str, split: str | None, n: int | None, seed: int | None, set: dict[str, Any], described: bool, extract: str
+    recipe: str,
+    split: str | None,
+    n: int | None,
+    seed: int | None,
+    set: dict[str, Any],
+    described: bool,
+    extract: str,
 ) -> GradedSplit:
     key = repr((recipe, split, n, seed, set, described, extract))
     if key not in _cache:
-        _cache[key] = open_split(recipe, split, n, seed=seed, changes=set, described=described, extract=extract)
+        _cache[key] = open_split(
+            recipe, split, n, seed=seed, changes=set, described=described, extract=extract
+        )
     return _cache[key]
 
 
@@ -170,7 +183,9 @@ def _metrics(graded: GradedSplit, by: list[str] | None) -> list[Any]:
     metrics = [mean(), stderr()]
     for trait in small_traits(graded) if by is None else by:
         for metric, name in ((mean(), "mean"), (stderr(), "stderr")):
-            metrics.append(grouped(metric, trait, all=False, name_template=f"{trait}={{group_name}} {name}"))
+            metrics.append(
+                grouped(metric, trait, all=False, name_template=f"{trait}={{group_name}} {name}")
+            )
     return metrics
 
 
@@ -182,4 +197,6 @@ def small_traits(graded: GradedSplit) -> list[str]:
         for trait, value in example.traits.items():
             values.setdefault(trait, set()).add(value)
             counts[trait] = counts.get(trait, 0) + 1
-    return [t for t, some in values.items() if 1 < len(some) <= MOST_GROUPS and counts[t] == len(graded)]
+    return [
+        t for t, some in values.items() if 1 < len(some) <= MOST_GROUPS and counts[t] == len(graded)
+    ]

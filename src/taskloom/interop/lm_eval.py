@@ -75,7 +75,9 @@ class LmEvalTasks:
     choices: tuple[str, ...]
 
 
-def export_lm_eval(folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = "line") -> LmEvalTasks:
+def export_lm_eval(
+    folder: str | PathLike[str], out: str | PathLike[str], *, extract: str = "line"
+) -> LmEvalTasks:
     """Write the tasks of a dataset.
 
     Args:
@@ -85,14 +87,18 @@ def export_lm_eval(folder: str | PathLike[str], out: str | PathLike[str], *, ext
     """
     Extraction.read(extract)
     if not (path_of(folder) / MANIFEST).is_file():
-        raise DataError(f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'")
+        raise DataError(
+            f"{folder} is not a Taskloom dataset; make one with 'taskloom make RECIPE -o {folder}'"
+        )
     data = load(path_of(folder))
     _ = data.recipe  # the scorer is the recipe's, so its code must be known
     group = f"taskloom_{_word(data.manifest['recipe']['name'])}"
     place = path_of(out) / group
     if place.exists():
         raise DataError(f"{place} exists already; remove it, or name another folder")
-    tested = [s for s in data.splits if data.role(s) == "test" and data.manifest["splits"][s]["n"]] or data.splits[:1]
+    tested = [
+        s for s in data.splits if data.role(s) == "test" and data.manifest["splits"][s]["n"]
+    ] or data.splits[:1]
     choices = closed_answers(data)
     files: dict[str, Any] = {}
     names = {split: f"{group}_{_word(split)}" for split in tested}
@@ -111,7 +117,9 @@ def export_lm_eval(folder: str | PathLike[str], out: str | PathLike[str], *, ext
     files |= {f"{name}_group": _group(name, parts) for name, parts in by_trait.items()}
     with atomic_folder(place) as beside:
         shutil.copytree(
-            path_of(folder), beside / f"{group}_data", ignore=shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp")
+            path_of(folder),
+            beside / f"{group}_data",
+            ignore=shutil.ignore_patterns("*.jsonl", "*.lock", "*.tmp"),
         )
         for name, content in files.items():
             (beside / f"{name}.yaml").write_text(_yaml(content, group), encoding="utf-8")
@@ -163,18 +171,28 @@ def _task(
     trait: str = "",
     value: Any = None,
 ) -> dict[str, Any]:
-    train = next((s for s in data.splits if data.role(s) == "train" and data.manifest["splits"][s]["n"]), "")
+    train = next(
+        (s for s in data.splits if data.role(s) == "train" and data.manifest["splits"][s]["n"]), ""
+    )
     return {
         "task": name,
         "custom_dataset": "!function rows",
         "dataset_path": group,
-        "dataset_kwargs": {"split": split, "train": train, **({"trait": trait, "value": value} if trait else {})},
+        "dataset_kwargs": {
+            "split": split,
+            "train": train,
+            **({"trait": trait, "value": value} if trait else {}),
+        },
         "test_split": "test",
         **({"fewshot_split": "train"} if train else {}),
         "output_type": "multiple_choice" if choices else "generate_until",
         "doc_to_text": "{{input}}\nAnswer:",
         "doc_to_target": "{{choice}}" if choices else "{{target}}",
-        **({"doc_to_choice": list(choices)} if choices else {"generation_kwargs": _generation(extract)}),
+        **(
+            {"doc_to_choice": list(choices)}
+            if choices
+            else {"generation_kwargs": _generation(extract)}
+        ),
         "process_results": "!function score",
         "metric_list": [{"metric": METRIC, "aggregation": "mean", "higher_is_better": True}],
         "metadata": {
@@ -189,12 +207,21 @@ def _task(
 def _generation(extract: str) -> dict[str, Any]:
     """Return when generation ends: a line is enough where the first line is the answer."""
     line = extract == "line"
-    return {"until": ["\n"] if line else [], "max_gen_toks": 64 if line else 1024, "do_sample": False}
+    return {
+        "until": ["\n"] if line else [],
+        "max_gen_toks": 64 if line else 1024,
+        "do_sample": False,
+    }
 
 
 def _group(name: str, tasks: list[str]) -> dict[str, Any]:
     mean = [{"metric": METRIC, "aggregation": "mean", "weight_by_size": True}]
-    return {"group": name, "task": tasks, "aggregate_metric_list": mean, "metadata": {"version": 1.0}}
+    return {
+        "group": name,
+        "task": tasks,
+        "aggregate_metric_list": mean,
+        "metadata": {"version": 1.0},
+    }
 
 
 def _yaml(content: Mapping[str, Any], group: str) -> str:
@@ -211,7 +238,13 @@ def _opened(folder: Path, extract: str) -> GradedSplit:
 
 
 def documents(
-    folder: Path, *, split: str, train: str = "", trait: str = "", value: Any = None, **metadata: Any
+    folder: Path,
+    *,
+    split: str,
+    train: str = "",
+    trait: str = "",
+    value: Any = None,
+    **metadata: Any,
 ) -> dict[str, Any]:
     """Return the rows of a split as documents of the harness: the split itself as `test`, and `train` to show examples from.
 
@@ -245,7 +278,9 @@ def documents(
     return {"test": rows(split, trait), **({"train": rows(train)} if train else {})}
 
 
-def score(folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = "line") -> dict[str, float]:
+def score(
+    folder: Path, doc: Mapping[str, Any], results: Sequence[Any], *, extract: str = "line"
+) -> dict[str, float]:
     """Return the score of what a model generated, or of the choice that it finds most likely."""
     graded, choices = _opened(folder, extract), closed_answers_of(folder)
     example = from_record(json.loads(doc["record"]))

@@ -56,7 +56,9 @@ class GymConfig:
         for name, least in (("size", 1), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ParameterError(name, f"must be a whole number of at least {least}, not {echo(value)}")
+                raise ParameterError(
+                    name, f"must be a whole number of at least {least}, not {echo(value)}"
+                )
 
 
 class GymDataset:
@@ -109,7 +111,9 @@ class GymDataset:
         try:
             example = from_record({**entry["metadata"], "input": entry["question"]})
         except (KeyError, TypeError) as error:
-            raise InputError("an entry has 'question', 'answer' and 'metadata', as this dataset gives it") from error
+            raise InputError(
+                "an entry has 'question', 'answer' and 'metadata', as this dataset gives it"
+            ) from error
         return self.examples.grade(answer, example).score
 
 
@@ -124,7 +128,9 @@ def create_dataset(name: str, **config: Any) -> GymDataset:
     try:
         return GymDataset(GymConfig(name, **config))
     except TypeError as error:
-        raise ParameterError("config", f"has a setting that a dataset of a recipe lacks ({error})") from error
+        raise ParameterError(
+            "config", f"has a setting that a dataset of a recipe lacks ({error})"
+        ) from error
 
 
 def _join_the_library() -> None:

@@ -149,7 +149,16 @@ def _open(
     described: bool,
     extract: str,
 ) -> GradedSplit:
-    return open_split(recipe, split, n, seed=seed, changes=changes, described=described, extract=extract, role="train")
+    return open_split(
+        recipe,
+        split,
+        n,
+        seed=seed,
+        changes=changes,
+        described=described,
+        extract=extract,
+        role="train",
+    )
 
 
 def checkpoint_callback(curriculum: Curriculum) -> Any:

@@ -62,7 +62,9 @@ def load_taskset(
     return RecipeTaskset(config)
 
 
-def load_environment(recipe: str, *, agent: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+def load_environment(
+    recipe: str, *, agent: Mapping[str, Any] | None = None, **settings: Any
+) -> Any:
     """Return an environment with one agent that answers the examples of a recipe in one turn, without tools.
 
     Args:
@@ -78,5 +80,13 @@ def load_environment(recipe: str, *, agent: Mapping[str, Any] | None = None, **s
 
 
 def _check() -> Any:
-    names = ("SingleAgentEnv", "SingleAgentEnvConfig", "Task", "TaskData", "Taskset", "TasksetConfig", "reward")
+    names = (
+        "SingleAgentEnv",
+        "SingleAgentEnvConfig",
+        "Task",
+        "TaskData",
+        "Taskset",
+        "TasksetConfig",
+        "reward",
+    )
     return need("verifiers", "verifiers.v1", *names)

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from taskloom.core.errors import InputError, MissingExtra
 from taskloom.core.example import Example
 from taskloom.learners.inputs import check_candidates, check_split, columns, examples, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, check_settings, register_learner
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Untrained,
+    check_settings,
+    register_learner,
+)
 from taskloom.learners.saved import read_learner, saving
 
 if TYPE_CHECKING:
@@ -39,12 +47,16 @@ class _Remembering:
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Refuse: a baseline has no states to show."""
-        raise LearnerError(f"the baseline '{self.learner.name}' has no states to represent inputs by")
+        raise LearnerError(
+            f"the baseline '{self.learner.name}' has no states to represent inputs by"
+        )
 
     def save(self, folder: Path) -> None:
         """Write the card and the memory."""
         with saving(folder, self.learner) as place:
-            (place / MEMORY).write_text(json.dumps(self.memory, ensure_ascii=False), encoding="utf-8")
+            (place / MEMORY).write_text(
+                json.dumps(self.memory, ensure_ascii=False), encoding="utf-8"
+            )
 
 
 def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
@@ -56,14 +68,19 @@ def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise LearnerError(f"{path} is missing or damaged ({error}); fit and save again") from error
     if not isinstance(memory, dict) or not set(keys) <= set(memory):
-        raise LearnerError(f"{path} is damaged (it should have {', '.join(keys) or 'names'}); fit and save again")
+        raise LearnerError(
+            f"{path} is damaged (it should have {', '.join(keys) or 'names'}); fit and save again"
+        )
     return learner, memory
 
 
 def _certain(answers: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
     """Return the log-probabilities of a model that is sure of its answer."""
     check_candidates(answers, candidates)
-    return [[0.0 if c == a else -math.inf for c in row] for a, row in zip(answers, candidates, strict=True)]
+    return [
+        [0.0 if c == a else -math.inf for c in row]
+        for a, row in zip(answers, candidates, strict=True)
+    ]
 
 
 class FittedMajority(_Remembering):
@@ -73,12 +90,15 @@ class FittedMajority(_Remembering):
         """Return the same answer for every input."""
         return [next(iter(self.memory))] * len(texts(inputs))
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return relative frequencies in training."""
         check_candidates(texts(inputs), candidates)
         total = sum(self.memory.values())
         return [
-            [math.log(self.memory[c] / total) if c in self.memory else -math.inf for c in row] for row in candidates
+            [math.log(self.memory[c] / total) if c in self.memory else -math.inf for c in row]
+            for row in candidates
         ]
 
 
@@ -86,11 +106,18 @@ def load_majority(folder: Path) -> Fitted:
     """Load it from its folder."""
     learner, memory = _remembered(folder)
     if not memory:
-        raise LearnerError(f"{folder} is damaged (there is no answer in its {MEMORY}); fit and save again")
+        raise LearnerError(
+            f"{folder} is damaged (there is no answer in its {MEMORY}); fit and save again"
+        )
     return FittedMajority(learner, memory)
 
 
-@register_learner("majority", describe="baseline: the best constant answer of training", load=load_majority, version=2)
+@register_learner(
+    "majority",
+    describe="baseline: the best constant answer of training",
+    load=load_majority,
+    version=2,
+)
 @dataclass(frozen=True)
 class Majority(Untrained[FittedMajority]):
     """Says the answer that is acceptable most often in training; ties go to the one that comes first there."""
@@ -101,7 +128,11 @@ class Majority(Untrained[FittedMajority]):
         """Count every acceptable answer of an example once."""
         check_split(train, "train")
         table: Any = getattr(train, "table", None)
-        targets = [e.targets for e in examples(train, "train")] if table is None else table["targets"].to_pylist()
+        targets = (
+            [e.targets for e in examples(train, "train")]
+            if table is None
+            else table["targets"].to_pylist()
+        )
         counted = Counter(answer for acceptable in targets for answer in dict.fromkeys(acceptable))
         if not counted:
             columns(train)  # it says that the split is empty
@@ -118,7 +149,9 @@ class FittedNearest(_Remembering):
     """Says the answer of the most similar training input."""
 
     @cached_property
-    def _index(self) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], NDArray[np.float64]]:
+    def _index(
+        self,
+    ) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], NDArray[np.float64]]:
         import numpy as np
 
         places: dict[str, list[tuple[int, int]]] = {}
@@ -129,7 +162,9 @@ class FittedNearest(_Remembering):
             for feature, times in features.items():
                 places.setdefault(feature, []).append((i, times))
         arrays = {f: np.array(p, dtype=np.int64).T for f, p in places.items()}
-        return {f: (a[0], a[1].astype(np.float64)) for f, a in arrays.items()}, np.array(sizes, dtype=np.float64)
+        return {f: (a[0], a[1].astype(np.float64)) for f, a in arrays.items()}, np.array(
+            sizes, dtype=np.float64
+        )
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the answer of the most similar training input; ties go to the earlier one."""
@@ -149,7 +184,9 @@ class FittedNearest(_Remembering):
             answers.append(str(self.memory["targets"][best]))
         return answers
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return 0 for its answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
@@ -160,7 +197,9 @@ def load_nearest(folder: Path) -> Fitted:
 
 
 @register_learner(
-    "nearest-neighbour", describe="baseline: the answer of the most similar training input", load=load_nearest
+    "nearest-neighbour",
+    describe="baseline: the answer of the most similar training input",
+    load=load_nearest,
 )
 @dataclass(frozen=True)
 class Nearest(Untrained[FittedNearest]):
@@ -188,15 +227,23 @@ class FittedBag(_Remembering):
                 if word in place:
                     scores[row] += times * weights[:, place[word]]
         top = scores.max(1, keepdims=True)
-        logprobs: NDArray[np.float64] = scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
+        logprobs: NDArray[np.float64] = (
+            scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
+        )
         return logprobs
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest answer of each input."""
         inputs = texts(inputs)
-        return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)] if inputs else []
+        return (
+            [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)]
+            if inputs
+            else []
+        )
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the classifier's log-probabilities."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
@@ -213,7 +260,11 @@ def load_bag(folder: Path) -> Fitted:
     return FittedBag(*_remembered(folder, "words", "classes", "weights", "bias"))
 
 
-@register_learner("bag-of-words", describe="baseline: logistic regression on the words of the input", load=load_bag)
+@register_learner(
+    "bag-of-words",
+    describe="baseline: logistic regression on the words of the input",
+    load=load_bag,
+)
 @dataclass(frozen=True)
 class BagOfWords(Untrained[FittedBag]):
     """Logistic regression on word counts.
@@ -243,7 +294,9 @@ class BagOfWords(Untrained[FittedBag]):
         inputs, targets = columns(train)
         inputs, targets = inputs[: self.most], targets[: self.most]
         if not any(text.split() for text in inputs):
-            raise LearnerError(f"{self.name} counts words and the training inputs have none; use 'majority'")
+            raise LearnerError(
+                f"{self.name} counts words and the training inputs have none; use 'majority'"
+            )
         counter = CountVectorizer(tokenizer=str.split, token_pattern=None, lowercase=False)
         counts = counter.fit_transform(inputs)
         classes = sorted(set(targets))
@@ -295,7 +348,9 @@ class FittedSolver(_Remembering):
                 answers.append("")
         return answers
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return 0 for its answer and minus infinity for all others."""
         return _certain(self.answer(inputs), candidates)
 
@@ -309,7 +364,9 @@ CHECKED = 100
 """Training examples that a solver has to answer as they are answered: a wrong world shows at once."""
 
 
-@register_learner("solver", describe="upper bound: the suite's own solver", load=load_solver, version=2)
+@register_learner(
+    "solver", describe="upper bound: the suite's own solver", load=load_solver, version=2
+)
 @dataclass(frozen=True)
 class Solver(Untrained[FittedSolver]):
     """Answers by the rules; learns nothing.

@@ -24,7 +24,9 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     """
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
-        raise LearnerError(f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}")
+        raise LearnerError(
+            f"{where}: say which learner, e.g. 'learner: bilstm'; {nearest('', LEARNERS.names())}"
+        )
     entry = find_learner(str(data.pop("learner")))
     if data.get("preset") is not None:
         data = with_preset(data.pop("preset"), entry.name, data, f"{where} '{entry.name}'")
@@ -41,7 +43,13 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
     rows: list[tuple[str, Any, str]] = []
     known = presets_of(find_learner(name).name)
     if known:
-        rows.append(("preset", None, f"The settings of a paper, below those that are set: {', '.join(known)}."))
+        rows.append(
+            (
+                "preset",
+                None,
+                f"The settings of a paper, below those that are set: {', '.join(known)}.",
+            )
+        )
     for block in (default, *([] if loop is None else [loop])):
         meaning = _meaning(type(block))
         for one in dataclasses.fields(block):
@@ -84,7 +92,9 @@ def _meaning(kind: type[Any]) -> dict[str, str]:
 def _mapping(block: Any, where: str) -> dict[str, Any]:
     if isinstance(block, Mapping) and all(isinstance(key, str) for key in block):
         return dict(block)
-    raise LearnerError(f"{where}: {str(block)[:60]!r} is not a block of settings; write 'name: value' lines")
+    raise LearnerError(
+        f"{where}: {str(block)[:60]!r} is not a block of settings; write 'name: value' lines"
+    )
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
@@ -104,10 +114,14 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
         elif key in known:
             given[key] = value
         else:
-            raise LearnerError(f"{where} has no setting '{key}'; {nearest(key, (own | known) - {'training'})}")
+            raise LearnerError(
+                f"{where} has no setting '{key}'; {nearest(key, (own | known) - {'training'})}"
+            )
     for key in given:
         if key not in known:
-            raise LearnerError(f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}")
+            raise LearnerError(
+                f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}"
+            )
     for counted, other in (("steps", "epochs"), ("evaluate_every", "evaluate_epochs")):
         if counted in given and given.get(other):
             raise LearnerError(f"{where}: {counted} and {other} are both set; set one of the two")
@@ -127,5 +141,7 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(p) for p in first["loc"] if p != "training")
-        raise LearnerError(f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})") from error
+        raise LearnerError(
+            f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})"
+        ) from error
     return learner

@@ -14,7 +14,12 @@ L = TypeVar("L", bound=Callable[..., Any])
 
 
 def learner(
-    name: str, *, describe: str, load: Callable[[Path], Fitted] | None = None, version: int = 1, **defaults: Any
+    name: str,
+    *,
+    describe: str,
+    load: Callable[[Path], Fitted] | None = None,
+    version: int = 1,
+    **defaults: Any,
 ) -> Callable[[L], L]:
     """Register a torch module, or a dataclass with `fit`, as a learner.
 
@@ -44,14 +49,18 @@ def learner(
                 )
             if not hasattr(thing, "name"):
                 thing.name = name  # type: ignore[attr-defined]
-            record_class = register_learner(name, describe=describe, load=load, version=version, **defaults)
+            record_class = register_learner(
+                name, describe=describe, load=load, version=version, **defaults
+            )
             record_class(thing)  # type: ignore[type-var]
             return thing
         from taskloom.learners.scratch.classifiers import load_scratch
         from taskloom.learners.scratch.module_learner import module_settings
 
         settings = module_settings(name, thing, defaults)
-        register_learner(name, describe=describe, load=load_scratch, version=version, code=code_digest(thing))(settings)
+        register_learner(
+            name, describe=describe, load=load_scratch, version=version, code=code_digest(thing)
+        )(settings)
         return thing
 
     return record

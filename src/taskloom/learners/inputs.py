@@ -22,7 +22,9 @@ def examples(data: Pairs, split: str = "train") -> list[Example]:
 def check_split(data: Any, split: str) -> None:
     """Refuse a whole dataset, and what is not data."""
     if isinstance(data, Mapping) or hasattr(data, "splits"):
-        raise LearnerError(f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']")
+        raise LearnerError(
+            f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']"
+        )
     if not isinstance(data, Iterable):
         raise LearnerError(
             f"the split '{split}' is {data!r}; give a split of a dataset, or a list of examples or of pairs (input, target)"
@@ -58,7 +60,9 @@ def _check_texts(texts: Iterable[Any], where: str) -> None:
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
     """Return inputs as a list; a bare text, which would otherwise be read letter by letter, is refused."""
     if isinstance(inputs, str):
-        raise InputError(f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g. [{inputs[:60]!r}]")
+        raise InputError(
+            f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g. [{inputs[:60]!r}]"
+        )
     if not isinstance(inputs, Iterable):
         raise InputError(f"{what} are {inputs!r}; give a list of texts")
     listed = list(inputs)
@@ -89,7 +93,9 @@ def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
 def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> None:
     """Refuse candidates that are not one list of texts for each input."""
     if len(inputs) != len(candidates):
-        raise InputError(f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input a list")
+        raise InputError(
+            f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input a list"
+        )
     for row in candidates:
         texts(row, "the candidates of an input")
 

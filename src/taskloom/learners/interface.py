@@ -84,7 +84,9 @@ class Fitted(Protocol):
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input."""
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the log-probability of each candidate answer of each input."""
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
@@ -148,7 +150,12 @@ class Entry:
 
     def identity(self, learner: Learner) -> list[Any]:
         """Return what tells runs of this learner apart: its name, version and settings, and the code of a learner from a file."""
-        return [self.name, self.version, digest_settings(learner), *([self.code] if self.code else [])]
+        return [
+            self.name,
+            self.version,
+            digest_settings(learner),
+            *([self.code] if self.code else []),
+        ]
 
 
 D = TypeVar("D")
@@ -211,7 +218,9 @@ def register_learner(
 
     def record(settings: C) -> C:
         digest = code_digest(settings) if code is None else code
-        entry = Entry(name, describe, settings, load or _not_loaded(name), defaults, version, digest)
+        entry = Entry(
+            name, describe, settings, load or _not_loaded(name), defaults, version, digest
+        )
         LEARNERS.add(name, entry, f"{settings.__module__}.{settings.__name__}")
         return settings
 
@@ -227,7 +236,9 @@ def code_digest(thing: Callable[..., Any]) -> str:
 
 def _not_loaded(name: str) -> Callable[[Path], Fitted]:
     def load(folder: Path) -> Fitted:
-        raise LearnerError(f"{name} cannot be loaded from {folder}: it was registered without load=")
+        raise LearnerError(
+            f"{name} cannot be loaded from {folder}: it was registered without load="
+        )
 
     return load
 
@@ -263,6 +274,10 @@ def check_settings(settings: Any) -> None:
             raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be a number")
         least = int(one.name not in MAY_BE_ZERO)
         if isinstance(value, int) and not isinstance(value, bool) and value < least:
-            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least {least}")
+            raise LearnerError(
+                f"{settings.name}: {one.name} is {value}; it must be at least {least}"
+            )
         if one.name.endswith("dropout") and not 0 <= value < 1:
-            raise LearnerError(f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1")
+            raise LearnerError(
+                f"{settings.name}: {one.name} is {value}; it must be at least 0 and below 1"
+            )

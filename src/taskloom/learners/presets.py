@@ -13,7 +13,13 @@ from typing import Any
 from taskloom.core.errors import nearest
 from taskloom.learners.interface import LearnerError
 
-_CTL: dict[str, Any] = {"batch": 512, "rate": 1.5e-4, "warmup": 500, "optimiser": "adamw", "evaluate_every": 1_000}
+_CTL: dict[str, Any] = {
+    "batch": 512,
+    "rate": 1.5e-4,
+    "warmup": 500,
+    "optimiser": "adamw",
+    "evaluate_every": 1_000,
+}
 _BILSTM = {**_CTL, "steps": 80_000, "clip": 5.0, "weight_decay": 0.0, "state": 256, "dropout": 0.5}
 _TRANSFORMER = {
     **_CTL,
@@ -78,11 +84,21 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "dyna-babi": {
         "fine-tune": {**_T5, "optimiser": "adam", "rate": 5e-5, "batch": 8, "epochs": 12},
         # The paper names SGD and no rate; 0.01 is that of Henaff et al.
-        "entnet": {"optimiser": "sgd", "rate": 0.01, "batch": 32, "epochs": 200, "slots": 20, "state": 100},
+        "entnet": {
+            "optimiser": "sgd",
+            "rate": 0.01,
+            "batch": 32,
+            "epochs": 200,
+            "slots": 20,
+            "state": 100,
+        },
         "stm": {"batch": 32, "epochs": 200},
     },
     "taskbench500": {"fine-tune": _TUNED, "prompt-tune": _PROMPT},
-    "taskbench500-sequences": {"fine-tune": {**_TUNED, **_SEQUENCES}, "prompt-tune": {**_PROMPT, **_SEQUENCES}},
+    "taskbench500-sequences": {
+        "fine-tune": {**_TUNED, **_SEQUENCES},
+        "prompt-tune": {**_PROMPT, **_SEQUENCES},
+    },
     "zest": {
         "fine-tune": {
             "model": "t5-11b",
@@ -140,6 +156,9 @@ def with_preset(name: Any, learner: str, block: Mapping[str, Any], where: str) -
     given = {*block, *(inner if isinstance(inner, Mapping) else ())}
     for one, other in _ONE_OF:
         if one in given or other in given:
-            given |= {one, other}  # a setting that is given also replaces the preset's other way to say the same
+            given |= {
+                one,
+                other,
+            }  # a setting that is given also replaces the preset's other way to say the same
     preset = {key: value for key, value in PRESETS[name][learner].items() if key not in given}
     return {**preset, **block}

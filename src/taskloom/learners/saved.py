@@ -35,7 +35,9 @@ CARD = "learner.json"
 
 
 @contextlib.contextmanager
-def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any) -> Iterator[Path]:
+def saving(
+    folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any
+) -> Iterator[Path]:
     """Give a place to write a fitted learner's files to; afterwards they are moved into its folder, the card last.
 
     So a folder never has the card of one learner and the weights of another.
@@ -47,11 +49,18 @@ def saving(folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more
         more: What else its card says.
     """
     folder = Path(folder)
-    card = {"learner": learner.name, "settings": asdict(learner), "curve": [asdict(p) for p in curve], **more}
+    card = {
+        "learner": learner.name,
+        "settings": asdict(learner),
+        "curve": [asdict(p) for p in curve],
+        **more,
+    }
     try:
         with atomic_files(folder, last=CARD) as place:
             yield place
-            (place / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            (place / CARD).write_text(
+                json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
     except OSError as error:
         raise LearnerError(
             f"{folder} cannot be written ({error.strerror or error}); save into another folder"
@@ -98,7 +107,10 @@ def read_card(folder: Path | str) -> dict[str, Any]:
         raise LearnerError(f"{folder} is not a fitted learner: it has no {CARD}") from None
     except OSError as error:
         raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, numbers or nesting without end
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no JSON, no UTF-8, numbers or nesting without end
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
     if not isinstance(card, dict) or "learner" not in card:
         raise LearnerError(f"{path} does not name its learner; fit and save again")
@@ -117,7 +129,9 @@ def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
     """Restore settings to what they were before JSON made lists of tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in block.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in block.items()
+    }
 
 
 def read_curve(card: Mapping[str, Any]) -> tuple[Point, ...]:
@@ -146,10 +160,14 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
         return entry.load(folder)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__}: {error}"
-        raise LearnerError(f"{folder} is damaged or of another version ({problem}); fit and save again") from error
+        raise LearnerError(
+            f"{folder} is damaged or of another version ({problem}); fit and save again"
+        ) from error
 
 
-@register_learner("saved", describe="a learner that was fitted and saved before, as it is", load=load)
+@register_learner(
+    "saved", describe="a learner that was fitted and saved before, as it is", load=load
+)
 @dataclass(frozen=True)
 class SavedModel(Untrained[Fitted]):
     """A learner that was fitted and saved before, for recipes that it was not trained on: it learns nothing more.
@@ -171,5 +189,7 @@ class SavedModel(Untrained[Fitted]):
     def learn(self, train: Pairs, seed: int) -> Fitted:
         """Load the saved learner."""
         if not self.folder:
-            raise LearnerError("saved: set folder to the folder of a saved learner, e.g. {learner: saved, folder: DIR}")
+            raise LearnerError(
+                "saved: set folder to the folder of a saved learner, e.g. {learner: saved, folder: DIR}"
+            )
         return load(path_of(self.folder))

@@ -64,7 +64,9 @@ CHANCE = 1 / 6
 ALPHA = 0.05
 """Significance level of a contrast, after Holm's correction over all contrasts of the table."""
 
-NOUN, VERB, ADJECTIVE, ADVERB = (f"is_pos_{word}[eng]" for word in ("noun", "verb", "adjective", "adverb"))
+NOUN, VERB, ADJECTIVE, ADVERB = (
+    f"is_pos_{word}[eng]" for word in ("noun", "verb", "adjective", "adverb")
+)
 SEEN = {
     NOUN: "noun",
     VERB: "verb",
@@ -85,7 +87,9 @@ UNSEEN = {
 }
 """Withheld filters. Their predicates and connectives occur in training, in other combinations."""
 
-PHRASES = {f"taskbench/filter({predicate})": phrase for predicate, phrase in (SEEN | UNSEEN).items()}
+PHRASES = {
+    f"taskbench/filter({predicate})": phrase for predicate, phrase in (SEEN | UNSEEN).items()
+}
 """Names of tasks on pages."""
 
 SEQUENCES = {"length": 4, "kept": 2}
@@ -328,7 +332,9 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
             ends = interval_columns(estimate)
             seeds = len(set(_seeds(before)) & set(_seeds(after)))
             sizes = {"compositions": len(gains), "seeds": seeds}
-            rows.append({"from": start, "to": further, "split": split, "gain": mean, **ends, **sizes})
+            rows.append(
+                {"from": start, "to": further, "split": split, "gain": mean, **ends, **sizes}
+            )
             p_values.append(_p_value(estimate))
             dots += _dots(f"{further} - {start}", split, gains, mean, ends)
     if not rows:
@@ -337,7 +343,18 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
     for row, p in zip(rows, holm(p_values).tolist(), strict=True):
         row["p"] = p
         row["outcome"] = _outcome(row["gain"], p)
-    columns = ("from", "to", "split", "gain", "low", "high", "p", "compositions", "seeds", "outcome")
+    columns = (
+        "from",
+        "to",
+        "split",
+        "gain",
+        "low",
+        "high",
+        "p",
+        "compositions",
+        "seeds",
+        "outcome",
+    )
     yield Finding(
         "What further training adds to its start",
         "Differences between an arm and the supervised start that it continues, and between the two "
@@ -397,7 +414,9 @@ def _by_composition(arms: Mapping[str, dict[str, Scores]]) -> list[Finding]:
     """Accuracy of each arm on each composition, if runs kept the tasks of their items."""
     means: dict[str, dict[str, float]] = {}
     for arm, splits in arms.items():
-        own = {name: mean for scores in splits.values() for name, mean in _over_seeds(scores).items()}
+        own = {
+            name: mean for scores in splits.values() for name, mean in _over_seeds(scores).items()
+        }
         known = {name: mean for name, mean in own.items() if name in PHRASES.values()}
         # An arm without a right answer would be a column of zeros.
         if any(known.values()):

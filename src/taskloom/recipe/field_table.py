@@ -44,7 +44,11 @@ class FieldRow:
             return "required"
         if self.default in ({}, [], "", None):
             return "none"
-        text = self.default if isinstance(self.default, str) else json.dumps(self.default, ensure_ascii=False)
+        text = (
+            self.default
+            if isinstance(self.default, str)
+            else json.dumps(self.default, ensure_ascii=False)
+        )
         return text if len(text) <= SHOWN else f"{text[: SHOWN - 2]} …"
 
 
@@ -80,16 +84,22 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 def _docstring(model: type[BaseModel], field: str) -> str:
     """Return the docstring of a model or of its nearest base that has the field as well; empty where none of them has one."""
     owners = (kind for kind in model.__mro__ if field in getattr(kind, "model_fields", ()))
-    return next((inspect.cleandoc(text) for kind in owners if (text := kind.__dict__.get("__doc__"))), "")
+    return next(
+        (inspect.cleandoc(text) for kind in owners if (text := kind.__dict__.get("__doc__"))), ""
+    )
 
 
 class _RecipeSchema(GenerateJsonSchema):
     """Schemas that accept what a validator reads before pydantic does: short forms, which the field's type does not tell."""
 
-    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> dict[str, Any]:
+    def function_before_schema(
+        self, schema: core_schema.BeforeValidatorFunctionSchema
+    ) -> dict[str, Any]:
         return self._lenient(schema, super().function_before_schema(schema))
 
-    def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> dict[str, Any]:
+    def function_wrap_schema(
+        self, schema: core_schema.WrapValidatorFunctionSchema
+    ) -> dict[str, Any]:
         return self._lenient(schema, super().function_wrap_schema(schema))
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> dict[str, Any]:
@@ -114,7 +124,10 @@ def recipe_schema(kind: str, name: str, model: type[BaseModel]) -> dict[str, Any
     described = Described.model_json_schema()
     own = {
         kind: {"const": name, "description": f"The {kind} of the recipe."},
-        "extends": {"type": "string", "description": "A recipe, by name or file, that this one changes."},
+        "extends": {
+            "type": "string",
+            "description": "A recipe, by name or file, that this one changes.",
+        },
         "describe": {"type": "string", "description": "One line for people."},
         "seed": {"type": "integer", "default": 0, "description": "The default seed."},
         "described": {

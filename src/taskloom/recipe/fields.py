@@ -126,7 +126,9 @@ class Fields(BaseModel):
             extra = field.json_schema_extra
             paths = extra.get("paths") if isinstance(extra, dict) else None
             given = [text.partition("#")[0] for text in texts(getattr(self, name))] if paths else []
-            names += [text for text in given if "://" not in text and (paths == "all" or is_marked(text))]
+            names += [
+                text for text in given if "://" not in text and (paths == "all" or is_marked(text))
+            ]
         return [name for name in names if name]
 
     @classmethod
@@ -152,7 +154,11 @@ class Fields(BaseModel):
 def _plainly(model: M, within: Any) -> M:
     changes: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
-        declared = field.json_schema_extra.get("kind") if isinstance(field.json_schema_extra, dict) else None
+        declared = (
+            field.json_schema_extra.get("kind")
+            if isinstance(field.json_schema_extra, dict)
+            else None
+        )
         kind, value = declared or within, getattr(model, name)
         if kind == "presentation" and not field.is_required():
             changes[name] = field.get_default(call_default_factory=True)
@@ -198,17 +204,31 @@ def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
 
 
 def _walk(
-    model: type[BaseModel], members: bool, prefix: str, within: Kind | None, entered: set[type[BaseModel]]
+    model: type[BaseModel],
+    members: bool,
+    prefix: str,
+    within: Kind | None,
+    entered: set[type[BaseModel]],
 ) -> Iterator[Place]:
     for name, field in model.model_fields.items():
-        declared = field.json_schema_extra.get("kind") if isinstance(field.json_schema_extra, dict) else None
+        declared = (
+            field.json_schema_extra.get("kind")
+            if isinstance(field.json_schema_extra, dict)
+            else None
+        )
         kind: Any = declared or within
         yield prefix + name, model, field, kind
         for inner, inside in _models(field.annotation):
             if inside and (not members or inner in entered):
                 continue
             entered.add(inner)
-            yield from _walk(inner, members, f"{prefix}{name}.*." if inside else f"{prefix}{name}.", kind, entered)
+            yield from _walk(
+                inner,
+                members,
+                f"{prefix}{name}.*." if inside else f"{prefix}{name}.",
+                kind,
+                entered,
+            )
 
 
 def _models(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
@@ -221,7 +241,9 @@ def _models(annotation: Any, inside: bool = False) -> Iterator[tuple[type[BaseMo
         yield from _models(part, inside or container)
 
 
-def _world_part(values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = "") -> dict[str, Any]:
+def _world_part(
+    values: Mapping[str, Any], kinds: Mapping[str, Kind], prefix: str = ""
+) -> dict[str, Any]:
     """Return the values of world fields, groups of fields entered."""
     part: dict[str, Any] = {}
     for name, value in values.items():
@@ -245,7 +267,9 @@ class Size(Fields):
 class Described(Fields):
     """Inputs that begin with the description of their task: `described: true`, or how."""
 
-    level: Level = Field("instruction", description="instruction: what to do; explicit: also what its words mean")
+    level: Level = Field(
+        "instruction", description="instruction: what to do; explicit: also what its words mean"
+    )
     unseen: Annotated[float, Field(ge=0, lt=1)] | tuple[str, ...] = Field(
         0.0, description="Share of the tasks that training lacks, or their names"
     )
@@ -262,7 +286,9 @@ class Described(Fields):
                 return read(value)
         except ValueError:
             pass
-        raise ValueError(f"write a share from 0 to below 1, or a list of task names, not {echo(value)}")
+        raise ValueError(
+            f"write a share from 0 to below 1, or a list of task names, not {echo(value)}"
+        )
 
 
 class CurriculumFields(Fields):
@@ -272,7 +298,9 @@ class CurriculumFields(Fields):
     bounds: tuple[float, ...] = Field(
         (), description="Its largest value at each level; empty: every value that there is"
     )
-    threshold: float = Field(0.8, gt=0, le=1, description="The mean score from which the next level begins")
+    threshold: float = Field(
+        0.8, gt=0, le=1, description="The mean score from which the next level begins"
+    )
     window: int = Field(64, ge=1, description="Over how many answers the mean is taken")
 
     @field_validator("bounds")
@@ -290,7 +318,9 @@ class Span:
 
     def __init__(self, low: int, high: int) -> None:
         if low > high:
-            raise ValueError(f"the range {low}..{high} is empty: its first number is the larger one")
+            raise ValueError(
+                f"the range {low}..{high} is empty: its first number is the larger one"
+            )
         self.low = low
         self.high = high
 
@@ -309,7 +339,9 @@ class Span:
         except ValueError as error:
             if "empty" in str(error):
                 raise
-            raise ValueError(f"expected a whole number or a range such as 2..6, not {echo(value)}") from None
+            raise ValueError(
+                f"expected a whole number or a range such as 2..6, not {echo(value)}"
+            ) from None
 
     def __contains__(self, value: int) -> bool:
         return self.low <= value <= self.high
@@ -330,7 +362,9 @@ class Span:
         return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
             cls.read,
             serialization=core_schema.plain_serializer_function_ser_schema(
@@ -342,4 +376,9 @@ class Span:
     def __get_pydantic_json_schema__(
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^\s*-?\d+\s*(\.\.\s*-?\d+\s*)?$"}]}
+        return {
+            "anyOf": [
+                {"type": "integer"},
+                {"type": "string", "pattern": r"^\s*-?\d+\s*(\.\.\s*-?\d+\s*)?$"},
+            ]
+        }

@@ -64,7 +64,9 @@ def find(name: str) -> RawRecipe:
     if TASKS.find(name) is not None:
         return RawRecipe({"task": name}, name)
     if name.startswith((".", "/", "~")) or name.endswith("/"):
-        raise RecipeError(f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py")
+        raise RecipeError(
+            f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py"
+        )
     raise RecipeError(
         f"no recipe is called '{name}'; {nearest(name, names())} (A file is given by its path, e.g. ./my-recipe.yaml)"
     )
@@ -85,13 +87,18 @@ def _in_python(name: str) -> RawRecipe:
         raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
     if not wanted and len(tasks) != 1:
         names = ", ".join(tasks) or "none (use @tl.task)"
-        raise RecipeError(f"{path} must define one task, or say which: {path}::NAME; it defines: {names}")
+        raise RecipeError(
+            f"{path} must define one task, or say which: {path}::NAME; it defines: {names}"
+        )
     return RawRecipe({"task": wanted or tasks[0]}, path)
 
 
 def names() -> list[str]:
     """Return every recipe that can be made by name."""
-    return sorted([*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()], key=counting_order)
+    return sorted(
+        [*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()],
+        key=counting_order,
+    )
 
 
 def descriptions() -> list[tuple[str, str]]:
@@ -119,10 +126,14 @@ def _load_yaml(path: Path, within: tuple[Path, ...] = (), *, ours: bool = False)
     if not path.is_file():
         raise RecipeError(f"there is no recipe file {path}")
     if path.resolve() in within:
-        raise RecipeError(f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle")
+        raise RecipeError(
+            f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the circle"
+        )
     data = yaml_files.load(path, RecipeError, ours=ours)
     if not isinstance(data, dict):
-        raise RecipeError(f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}")
+        raise RecipeError(
+            f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}"
+        )
     data, folders = _extended(data, path.parent, (*within, path.resolve()), ours=ours)
     return RawRecipe(data, str(path), (path.parent, *folders))
 

@@ -32,7 +32,9 @@ class InputParts(Fields):
     def divide(self, text: str, question: str) -> tuple[str, str]:
         """Return the question and the context of an input."""
         if not question or not text.endswith(question) or text == question:
-            raise RecipeError(f"parts: the input {text[:60]!r} has one part only; write parts: both")
+            raise RecipeError(
+                f"parts: the input {text[:60]!r} has one part only; write parts: both"
+            )
         return question, text.removesuffix(question).rstrip()
 
 
@@ -66,9 +68,14 @@ def _ablated(table: pa.Table, fields: InputParts) -> pa.Table:
 
     whole = table.column("input")
     questions = table.column("question").to_pylist()
-    divided = [fields.divide(text, question or "") for text, question in zip(whole.to_pylist(), questions, strict=True)]
+    divided = [
+        fields.divide(text, question or "")
+        for text, question in zip(whole.to_pylist(), questions, strict=True)
+    ]
     columns = {
-        "input": pa.array([q if fields.parts == "question" else c for q, c in divided], pa.string()),
+        "input": pa.array(
+            [q if fields.parts == "question" else c for q, c in divided], pa.string()
+        ),
         "question": pa.nulls(table.num_rows, pa.string()),
         "key": pc.coalesce(table.column("key"), whole),
     }

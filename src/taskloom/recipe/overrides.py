@@ -46,11 +46,15 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
-        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
     return merged
 
 
-def override(data: dict[str, Any], changes: Changes, fields_model: type[BaseModel] | None = None) -> None:
+def override(
+    data: dict[str, Any], changes: Changes, fields_model: type[BaseModel] | None = None
+) -> None:
     """Set fields of a recipe's data.
 
     Args:
@@ -110,7 +114,9 @@ def _parse(text: str, change: str) -> Any:
     except YamlError as error:
         raise ChangeError(change, f"the value {error}; quote it") from error
     if key := _glued_key(value):
-        raise ChangeError(change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}")
+        raise ChangeError(
+            change, f"'{key}' needs a blank after its colon: {key.replace(':', ': ', 1)}"
+        )
     return value
 
 
@@ -131,7 +137,9 @@ def _glued_key(value: Any) -> str:
 def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] | None) -> None:
     *parents, last = path.split(".")
     if (parents or [last])[0] in ("suite", "task", "extends"):
-        raise ChangeError(path, f"'{path}' is what a recipe is, not a field; name another recipe instead")
+        raise ChangeError(
+            path, f"'{path}' is what a recipe is, not a field; name another recipe instead"
+        )
     here: Any = data
     for parent in parents:
         if isinstance(here, list):
@@ -153,7 +161,11 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 def _default_group(field: FieldInfo | None) -> Any:
     """Return the default of a group of fields or a list, as a recipe would write it; an empty group where there is none."""
-    default = None if field is None or field.is_required() else field.get_default(call_default_factory=True)
+    default = (
+        None
+        if field is None or field.is_required()
+        else field.get_default(call_default_factory=True)
+    )
     group = to_jsonable_python(default)
     return group if isinstance(group, dict | list) else {}
 

@@ -51,7 +51,10 @@ class MissingFileError(ParameterError, RecipeError):
     """A recipe, read from data, that names a file which is not here."""
 
     def __init__(self, file: str) -> None:
-        super().__init__("task", f"is needed: the data were made with {file[:200]}, which is not here; name the file")
+        super().__init__(
+            "task",
+            f"is needed: the data were made with {file[:200]}, which is not here; name the file",
+        )
 
 
 class ChangedCodeError(RecipeError):
@@ -143,7 +146,10 @@ class Recipe:
 
     @classmethod
     def from_dict(
-        cls, data: Mapping[str, Any], where: str = "the manifest", files: Mapping[str, str] | None = None
+        cls,
+        data: Mapping[str, Any],
+        where: str = "the manifest",
+        files: Mapping[str, str] | None = None,
     ) -> Recipe:
         """Build a recipe again from what `to_dict` wrote, with the places of files that its fields name."""
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
@@ -175,7 +181,9 @@ class Recipe:
     def key(self, seed: int | None = None) -> Key:
         """Return the key that random streams hang on under a seed: that of the world fields alone, where kinds are declared."""
         core = self._core()
-        core.pop("code", None)  # added functions change what is true of them, not which items a split has
+        core.pop(
+            "code", None
+        )  # added functions change what is true of them, not which items a split has
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         return Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
@@ -193,7 +201,9 @@ class Recipe:
             return plan
         from taskloom.core.descriptions import describe
 
-        return describe(plan, self.described.level, self.described.unseen, key, alone=self.described.alone)
+        return describe(
+            plan, self.described.level, self.described.unseen, key, alone=self.described.alone
+        )
 
 
 Source = str | PathLike[str] | Mapping[str, Any]
@@ -211,7 +221,13 @@ def read(source: Source | Task, changes: Changes = None, *, set: Changes = None)
     """
     if isinstance(source, Mapping):
         data, where, folders = from_mapping(source)
-        name = str(source.get("name") or source.get("extends") or source.get("suite") or source.get("task") or where)
+        name = str(
+            source.get("name")
+            or source.get("extends")
+            or source.get("suite")
+            or source.get("task")
+            or where
+        )
         data.pop("name", None)
     else:
         name = task_name(source) or _path(source)
@@ -252,9 +268,15 @@ def located(names: Iterable[str], folders: Iterable[Path], typed: Iterable[str])
 def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     """Check raw recipe data against its suite's fields."""
     if ("suite" in data) == ("task" in data):
-        raise RecipeError(f"{where}: a recipe names one 'suite:' or one 'task:'; {nearest('', SUITES.names())}")
+        raise RecipeError(
+            f"{where}: a recipe names one 'suite:' or one 'task:'; {nearest('', SUITES.names())}"
+        )
     try:
-        suite = SUITES.get(str(data["suite"])) if "suite" in data else task_suite(TASKS.get(str(data["task"])))
+        suite = (
+            SUITES.get(str(data["suite"]))
+            if "suite" in data
+            else task_suite(TASKS.get(str(data["task"])))
+        )
     except TaskloomError as error:
         raise RecipeError(f"{where}: {error}") from error
     try:
@@ -265,7 +287,15 @@ def check(data: Mapping[str, Any], name: str, where: str) -> Recipe:
     fields = validated(suite.fields, given, where, RecipeError)
     described = _described(data.get("described", False), where)
     curriculum = _curriculum(data.get("curriculum"), where)
-    return Recipe(name, suite, fields, str(data.get("describe", "")).strip(), seed, described, curriculum=curriculum)
+    return Recipe(
+        name,
+        suite,
+        fields,
+        str(data.get("describe", "")).strip(),
+        seed,
+        described,
+        curriculum=curriculum,
+    )
 
 
 def _fields_model(data: Mapping[str, Any]) -> type[BaseModel] | None:
@@ -281,15 +311,21 @@ def _described(given: Any, where: str) -> Described | None:
     if given is None or given is False:
         return None
     if given is not True and not isinstance(given, Mapping):
-        raise RecipeError(f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}")
-    return validated(Described, {} if given is True else dict(given), f"{where}: described", RecipeError)
+        raise RecipeError(
+            f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}"
+        )
+    return validated(
+        Described, {} if given is True else dict(given), f"{where}: described", RecipeError
+    )
 
 
 def _curriculum(given: Any, where: str) -> CurriculumFields | None:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        raise RecipeError(f"{where}: curriculum: write {{trait: length, bounds: [3, 4, 5]}}, not {echo(given)}")
+        raise RecipeError(
+            f"{where}: curriculum: write {{trait: length, bounds: [3, 4, 5]}}, not {echo(given)}"
+        )
     return validated(CurriculumFields, dict(given), f"{where}: curriculum", RecipeError)
 
 

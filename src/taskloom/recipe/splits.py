@@ -93,25 +93,37 @@ class HeldOut:
         knobs = list(knobs)
         offered = [*PARTS_OF_EXAMPLE, *knobs]
         if not callable(predicate):
-            raise TaskloomError(f"{task}: held_out is {predicate!r}; give a function such as lambda length: length > 5")
+            raise TaskloomError(
+                f"{task}: held_out is {predicate!r}; give a function such as lambda length: length > 5"
+            )
         try:
             parameters = tuple(inspect.signature(predicate).parameters)
         except ValueError as error:
-            raise TaskloomError(f"{task}: held_out is {predicate!r}, whose parameters are not known") from error
+            raise TaskloomError(
+                f"{task}: held_out is {predicate!r}, whose parameters are not known"
+            ) from error
         for name in parameters:
             if name not in offered:
-                raise TaskloomError(f"{task}: held_out asks for '{name}'; it may ask for: {', '.join(offered)}")
+                raise TaskloomError(
+                    f"{task}: held_out asks for '{name}'; it may ask for: {', '.join(offered)}"
+                )
             if name in PARTS_OF_EXAMPLE and name in knobs:
-                raise TaskloomError(f"{task}: held_out asks for '{name}', which is a knob, too; rename the knob")
+                raise TaskloomError(
+                    f"{task}: held_out asks for '{name}', which is a knob, too; rename the knob"
+                )
         if not parameters:
-            raise TaskloomError(f"{task}: held_out asks for nothing; it may ask for: {', '.join(offered)}")
+            raise TaskloomError(
+                f"{task}: held_out asks for nothing; it may ask for: {', '.join(offered)}"
+            )
         return cls(task, predicate, parameters)
 
     def __call__(self, example: Example, knobs: Mapping[str, Any]) -> bool:
         """Return whether an example, made with these values of the knobs, is held out."""
         parts = {"example": example, "traits": example.traits, "derivation": example.derivation}
         try:
-            verdict = self.predicate(**{p: parts[p] if p in parts else knobs[p] for p in self.parameters})
+            verdict = self.predicate(
+                **{p: parts[p] if p in parts else knobs[p] for p in self.parameters}
+            )
             known = verdict in (True, False)
         except (Exception, SystemExit) as error:
             raise TaskloomError(
@@ -119,7 +131,9 @@ class HeldOut:
                 f"(for the input {example.input[:60]!r})"
             ) from error
         if not known:
-            raise TaskloomError(f"{self.task}: held_out gave {verdict!r:.60}; it must give True or False")
+            raise TaskloomError(
+                f"{self.task}: held_out gave {verdict!r:.60}; it must give True or False"
+            )
         return bool(verdict)
 
 
@@ -180,7 +194,9 @@ class TaskRows:
         values = {name: draw(value, rng) for name, value in self.knobs.items()}
         return values, self.make(rng, **values)
 
-    def _rewritten(self, item: Example, values: Mapping[str, Any], state: Any, split: str, index: int) -> Example:
+    def _rewritten(
+        self, item: Example, values: Mapping[str, Any], state: Any, split: str, index: int
+    ) -> Example:
         """Write an item as the presentation knobs say: the same draws once more, with other values of those knobs."""
         if not self.written:
             return item
@@ -188,10 +204,17 @@ class TaskRows:
         rng.setstate(state)
         for name in self.knobs:
             draw(self.knobs[name], rng)
-        chosen = {n: draw(v, self.key.child("presentation", n, split).random(index)) for n, v in self.written.items()}
+        chosen = {
+            n: draw(v, self.key.child("presentation", n, split).random(index))
+            for n, v in self.written.items()
+        }
         example = self.make(rng, **{**values, **chosen})
         if example.traits != item.traits:
-            trait = next(t for t in {**item.traits, **example.traits} if item.traits.get(t) != example.traits.get(t))
+            trait = next(
+                t
+                for t in {**item.traits, **example.traits}
+                if item.traits.get(t) != example.traits.get(t)
+            )
             raise TaskloomError(
                 f"{self.task}: {', '.join(chosen)} is declared as presentation but changes the trait '{trait}'; "
                 "declare it as world or draw, or draw the same random numbers whatever its value"
@@ -217,7 +240,11 @@ class TaskRows:
         for wanted, kind in ((True, "held out"), (False, "not held out")):
             asking = [split for split in self.owns if is_held_out_split(split) == wanted]
             if asking and counts[wanted] < FEWEST:
-                count = f"{counts[wanted]:,} of {drawn:,} drawn examples are" if counts[wanted] else "no example is"
+                count = (
+                    f"{counts[wanted]:,} of {drawn:,} drawn examples are"
+                    if counts[wanted]
+                    else "no example is"
+                )
                 raise RecipeError(
                     f"{self.task}: {count} {kind}, so the split '{asking[0]}' cannot be filled; "
                     "change held_out or the values of the knobs"
@@ -226,4 +253,8 @@ class TaskRows:
 
 def draw(value: Any, rng: Random) -> Any:
     """Draw a knob's value for one example: itself, or a number from its range."""
-    return rng.randint(value.low, value.high) if hasattr(value, "low") and hasattr(value, "high") else value
+    return (
+        rng.randint(value.low, value.high)
+        if hasattr(value, "low") and hasattr(value, "high")
+        else value
+    )

@@ -36,7 +36,19 @@ KnobKind = Literal["world", "draw", "presentation"]
 K = TypeVar("K", int, float, str, bool)
 
 TAKEN = frozenset(
-    ["suite", "task", "extends", "describe", "described", "seed", "splits", "name", "version", "code", "curriculum"]
+    [
+        "suite",
+        "task",
+        "extends",
+        "describe",
+        "described",
+        "seed",
+        "splits",
+        "name",
+        "version",
+        "code",
+        "curriculum",
+    ]
 )
 """Names that mean something else in a recipe or a manifest: a knob of that name could never be set, or would hide it."""
 
@@ -56,7 +68,9 @@ class Knob:
     kind: KnobKind = "world"
 
 
-def knob(default: K, low: float | None = None, high: float | None = None, kind: KnobKind = "world") -> K:
+def knob(
+    default: K, low: float | None = None, high: float | None = None, kind: KnobKind = "world"
+) -> K:
     """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a range such as `2..6`.
 
     Args:
@@ -67,7 +81,9 @@ def knob(default: K, low: float | None = None, high: float | None = None, kind: 
             values never share content between training and test. `presentation`: the items stay the same and are written otherwise.
     """
     if kind not in get_args(KnobKind):
-        raise TaskloomError(f"knob: no kind of knob is called {kind!r}; {nearest(str(kind), get_args(KnobKind))}")
+        raise TaskloomError(
+            f"knob: no kind of knob is called {kind!r}; {nearest(str(kind), get_args(KnobKind))}"
+        )
     return cast(K, Knob(default, low, high, kind))
 
 
@@ -106,15 +122,21 @@ class Task:
         except TaskloomError:
             raise
         except (Exception, SystemExit) as error:
-            raise TaskloomError(f"{self.name} raised {type(error).__name__}: {error}{raised_at(error)}") from error
+            raise TaskloomError(
+                f"{self.name} raised {type(error).__name__}: {error}{raised_at(error)}"
+            ) from error
         _check(self.name, example)
         if self.held_out and HELD_OUT in example.traits:
-            raise TaskloomError(f"{self.name}: '{HELD_OUT}' is a trait that held_out adds; give yours another name")
+            raise TaskloomError(
+                f"{self.name}: '{HELD_OUT}' is a trait that held_out adds; give yours another name"
+            )
         return replace(example, task=self.name)
 
     def version(self) -> int:
         """Return a number that changes with the code of the task's module, and with it the digest of its recipes."""
-        return int.from_bytes(blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little")
+        return int.from_bytes(
+            blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little"
+        )
 
     def fields(self) -> type[BaseModel]:
         """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
@@ -142,9 +164,16 @@ class Task:
                 )
         sizes = HELD_OUT_SPLITS if self.held_out else DEFAULT_SPLITS
         splits = {name: Size(n=n) for name, n in sizes.items()}
-        definitions["splits"] = (dict[str, Size], declare("draw", splits, description="The size of each split."))
-        base = Fields if "parts" in self.knobs else InputParts  # a knob of that name is the author's
-        model: type[BaseModel] = create_model(f"Fields of {self.name}", __base__=base, **definitions)
+        definitions["splits"] = (
+            dict[str, Size],
+            declare("draw", splits, description="The size of each split."),
+        )
+        base = (
+            Fields if "parts" in self.knobs else InputParts
+        )  # a knob of that name is the author's
+        model: type[BaseModel] = create_model(
+            f"Fields of {self.name}", __base__=base, **definitions
+        )
         return model
 
     def weave(self, fields: Any, key: Key) -> Plan:
@@ -179,8 +208,13 @@ class Task:
             for name, value in values.items()
             if self.knobs[name][1].kind == "presentation" and value != getattr(defaults, name)
         }
-        drawn = {name: getattr(defaults, name) if name in written else value for name, value in values.items()}
-        return TaskRows(self.name, self, drawn, written, key, owners(splits, key.child("split")), self.held_out)
+        drawn = {
+            name: getattr(defaults, name) if name in written else value
+            for name, value in values.items()
+        }
+        return TaskRows(
+            self.name, self, drawn, written, key, owners(splits, key.child("split")), self.held_out
+        )
 
     def _answer(self, text: str) -> Answer:
         assert self.solve is not None
@@ -189,9 +223,15 @@ class Task:
         except TaskloomError:
             raise
         except (Exception, SystemExit) as error:
-            raise InputError(f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}") from error
+            raise InputError(
+                f"{self.name} cannot answer {text!r}: {type(error).__name__}: {error}"
+            ) from error
         answers = (solution,) if isinstance(solution, str) else solution
-        if not isinstance(answers, tuple | list) or not answers or not all(isinstance(a, str) for a in answers):
+        if (
+            not isinstance(answers, tuple | list)
+            or not answers
+            or not all(isinstance(a, str) for a in answers)
+        ):
             raise TaskloomError(
                 f"the solver of {self.name} gave {solution!r} for {text!r}; it must give a text or a tuple of texts"
             )
@@ -209,7 +249,9 @@ def _check(name: str, example: object) -> None:
             f"{name} returned an example whose input or targets are not text: {example.input!r}, {example.targets!r}"
         )
     if not example.targets:
-        raise TaskloomError(f"{name} returned an example without a target (input: {example.input[:60]!r})")
+        raise TaskloomError(
+            f"{name} returned an example without a target (input: {example.input[:60]!r})"
+        )
     for trait, value in example.traits.items():
         if (
             not isinstance(trait, str)
@@ -234,13 +276,18 @@ def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
     if knob.low is not None and knob.high is not None:
         return f"{meaning}; from {knob.low} to {knob.high}."
     bounds = (("at least", knob.low), ("at most", knob.high))
-    return "; ".join([meaning, *(f"{words} {bound}" for words, bound in bounds if bound is not None)]) + "."
+    return (
+        "; ".join([meaning, *(f"{words} {bound}" for words, bound in bounds if bound is not None)])
+        + "."
+    )
 
 
 def _within(low: float | None, high: float | None, span: Span) -> Span:
     """Check that the ends of a range lie within a knob's own range."""
     if (low is not None and span.low < low) or (high is not None and span.high > high):
-        raise ValueError(f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}")
+        raise ValueError(
+            f"{span} lies outside {'' if low is None else low}..{'' if high is None else high}"
+        )
     return span
 
 

@@ -65,7 +65,9 @@ def parse(text: str, *, ours: bool = False) -> Any:
             root = loader.get_single_node()
             if root is None:
                 return None
-            _refuse_expansion(root)  # first: it makes texts whole, and comparing keys makes their values
+            _refuse_expansion(
+                root
+            )  # first: it makes texts whole, and comparing keys makes their values
             _refuse_keys_given_twice(root, loader)
             return loader.construct_document(root)
         finally:
@@ -82,7 +84,9 @@ def parse(text: str, *, ours: bool = False) -> Any:
         AttributeError,
         TypeError,
     ) as cause:  # PyYAML's own: `!!int ''`, `!!bool x`, `!!omap x`
-        raise YamlError(f"holds a value that cannot be read ({str(cause).partition(chr(10))[0]})") from cause
+        raise YamlError(
+            f"holds a value that cannot be read ({str(cause).partition(chr(10))[0]})"
+        ) from cause
 
 
 def _refuse_expansion(root: yaml.Node) -> None:
@@ -96,17 +100,26 @@ def _refuse_expansion(root: yaml.Node) -> None:
             continue
         if sizes.get(id(node), 0) > 0:
             continue
-        inner = [p for pair in node.value for p in pair] if isinstance(node, yaml.MappingNode) else node.value
+        inner = (
+            [p for pair in node.value for p in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
         if not counted:
             if id(node) in sizes:  # it is being counted already
-                raise YamlError("has a value that contains itself; write it out", node.start_mark.line + 1)
+                raise YamlError(
+                    "has a value that contains itself; write it out", node.start_mark.line + 1
+                )
             sizes[id(node)] = 0
             waiting.append((node, True))
             waiting += [(part, False) for part in inner]
             continue
         sizes[id(node)] = 1 + sum(sizes.get(id(part), 1) for part in inner)
         if sizes[id(node)] > MOST_VALUES:
-            raise YamlError(f"has aliases that stand for more than {MOST_VALUES:,} values", node.start_mark.line + 1)
+            raise YamlError(
+                f"has aliases that stand for more than {MOST_VALUES:,} values",
+                node.start_mark.line + 1,
+            )
 
 
 def _whole_text(node: yaml.ScalarNode) -> str:
@@ -118,7 +131,9 @@ def _whole_text(node: yaml.ScalarNode) -> str:
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            raise YamlError("has half of a character (a lone surrogate)", node.start_mark.line + 1) from None
+            raise YamlError(
+                "has half of a character (a lone surrogate)", node.start_mark.line + 1
+            ) from None
     return text
 
 
@@ -141,7 +156,10 @@ def _refuse_twice(node: yaml.MappingNode, loader: Any) -> None:
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue  # no key that Python can hold: refused when values are made
-        value, line = key.value if key.tag in KEYS_OF_YAML else loader.construct_object(key), key.start_mark.line + 1
+        value, line = (
+            key.value if key.tag in KEYS_OF_YAML else loader.construct_object(key),
+            key.start_mark.line + 1,
+        )
         if value in lines:
             before = f", first in line {lines[value]}" if lines[value] != line else ""
             raise RepeatedKeyError(f"gives '{key.value}' twice{before}; keep one", line)
@@ -180,7 +198,9 @@ def validated(model: type[M], data: Any, where: str, error: type[TaskloomError])
     except ValidationError as problem:
         raise error(explain(problem, model, where)) from problem
     except UnicodeEncodeError:  # pydantic writes names as UTF-8
-        raise error(f"{where}: a name has half of a character (a lone surrogate); write it whole") from None
+        raise error(
+            f"{where}: a name has half of a character (a lone surrogate); write it whole"
+        ) from None
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
@@ -188,25 +208,39 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
     parts: dict[str, list[str]] = {}
     for item in error.errors():
         # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
-        path = tuple(p for p in item["loc"] if not re.fullmatch(r"constrained-\w+|literal\[.*\]|function-.*", str(p)))
+        path = tuple(
+            p
+            for p in item["loc"]
+            if not re.fullmatch(r"constrained-\w+|literal\[.*\]|function-.*", str(p))
+        )
         place = ".".join(str(p) for p in path)
         if item["type"] == "extra_forbidden":
             known = _known(model, path[:-1])
-            parts.setdefault(f"\0{place}", []).append(f"unknown key '{place}'; {nearest(str(path[-1]), known)}")
+            parts.setdefault(f"\0{place}", []).append(
+                f"unknown key '{place}'; {nearest(str(path[-1]), known)}"
+            )
             continue
         message = PLAINLY.get(item["type"]) or item["msg"].removeprefix("Value error, ").replace(
             "Input should", "should"
         )
-        if item["type"] == "model_type":  # pydantic would name a class of ours, which nobody outside knows
+        if (
+            item["type"] == "model_type"
+        ):  # pydantic would name a class of ours, which nobody outside knows
             known = _known(model, path)
-            message = f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
+            message = (
+                f"should be a mapping, e.g. {{{known[0]}: …}}" if known else "should be a mapping"
+            )
         given = "" if item["type"] in ("value_error", "missing") else f", not {echo(item['input'])}"
         parts.setdefault(place, []).append(message + given if not parts.get(place) else message)
     sentences = [
         "; ".join(messages) if place[:1] in ("", "\0") else f"{place}: {' or '.join(messages)}"
         for place, messages in parts.items()
     ]
-    more = [f"and {len(sentences) - MOST_PROBLEMS} more problems"] if len(sentences) > MOST_PROBLEMS + 1 else []
+    more = (
+        [f"and {len(sentences) - MOST_PROBLEMS} more problems"]
+        if len(sentences) > MOST_PROBLEMS + 1
+        else []
+    )
     return f"{where}: " + "; ".join([*sentences[: MOST_PROBLEMS if more else None], *more])
 
 
@@ -215,9 +249,18 @@ def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
     here: Any = model
     for step in path:
         if isinstance(here, type) and issubclass(here, BaseModel):
-            here = here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
+            here = (
+                here.model_fields[str(step)].annotation if str(step) in here.model_fields else None
+            )
         else:
             inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
             here = inner[0] if inner else None
     types = [here, *get_args(here)]
-    return sorted({name for m in types if isinstance(m, type) and issubclass(m, BaseModel) for name in m.model_fields})
+    return sorted(
+        {
+            name
+            for m in types
+            if isinstance(m, type) and issubclass(m, BaseModel)
+            for name in m.model_fields
+        }
+    )

@@ -66,7 +66,9 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     then = bits(width)
     while then >= last:
         then = bits(width)
-    return items[at], items[last if then == at else then]  # the last one stands where the first was taken from
+    return items[at], items[
+        last if then == at else then
+    ]  # the last one stands where the first was taken from
 
 
 def pick_number(rng: Random, span: Span) -> int:

@@ -31,8 +31,21 @@ def server(tmp_path: Path) -> Iterator[ModelServer]:
 
 @pytest.mark.slow
 def test_a_profile_of_an_endpoint_resumes_after_a_kill(server: ModelServer, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "taskloom", "profile", "tiny", "--endpoint", server.url, "--quick", "-o", "page"]
-    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-m",
+        "taskloom",
+        "profile",
+        "tiny",
+        "--endpoint",
+        server.url,
+        "--quick",
+        "-o",
+        "page",
+    ]
+    first = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     until = time.monotonic() + 120
     while server.answered < 200 and first.poll() is None and time.monotonic() < until:
         time.sleep(0.2)
@@ -42,7 +55,9 @@ def test_a_profile_of_an_endpoint_resumes_after_a_kill(server: ModelServer, tmp_
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/*/scores.json")}
     assert done
     subprocess.run(command, cwd=tmp_path, check=True, timeout=900)
-    assert {path: path.stat().st_mtime_ns for path in done} == done  # what was there was not run again
+    assert {
+        path: path.stat().st_mtime_ns for path in done
+    } == done  # what was there was not run again
     result = read_profile(tmp_path / "page")
     assert result.complete
     assert result.name == "tiny"

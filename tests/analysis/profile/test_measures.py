@@ -20,7 +20,9 @@ from taskloom.analysis.profile.measures import (
 from taskloom.analysis.profile.panel import PanelContrast
 
 
-def measured(right: int, n: int = 100, *, chance: float = 0.1, constant: float | None = None) -> Measurement:
+def measured(
+    right: int, n: int = 100, *, chance: float = 0.1, constant: float | None = None
+) -> Measurement:
     scores = tuple(1.0 if i < right else 0.0 for i in range(n))
     answers = tuple("same" if i < right else f"{right}-{i}" for i in range(n))
     return Measurement("a:test", "zero-shot", tuple(range(n)), (scores,), answers, chance, constant)
@@ -40,7 +42,11 @@ def result(easy: Measurement, hard: Measurement, **more: bool) -> ContrastResult
         (measured(900, 1000), measured(890, 1000), HOLDS),
         (measured(8, 10), measured(7, 10), OPEN),
         (measured(40, 1000, chance=0.01), measured(10, 1000), BREAKS),
-        (measured(40, 1000, chance=0.01), measured(30, 1000), OPEN),  # it may have lost most of the little that it had
+        (
+            measured(40, 1000, chance=0.01),
+            measured(30, 1000),
+            OPEN,
+        ),  # it may have lost most of the little that it had
         (measured(12), measured(2), ABSENT),  # 0.12 of 100 is not above a chance of 0.1
         (measured(40, constant=0.35), measured(0), ABSENT),  # nor 0.40 above a constant of 0.35
         (measured(60, constant=0.35), measured(0), BREAKS),
@@ -76,4 +82,6 @@ def test_equal_scores_on_few_items_prove_little() -> None:
 def test_the_interval_of_two_samples_is_newcombes() -> None:
     # Newcombe (1998), table II, case a: 56 of 70 against 48 of 80.
     difference = unpaired_difference(measured(48, 80).estimate, measured(56, 70).estimate)
-    assert (difference.mean, difference.low, difference.high) == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
+    assert (difference.mean, difference.low, difference.high) == pytest.approx(
+        (0.2, 0.0524, 0.3339), abs=1e-4
+    )

@@ -15,10 +15,19 @@ from taskloom.recipe import read
 def test_the_packaged_panel_has_every_suite_axis_and_way() -> None:
     panel = packaged_panel()
     assert len(panel.recipes) >= 40
-    assert {one.recipe.partition("/")[0] for one in panel.recipes.values()} == {"ctl", "babi", "taskbench", "zest"}
+    assert {one.recipe.partition("/")[0] for one in panel.recipes.values()} == {
+        "ctl",
+        "babi",
+        "taskbench",
+        "zest",
+    }
     axes = {"unseen compositions", "depth", "length", "support size", "paraphrase", "contamination"}
     assert {contrast.axis for contrast in panel.contrasts} == axes
-    assert {way for one in panel.recipes.values() for way in one.ways} == {"zero-shot", "few-shot", "described"}
+    assert {way for one in panel.recipes.values() for way in one.ways} == {
+        "zero-shot",
+        "few-shot",
+        "described",
+    }
     assert all(panel.ways_of(contrast) for contrast in panel.contrasts)
 
 
@@ -33,7 +42,10 @@ contrasts:
 
 @pytest.mark.parametrize(
     ("hard", "sentence"),
-    [("ona:test", "did you mean 'one'"), ("one:tset", "one has no split 'tset'; did you mean 'test'")],
+    [
+        ("ona:test", "did you mean 'one'"),
+        ("one:tset", "one has no split 'tset'; did you mean 'test'"),
+    ],
 )
 def test_a_contrast_names_conditions_that_exist(hard: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "panel.yaml"

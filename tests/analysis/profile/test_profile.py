@@ -10,7 +10,14 @@ import pytest
 
 from taskloom.analysis.profile import profile as profiles
 from taskloom.analysis.profile.panel import TaskPanel
-from taskloom.analysis.profile.profile import ModelProfile, gather, profile, read_model, read_profile, write_profile
+from taskloom.analysis.profile.profile import (
+    ModelProfile,
+    gather,
+    profile,
+    read_model,
+    read_profile,
+    write_profile,
+)
 from taskloom.analysis.profile.profile_page import write_page
 from taskloom.cli.app import run
 from taskloom.core.errors import DataError, ParameterError, TaskloomError
@@ -21,10 +28,22 @@ SIZES = {"splits": {"train": {"n": 30}, "test": {"n": 40}}}
 
 @pytest.fixture(scope="module")
 def panel() -> TaskPanel:
-    one = {"recipe": "babi/1", "set": SIZES, "splits": ["test"], "ways": ["zero-shot", "few-shot"], "shots": 2}
+    one = {
+        "recipe": "babi/1",
+        "set": SIZES,
+        "splits": ["test"],
+        "ways": ["zero-shot", "few-shot"],
+        "shots": 2,
+    }
     same = {**one, "set": {**SIZES, "style": {"move": ["went"]}}}
     contrasts = [
-        {"axis": "paraphrase", "name": "verbs", "easy": "one:test", "hard": "same:test", "same": True},
+        {
+            "axis": "paraphrase",
+            "name": "verbs",
+            "easy": "one:test",
+            "hard": "same:test",
+            "same": True,
+        },
         {
             "axis": "length",
             "name": "sentences",
@@ -32,7 +51,9 @@ def panel() -> TaskPanel:
             "hard": {"recipe": "one", "split": "test", "where": {"sentences": "4"}},
         },
     ]
-    return TaskPanel.model_validate({"version": 1, "recipes": {"one": one, "same": same}, "contrasts": contrasts})
+    return TaskPanel.model_validate(
+        {"version": 1, "recipes": {"one": one, "same": same}, "contrasts": contrasts}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +104,9 @@ def test_a_learner_that_is_saved_again_is_another_one(saved: Path, tmp_path: Pat
     assert read_model(str(tmp_path / "constant")).settings["content"] != before
 
 
-def test_a_profile_is_written_read_and_compared(result: ModelProfile, panel: TaskPanel, tmp_path: Path) -> None:
+def test_a_profile_is_written_read_and_compared(
+    result: ModelProfile, panel: TaskPanel, tmp_path: Path
+) -> None:
     assert read_profile(write_profile(result, tmp_path / profiles.PROFILE)) == result
     assert read_profile(tmp_path) == result
     text = write_page(tmp_path / "page.html", [result, result], panel).read_text(encoding="utf-8")
@@ -105,7 +128,9 @@ def test_profiles_of_other_panels_or_sizes_are_not_compared(
         with pytest.raises(DataError, match=sentence):
             write_page(tmp_path / "page.html", [result, other], panel)
     old = replace(result, version=0)
-    assert "panel 0" in write_page(tmp_path / "page.html", [old, old], panel).read_text(encoding="utf-8")
+    assert "panel 0" in write_page(tmp_path / "page.html", [old, old], panel).read_text(
+        encoding="utf-8"
+    )
 
 
 def spoil(data: dict[str, Any], key: str, value: object) -> dict[str, Any]:
@@ -134,7 +159,9 @@ def test_what_is_not_opened_here_has_no_random_twin(saved: Path) -> None:
     assert twin.settings["pretrained"] is False
 
 
-def test_the_command_wants_a_model_or_two_profiles(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_wants_a_model_or_two_profiles(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert run(["profile"]) == 2
     assert "two profiles" in capsys.readouterr().err
     assert run(["profile", "--compare", str(tmp_path), str(tmp_path)]) == 2
@@ -163,7 +190,13 @@ def test_a_language_model_and_its_random_twin(
     assert not partial.complete
     assert "reads at most 2048" in partial.failures[0]
     with pytest.raises(TaskloomError, match="there is no model folder"):
-        profile(str(tmp_path / "nothing"), quick=True, store=tmp_path / "runs", engine="here", panel=small)
+        profile(
+            str(tmp_path / "nothing"),
+            quick=True,
+            store=tmp_path / "runs",
+            engine="here",
+            panel=small,
+        )
 
 
 @pytest.mark.slow
@@ -174,12 +207,28 @@ def test_the_commands_of_the_page_run(tmp_path: Path, capsys: pytest.CaptureFixt
 
     model, store = str(tiny_model(tmp_path / "tiny")), str(tmp_path / "runs")
     for more in ([], ["--random"]):
-        assert run(["profile", model, "--quick", "--store", store, "-o", str(tmp_path / f"p{len(more)}"), *more]) == 0
+        assert (
+            run(
+                [
+                    "profile",
+                    model,
+                    "--quick",
+                    "--store",
+                    store,
+                    "-o",
+                    str(tmp_path / f"p{len(more)}"),
+                    *more,
+                ]
+            )
+            == 0
+        )
     assert "controls are clean" in capsys.readouterr().out
     assert len(read_profile(tmp_path / "p0").measurements) > 55
     folders = [str(tmp_path / name) for name in ("p0", "p1")]
     assert run(["profile", "--compare", *folders, "-o", str(tmp_path / "both")]) == 0
-    assert "Beside tiny, random weights" in (tmp_path / "both" / profiles.PAGE).read_text(encoding="utf-8")
+    assert "Beside tiny, random weights" in (tmp_path / "both" / profiles.PAGE).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_profiles_are_findings_of_a_page(result: ModelProfile, panel: TaskPanel) -> None:
@@ -188,18 +237,24 @@ def test_profiles_are_findings_of_a_page(result: ModelProfile, panel: TaskPanel)
     from taskloom.analysis.findings_folder import markdown
     from taskloom.analysis.profile.profile_page import profile_findings
 
-    better = [replace(m, scores=tuple((1.0,) * len(row) for row in m.scores)) for m in result.measurements]
+    better = [
+        replace(m, scores=tuple((1.0,) * len(row) for row in m.scores)) for m in result.measurements
+    ]
     oracle = replace(result, name="oracle", measurements=tuple(better))
     findings = profile_findings([oracle, result], panel)
     text = "\n\n".join(markdown(finding) for finding in findings)
     assert "Against constant (majority): of" in text
-    assert "| paraphrase | verbs | zero-shot | 1.00" in text  # above guessing, and the same with another verb
+    assert (
+        "| paraphrase | verbs | zero-shot | 1.00" in text
+    )  # above guessing, and the same with another verb
     assert "| one:test | zero-shot |" in text
     [figure] = [figure for finding in findings for figure in finding.figures]
     assert {row["side"] for row in figure.data} == {"easy", "hard", "guessing"}
 
 
-def test_replies_out_of_form_are_told_from_wrong_ones(result: ModelProfile, panel: TaskPanel) -> None:
+def test_replies_out_of_form_are_told_from_wrong_ones(
+    result: ModelProfile, panel: TaskPanel
+) -> None:
     from dataclasses import replace
 
     from taskloom.analysis.profile.profile_page import sentences

@@ -30,14 +30,31 @@ def small() -> dict[str, Any]:
 def test_the_demo_ends_with_a_page_of_curves_scores_and_audits(tmp_path: Path) -> None:
     store, page = tmp_path / "runs", tmp_path / "report.html"
     assert not fill(small(), store).state.failed
-    assert cli(["make", "babi/mix-T2", "-o", str(tmp_path / "stories"), "--set", "splits.mix.n=20"]) == 0
-    command = ["report", str(store), "--data", str(store / "data"), "--data", str(tmp_path / "stories")]
+    assert (
+        cli(["make", "babi/mix-T2", "-o", str(tmp_path / "stories"), "--set", "splits.mix.n=20"])
+        == 0
+    )
+    command = [
+        "report",
+        str(store),
+        "--data",
+        str(store / "data"),
+        "--data",
+        str(tmp_path / "stories"),
+    ]
     assert cli([*command, "--figures", str(tmp_path / "figures"), "-o", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     found = sections(text)
     assert [row[0] for row in found["Datasets"]] == ["recipe", "babi/mix-T2", "ctl/A", "ctl/S"]
-    assert [row[:2] for row in found["Audit"][1:]] == [["babi/mix-T2", "0"], ["ctl/A", "0"], ["ctl/S", "0"]]
-    assert [row[:3] for row in found["Scores"][1::2]] == [["ctl/A", "bilstm", "iid"], ["ctl/S", "bilstm", "iid"]]
+    assert [row[:2] for row in found["Audit"][1:]] == [
+        ["babi/mix-T2", "0"],
+        ["ctl/A", "0"],
+        ["ctl/S", "0"],
+    ]
+    assert [row[:3] for row in found["Scores"][1::2]] == [
+        ["ctl/A", "bilstm", "iid"],
+        ["ctl/S", "bilstm", "iid"],
+    ]
     curves = (tmp_path / "figures" / "learning-curves.svg").read_text(encoding="utf-8")
     assert "<figcaption>ctl/A, bilstm</figcaption>" in text
     assert all(f">{title}<" in curves for title in ("ctl/A, bilstm", "ctl/S, bilstm", "iid", "ood"))
@@ -57,4 +74,8 @@ def test_the_target_uses_nothing_but_commands() -> None:
     assert set(programs) == {"$(BIN)/taskloom"}
     assert [f" {verb} " in target for verb in ("make", "audit", "run", "report")] == [True] * 4
     recipes = makefile.partition("\nDEMO_RECIPES := ")[2].partition("\n")[0].split()
-    assert {read(name).suite.name for name in recipes} == {"babi", "taskbench", "zest"}  # ctl is what is trained on
+    assert {read(name).suite.name for name in recipes} == {
+        "babi",
+        "taskbench",
+        "zest",
+    }  # ctl is what is trained on

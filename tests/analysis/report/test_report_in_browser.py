@@ -23,8 +23,18 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     traits = [{"length": str(2 + i % 3), "shape": ("round", EVIL)[i % 2]} for i in range(60)]
     for learner, modulus in (("bilstm", 5), ("transformer", 2)):
         for seed in range(2):
-            scores = {s: [float((i + seed) % modulus > 0) for i in range(60)] for s in ("iid", "ood")}
-            write(store, scores, learner=learner, seed=seed, traits=traits, tasks=[EVIL, "b"], data=EVIL)
+            scores = {
+                s: [float((i + seed) % modulus > 0) for i in range(60)] for s in ("iid", "ood")
+            }
+            write(
+                store,
+                scores,
+                learner=learner,
+                seed=seed,
+                traits=traits,
+                tasks=[EVIL, "b"],
+                data=EVIL,
+            )
     return report(store.path, folder / "report.html", title="no_place_to_break_" * 4)
 
 
@@ -43,7 +53,8 @@ def test_a_table_that_is_cut_says_that_it_scrolls(page_file: Path) -> None:
         boxes = page.locator(".hint + .wide").all()
         cut = [box.evaluate("box => box.scrollWidth > box.clientWidth") for box in boxes]
         shown = [
-            box.evaluate("box => getComputedStyle(box.previousElementSibling).display === 'block'") for box in boxes
+            box.evaluate("box => getComputedStyle(box.previousElementSibling).display === 'block'")
+            for box in boxes
         ]
         assert any(cut)
         assert shown == cut
@@ -57,9 +68,13 @@ def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: s
         pytest.skip("no Chromium")
     with api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+        page = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        ).new_page()
         problems: list[str] = []
-        page.on("console", lambda m: problems.append(m.text) if m.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda m: problems.append(m.text) if m.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
         page.goto(page_file.as_uri())
@@ -71,13 +86,19 @@ def test_the_page_fits_and_opens_examples(page_file: Path, width: int, scheme: s
         assert page.locator(".item").count() == 20
         assert page.locator(".item >> nth=0 >> .bad").count() > 0, "wrong ones first"
         page.select_option(".controls label:has-text('beside') select", label="transformer")
-        page.wait_for_function("document.querySelector('.summary').textContent.includes('sign test')")
+        page.wait_for_function(
+            "document.querySelector('.summary').textContent.includes('sign test')"
+        )
         assert "On the whole split: difference" in page.inner_text(".summary")
         page.select_option(".controls label:has-text('only where') select", label="length")
-        page.wait_for_function("document.querySelector('.summary').textContent.startsWith('20 examples')")
+        page.wait_for_function(
+            "document.querySelector('.summary').textContent.startsWith('20 examples')"
+        )
         axe = pytest.importorskip("axe_playwright_python.sync_playwright")
         found = axe.Axe().run(page).response["violations"]
-        assert [(v["id"], v["impact"]) for v in found if v["impact"] in ("serious", "critical")] == []
+        assert [
+            (v["id"], v["impact"]) for v in found if v["impact"] in ("serious", "critical")
+        ] == []
         assert problems == []
         browser.close()
 
@@ -88,14 +109,19 @@ def test_on_paper_there_is_nothing_to_press_and_no_dark_page(page_file: Path) ->
         pytest.skip("no Chromium")
     with api.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_context(viewport={"width": 700, "height": 900}, color_scheme="dark").new_page()
+        page = browser.new_context(
+            viewport={"width": 700, "height": 900}, color_scheme="dark"
+        ).new_page()
         page.goto(page_file.as_uri())
         page.wait_for_selector(".explorer .item")
         page.emulate_media(media="print")
         for what in ("nav", ".explorer", ".hint", ".screen", "details:not([open])"):
             assert page.locator(what).count() > 0
             assert all(not one.is_visible() for one in page.locator(what).all()), what
-        ink, paper = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        ink, paper = (
+            page.evaluate(f"getComputedStyle(document.body).{name}")
+            for name in ("color", "backgroundColor")
+        )
         assert (ink, paper) == ("rgb(34, 34, 34)", "rgb(255, 255, 255)")
         cut = page.locator(".wide").evaluate_all(
             "boxes => boxes.filter(b => getComputedStyle(b).overflowX !== 'visible').length"
@@ -114,7 +140,12 @@ def test_a_page_of_100_000_examples_is_small_and_opens(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     for learner, modulus in (("bilstm", 5), ("transformer", 2)):
         scores = {"ood": [float(i % modulus > 0) for i in range(100_000)]}
-        write(store, scores, learner=learner, traits=[{"length": str(2 + i % 3)} for i in range(100_000)])
+        write(
+            store,
+            scores,
+            learner=learner,
+            traits=[{"length": str(2 + i % 3)} for i in range(100_000)],
+        )
     file = report(store.path, tmp_path / "report.html")
     assert file.stat().st_size < 5e6
     with api.sync_playwright() as play:
@@ -123,5 +154,7 @@ def test_a_page_of_100_000_examples_is_small_and_opens(tmp_path: Path) -> None:
         page.goto(file.as_uri())
         page.wait_for_selector(".explorer .item", timeout=10_000)
         page.select_option(".controls label:has-text('only where') select", label="length")
-        page.wait_for_function("document.querySelector('.summary').textContent.startsWith('33,33')", timeout=5_000)
+        page.wait_for_function(
+            "document.querySelector('.summary').textContent.startsWith('33,33')", timeout=5_000
+        )
         browser.close()

@@ -40,12 +40,26 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         for learner in ("bilstm", "transformer"):
             middle = 1.0 + (learner == "bilstm")
             tables = {
-                split: draw(generator(recipe, learner, split), 3, 30, middle, 0.3, 1.0) for split in ("iid", "ood")
+                split: draw(generator(recipe, learner, split), 3, 30, middle, 0.3, 1.0)
+                for split in ("iid", "ood")
             }
             for seed in range(3):
-                curve = [(step, split, step / 100, 1.0) for step in (50, 100) for split in ("train", "iid")]
+                curve = [
+                    (step, split, step / 100, 1.0)
+                    for step in (50, 100)
+                    for split in ("train", "iid")
+                ]
                 scores = {split: table[seed] for split, table in tables.items()}
-                write(made, scores, recipe=recipe, learner=learner, seed=seed, traits=TRAITS, data=recipe, curve=curve)
+                write(
+                    made,
+                    scores,
+                    recipe=recipe,
+                    learner=learner,
+                    seed=seed,
+                    traits=TRAITS,
+                    data=recipe,
+                    curve=curve,
+                )
     failed = made.path / "work" / "failed"
     failed.mkdir(parents=True)
     (failed / ("ab" * 16 + ".json")).write_text(
@@ -56,7 +70,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def html(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report(store.path, tmp_path_factory.mktemp("page") / "report.html").read_text(encoding="utf-8")
+    return report(store.path, tmp_path_factory.mktemp("page") / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 class Cells(HTMLParser):
@@ -116,22 +132,37 @@ def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
     runs = tl.runs(store.path)
     found = sections(html)
     scores = [
-        [r["recipe"], r["learner"], r["split"], f"{r['mean']:.3f}", f"{r['low']:.3f} to {r['high']:.3f}"]
+        [
+            r["recipe"],
+            r["learner"],
+            r["split"],
+            f"{r['mean']:.3f}",
+            f"{r['low']:.3f} to {r['high']:.3f}",
+        ]
         for r in runs.accuracy()
     ]
     assert [row[:5] for row in found["Scores"][1:]] == scores
     traits = [[r["length"], f"{r['mean']:.3f}"] for r in runs.accuracy(by="length")]
     assert [row[3:5] for row in found["Score by length"][1:]] == traits
     compared = runs.compare("bilstm", "transformer")
-    expected = [[r["recipe"], r["split"], "bilstm", "transformer", f"{r['difference']:+.3f}"] for r in compared]
+    expected = [
+        [r["recipe"], r["split"], "bilstm", "transformer", f"{r['difference']:+.3f}"]
+        for r in compared
+    ]
     assert [[*row[:4], row[6]] for row in found["Comparisons"][1:]] == expected
-    assert [row[9] for row in found["Comparisons"][1:]] == [row[8] for row in compared.shown()[1]] or [
-        float(row[9]) for row in found["Comparisons"][1:]
-    ] == pytest.approx([r["corrected_p"] for r in compared], abs=6e-4)
+    assert [row[9] for row in found["Comparisons"][1:]] == [
+        row[8] for row in compared.shown()[1]
+    ] or [float(row[9]) for row in found["Comparisons"][1:]] == pytest.approx(
+        [r["corrected_p"] for r in compared], abs=6e-4
+    )
 
 
 def test_failures_and_examples(html: str) -> None:
-    assert sections(html)["Failures"][1] == ["ctl/A ndr seed 7", "abababababababab", "loss is not finite <at step> 40"]
+    assert sections(html)["Failures"][1] == [
+        "ctl/A ndr seed 7",
+        "abababababababab",
+        "loss is not finite <at step> 40",
+    ]
     assert '<pre class="right">' in html
     assert '<pre class="wrong">' in html
     assert "expected: yes" in html
@@ -143,7 +174,9 @@ def test_nothing_comes_from_outside(html: str) -> None:
     assert "@import" not in html
     assert "default-src 'none'" in html
     assert html.count("<script>") == 1, "one script, and its digest is in the policy"
-    digest = base64.b64encode(hashlib.sha256(re.findall(r"<script>(.*?)</script>", html, re.S)[0].encode()).digest())
+    digest = base64.b64encode(
+        hashlib.sha256(re.findall(r"<script>(.*?)</script>", html, re.S)[0].encode()).digest()
+    )
     assert f"script-src 'sha256-{digest.decode()}'" in unescape(html)
 
 
@@ -168,23 +201,34 @@ def test_traits_of_every_recipe_are_shown_and_only_where_they_vary(tmp_path: Pat
         data="a",
         traits=[{"depth": "1", "same": "x"}, {"depth": "2", "same": "x"}],
     )
-    write(made, {"iid": [1, 0] * 2}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}])
+    write(
+        made, {"iid": [1, 0] * 2}, recipe="b", data="b", traits=[{"length": "1"}, {"length": "2"}]
+    )
     found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
-    assert [title for title in found if title.startswith("Score by")] == ["Score by depth", "Score by length"]
+    assert [title for title in found if title.startswith("Score by")] == [
+        "Score by depth",
+        "Score by length",
+    ]
 
 
 def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
-    traits = [{"depth": str(i % 2), "name_of_depth": "ab"[i % 2], "other": str(i % 3)} for i in range(12)]
+    traits = [
+        {"depth": str(i % 2), "name_of_depth": "ab"[i % 2], "other": str(i % 3)} for i in range(12)
+    ]
     write(store, {"ood": [float(i % 4 == 0) for i in range(12)]}, traits=traits)
     html = report(store.path, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert [t for t in sections(html) if t.startswith("Score by")] == ["Score by depth", "Score by other"]
+    assert [t for t in sections(html) if t.startswith("Score by")] == [
+        "Score by depth",
+        "Score by other",
+    ]
     assert "By name_of_depth the examples are divided in the same way." in html
 
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
     drawn = [
-        charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0}) for steps in ((5,), (5, 6))
+        charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0})
+        for steps in ((5,), (5, 6))
     ]
     assert [panel.svg.count("<circle") for panel in drawn] == [1, 0]
     assert drawn[0].alt == "p: learning curves over 5 steps; iid ends at 0.50."
@@ -210,7 +254,9 @@ def test_labels_stay_distinct() -> None:
         assert all(len(text) <= width for text in short.values())
     marks = [Mark("iid", name, 0.5, 0.4, 0.6) for name in names]
     svg = charts.interval_panel("p", marks, {"iid": 0}, 0.125).svg
-    assert all(f"<title>{name}</title>" in svg for name in names), "the whole name is in the tooltip"
+    assert all(f"<title>{name}</title>" in svg for name in names), (
+        "the whole name is in the tooltip"
+    )
     assert "guessing: 0.125" in svg
 
 
@@ -257,7 +303,14 @@ def test_the_headline_is_the_largest_fall() -> None:
 def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
     return gap_sentence(
         [
-            {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - width, "high": m + width}
+            {
+                "recipe": "r",
+                "learner": a,
+                "split": s,
+                "mean": m,
+                "low": m - width,
+                "high": m + width,
+            }
             for a, s, m in scores
         ]
     )
@@ -268,7 +321,13 @@ def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
         "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
         "0.300 ± 0.020 on items like those of training (iid) of r."
     )
-    falls = headline(("x", "iid", 0.3), ("x", "ood", 0.9), ("y", "iid", 0.9), ("y", "ood", 0.8), ("y", "ood-long", 0.7))
+    falls = headline(
+        ("x", "iid", 0.3),
+        ("x", "ood", 0.9),
+        ("y", "iid", 0.9),
+        ("y", "ood", 0.8),
+        ("y", "ood-long", 0.7),
+    )
     assert falls.startswith(
         "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on ood-long"
     )
@@ -285,14 +344,18 @@ def test_a_difference_within_the_intervals_is_no_fall() -> None:
 def test_a_constant_answer_does_not_fall() -> None:
     constant = (("majority", "iid", 0.9), ("majority", "ood", 0.1))
     assert headline(*constant) == "majority reaches 0.900 ± 0.020 on r, iid."
-    assert headline(*constant, ("x", "iid", 0.5), ("x", "ood", 0.4)).startswith("x falls from 0.500")
+    assert headline(*constant, ("x", "iid", 0.5), ("x", "ood", 0.4)).startswith(
+        "x falls from 0.500"
+    )
 
 
 def test_splits_of_other_kinds_are_not_said_to_fall() -> None:
     assert headline(("x", "easy", 0.9), ("x", "hard", 0.2)) == "x reaches 0.900 ± 0.020 on r, easy."
 
 
-def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(tmp_path: Path) -> None:
+def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_that_agree(
+    tmp_path: Path,
+) -> None:
     heads = [column.head for column in report_columns.COMPARISONS]
     assert len(set(heads)) == len(heads)
     store = Store(tmp_path / "runs", create=True)
@@ -305,7 +368,11 @@ def test_the_table_of_comparisons_has_different_headings_and_counts_in_words_tha
 
 def unpacked(html: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What the explorer of a page shows: its index, and the data of each split."""
-    elements = dict(re.findall(r'<script type="application/octet-stream" id="([^"]+)">(.*?)</script>', html, re.S))
+    elements = dict(
+        re.findall(
+            r'<script type="application/octet-stream" id="([^"]+)">(.*?)</script>', html, re.S
+        )
+    )
     index = json.loads(elements.pop("explorer-index"))
     return index, {k: json.loads(zlib.decompress(base64.b64decode(v))) for k, v in elements.items()}
 
@@ -318,7 +385,10 @@ def test_every_number_opens_the_examples_behind_it(store: Store, html: str) -> N
     for query in opened:
         assert (query["recipe"], query["a"], query["split"]) in known
         cell = next(
-            c for c in index if (c["recipe"], c["learner"], c["split"]) == (query["recipe"], query["a"], query["split"])
+            c
+            for c in index
+            if (c["recipe"], c["learner"], c["split"])
+            == (query["recipe"], query["a"], query["split"])
         )
         if "trait" in query:
             assert query["value"] in data[cell["data"]]["traits"][query["trait"]]["values"]
@@ -339,7 +409,15 @@ def test_hostile_names_and_texts_stay_text(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u202e\u0007"
     for learner in (evil, "b"):
         traits = [{evil: evil}, {evil: "x"}]
-        write(made, {"iid": [1, 0] * 5}, recipe=evil, learner=learner, traits=traits, tasks=[evil, "t"], data=evil)
+        write(
+            made,
+            {"iid": [1, 0] * 5},
+            recipe=evil,
+            learner=learner,
+            traits=traits,
+            tasks=[evil, "t"],
+            data=evil,
+        )
     page = report(made.path, tmp_path / "r.html", title=evil).read_text(encoding="utf-8")
     assert "<img" not in page
     assert page.count("<script>") == 1
@@ -348,7 +426,9 @@ def test_hostile_names_and_texts_stay_text(tmp_path: Path) -> None:
     assert next(iter(data.values()))["inputs"][0].startswith(evil)
 
 
-def test_a_page_of_many_answers_keeps_some_seeds_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_many_answers_keeps_some_seeds_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskloom.analysis.report.answer_data.MOST_ANSWERS", 100)
     made = Store(tmp_path / "runs", create=True)
     for seed in range(4):
@@ -358,7 +438,9 @@ def test_a_page_of_many_answers_keeps_some_seeds_of_each(tmp_path: Path, monkeyp
     assert [(c["learner"], len(c["runs"]), c["left"]) for c in index] == [("a", 2, 2), ("b", 2, 2)]
 
 
-def test_predictions_are_read_a_few_times(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_are_read_a_few_times(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once for scores and traits, which the index keeps, and once for texts; the first run of a kind for its examples, too."""
     opened: list[Path] = []
     original = run_files.read_parquet
@@ -389,7 +471,9 @@ def test_settings_that_differ_are_part_of_the_name(tmp_path: Path) -> None:
         write(made, {"iid": [1, 0, state == 64]}, fields={"learner.state": state})
     found = sections(report(made.path, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert [row[1] for row in found["Scores"][1:]] == ["bilstm state=64", "bilstm state=128"]
-    assert found["Comparisons"][1][2:4] == ["bilstm state=128", "bilstm state=64"] or found["Comparisons"][1][2:4] == [
+    assert found["Comparisons"][1][2:4] == ["bilstm state=128", "bilstm state=64"] or found[
+        "Comparisons"
+    ][1][2:4] == [
         "bilstm state=64",
         "bilstm state=128",
     ]
@@ -423,7 +507,9 @@ def test_every_name_has_a_colour_and_usual_splits_their_own() -> None:
     assert charts.colour_of(["mix", "iid"])["mix"] != 0
 
 
-def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(tmp_path: Path) -> None:
+def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(
+    tmp_path: Path,
+) -> None:
     made = Store(tmp_path / "runs", create=True)
     traits = [{"word": f"w{i % 30}", "id": str(i)} for i in range(60)]
     write(made, {"iid": [i % 2 for i in range(60)]}, traits=traits)
@@ -433,7 +519,9 @@ def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not
 
 
 def test_a_page_of_selected_runs_with_their_success_rate(store: Store, tmp_path: Path) -> None:
-    page = report(store.path, tmp_path / "report.html", where=["seed < 2"], threshold=0.5).read_text()
+    page = report(
+        store.path, tmp_path / "report.html", where=["seed < 2"], threshold=0.5
+    ).read_text()
     assert "Only runs with seed &lt; 2" in page
     assert "seeds over 0.5" in page
     assert "sd over seeds" in page
@@ -444,17 +532,32 @@ def test_names_and_traits_with_signs_of_tex_are_text(tmp_path: Path) -> None:
     traits = [{"$cost": value} for value in ("$5$", r"$\frac{$", "_{", "50 $")]
     for learner in ("$^{", "a_$b$"):
         curve = [(1, "i$i$d", 0.5, 1.0), (2, "i$i$d", 0.6, 1.0)]
-        write(made, {"i$i$d": [0, 1] * 10}, learner=learner, recipe=r"$\x$ $", traits=traits, curve=curve)
+        write(
+            made,
+            {"i$i$d": [0, 1] * 10},
+            learner=learner,
+            recipe=r"$\x$ $",
+            traits=traits,
+            curve=curve,
+        )
     page = report(made.path, tmp_path / "report.html").read_text(encoding="utf-8")
     figures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     for text in (r"$\x$ $", "$^{", "a_$b$", "i$i$d", "$cost", "$5$", r"$\frac{$", "50 $"):
         assert text in figures
 
 
-def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(store: Store, tmp_path: Path) -> None:
+def test_a_file_of_scores_with_answers_has_the_intervals_of_the_frame(
+    store: Store, tmp_path: Path
+) -> None:
     groups, items = score_groups(frame.Runs(store), ("length",))
-    for name, own, new in (("with", items, "new seeds and new examples"), ("without", {}, "new seeds on the same")):
-        bare = [{k: v for k, v in g.items() if own or k not in ("answers", "items", "texts")} for g in groups]
+    for name, own, new in (
+        ("with", items, "new seeds and new examples"),
+        ("without", {}, "new seeds on the same"),
+    ):
+        bare = [
+            {k: v for k, v in g.items() if own or k not in ("answers", "items", "texts")}
+            for g in groups
+        ]
         runs = open_runs(write_scores(bare, tmp_path / name / "scores.json", own))
         assert new in report(runs, tmp_path / f"{name}.html").read_text(encoding="utf-8")
         shown = [(row["mean"], row["low"], row["method"]) for row in RunNumbers(runs, 0.95).means]

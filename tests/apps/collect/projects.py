@@ -9,7 +9,14 @@ from typing import Any
 import yaml
 
 import taskloom.apps.collect
-from taskloom.apps.collect.annotation import EnteredAnswer, Leases, adjudicate, gather_passages, next_item, save_answer
+from taskloom.apps.collect.annotation import (
+    EnteredAnswer,
+    Leases,
+    adjudicate,
+    gather_passages,
+    next_item,
+    save_answer,
+)
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
 from taskloom.apps.collect.records import CollectedTask, Item, Person
@@ -65,10 +72,14 @@ def add_people(c: Collection) -> dict[str, Person]:
         "Ada": "annotator",
         "Rita": "reviewer",
     }
-    return {"Olga": owner} | {name: c.add_person(owner.id, name, [role]) for name, role in roles.items()}
+    return {"Olga": owner} | {
+        name: c.add_person(owner.id, name, [role]) for name, role in roles.items()
+    }
 
 
-def write_base_tasks(c: Collection, people: dict[str, Person], count: int = 10) -> list[CollectedTask]:
+def write_base_tasks(
+    c: Collection, people: dict[str, Person], count: int = 10
+) -> list[CollectedTask]:
     """Have the writers write base tasks in turn and the reviewer approve them."""
     tasks = []
     for number, (question, format) in enumerate(BASES[:count]):
@@ -80,7 +91,9 @@ def write_base_tasks(c: Collection, people: dict[str, Person], count: int = 10) 
     return tasks
 
 
-def write_variants(c: Collection, people: dict[str, Person], bases: list[CollectedTask]) -> list[CollectedTask]:
+def write_variants(
+    c: Collection, people: dict[str, Person], bases: list[CollectedTask]
+) -> list[CollectedTask]:
     """Write one variant of each kind."""
     dogs = next(b for b in bases if "dogs" in b.question)
     split = [b for b in bases if b.split == "test"]
@@ -88,7 +101,11 @@ def write_variants(c: Collection, people: dict[str, Person], bases: list[Collect
         "animal", (StructureAttribute("season"), StructureAttribute("nests", ("yes", "no"), True))
     )
     wanted = [
-        ("paraphrase", [dogs.id], Wording("Can visitors bring their dogs into this garden?", sure=True)),
+        (
+            "paraphrase",
+            [dogs.id],
+            Wording("Can visitors bring their dogs into this garden?", sure=True),
+        ),
         ("target_semantics", [dogs.id], Wording("Are bicycles allowed in this garden?", sure=True)),
         (
             "combination",
@@ -99,7 +116,9 @@ def write_variants(c: Collection, people: dict[str, Person], bases: list[Collect
             "structure",
             [split[2].id],
             Wording(
-                "What animals live in this garden, in which season, and do they nest?", structure=structure, sure=True
+                "What animals live in this garden, in which season, and do they nest?",
+                structure=structure,
+                sure=True,
             ),
         ),
     ]
@@ -126,7 +145,9 @@ def entered(c: Collection, item: Item, person: Person) -> EnteredAnswer:
     if task.format == "span":
         # Everybody selects the last words, some of them more; on the first passage nobody agrees.
         if number == 0:
-            begin = {"Ann": 0, "Abe": text.index(words[4]), "Ada": text.index(words[8])}[person.name]
+            begin = {"Ann": 0, "Abe": text.index(words[4]), "Ada": text.index(words[8])}[
+                person.name
+            ]
             return EnteredAnswer(spans=((begin, begin + 4),))
         return EnteredAnswer(spans=((start - (4 if person.name == "Abe" else 0), len(text)),))
     return EnteredAnswer(objects=({"animal": words[1], "season": "", "nests": "yes"},))
@@ -149,7 +170,9 @@ def adjudicate_all(c: Collection, people: dict[str, Person]) -> int:
     """Have the reviewer decide every disputed item as n/a; return how many there were."""
     disputed = list(c.store.each(Item, stage="disputed"))
     for item in disputed:
-        adjudicate(c, people["Rita"], item.id, c.store.need(Item, item.id).version, EnteredAnswer(na=True))
+        adjudicate(
+            c, people["Rita"], item.id, c.store.need(Item, item.id).version, EnteredAnswer(na=True)
+        )
     return len(disputed)
 
 

@@ -33,14 +33,18 @@ class RunningServer:
             "--port",
             str(port),
         ]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None
         lines: list[str] = []
         while not lines or "your link as owner" not in lines[-1]:
             line = self.process.stdout.readline()
             if not line:
                 assert self.process.stderr is not None
-                raise AssertionError(f"the server did not start: {lines} {self.process.stderr.read()}")
+                raise AssertionError(
+                    f"the server did not start: {lines} {self.process.stderr.read()}"
+                )
             lines.append(line.strip())
         self.link = lines[-1].split()[-1]
         self.base = self.link.partition("/enter/")[0]
@@ -96,7 +100,9 @@ class Visitor:
             "accept": "application/json",
             "content-type": "application/x-www-form-urlencoded",
         }
-        self.connection.request("POST", address, urlencode({"form_token": self.form_token, **data}), headers)
+        self.connection.request(
+            "POST", address, urlencode({"form_token": self.form_token, **data}), headers
+        )
         reply = self.connection.getresponse()
         text = reply.read().decode()
         return reply.status, json.loads(text) if text.startswith("{") else {"error": text}

@@ -27,7 +27,13 @@ from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenE
 from taskloom.apps.collect.event_store import EventStore
 from taskloom.apps.collect.export import export
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
-from taskloom.apps.collect.task_workflow import Wording, offer_base, offer_triple, review, submit_base
+from taskloom.apps.collect.task_workflow import (
+    Wording,
+    offer_base,
+    offer_triple,
+    review,
+    submit_base,
+)
 from taskloom.apps.collect.undo import undo
 from tests.apps.collect.projects import (
     BASES,
@@ -95,7 +101,10 @@ def test_of_reviewers_who_decide_together_one_wins(fresh: Round) -> None:
     assert task is not None
     decisions = ["approve", "return", "remove"] * 2
     results = at_once(
-        *(lambda r=r, d=d: review(c, r, task.id, 1, d, "why") for r, d in zip(reviewers, decisions, strict=True))
+        *(
+            lambda r=r, d=d: review(c, r, task.id, 1, d, "why")
+            for r, d in zip(reviewers, decisions, strict=True)
+        )
     )
     winners = [r for r in results if isinstance(r, CollectedTask)]
     assert len(winners) == 1
@@ -117,9 +126,15 @@ def test_base_tasks_that_are_approved_together_get_places_of_their_own(fresh: Ro
 def test_an_answer_too_many_does_not_unsettle_an_item(ready: Round) -> None:
     c, people = ready
     late = c.add_person(people["Olga"].id, "Late", ["annotator"])
-    item = next(i for i in c.store.each(Item) if c.store.need(CollectedTask, i.task).value.format == "yes/no")
+    item = next(
+        i
+        for i in c.store.each(Item)
+        if c.store.need(CollectedTask, i.task).value.format == "yes/no"
+    )
     page = Browser(c, late)
-    assert page.get(f"/annotate/{item.id}").status_code == 200, "it was open when the page was loaded"
+    assert page.get(f"/annotate/{item.id}").status_code == 200, (
+        "it was open when the page was loaded"
+    )
     for name, choice in (("Ann", "yes"), ("Abe", "yes"), ("Ada", "no")):
         save_answer(c, people[name], item.id, EnteredAnswer(choice=choice), 1, 0)
     answer = page.post(f"/annotate/{item.id}", {"version": "0", "choice": "no"})
@@ -138,7 +153,12 @@ def test_passages_that_are_gathered_anew_take_no_answer_to_the_old_ones(fresh: R
     ann = Browser(c, people["Ann"])
     seen = ann.get(f"/annotate/{item.id}").text.split('name="seen" value="')[1].split('"')[0]
     undo(c, people["Olga"].id, last_event(c, "passages"))
-    assert ann.post(f"/annotate/{item.id}", {"version": "0", "choice": "yes", "seen": seen}).status_code == 404
+    assert (
+        ann.post(
+            f"/annotate/{item.id}", {"version": "0", "choice": "yes", "seen": seen}
+        ).status_code
+        == 404
+    )
     assert c.store.count(Item) == 0
     with c.store.change(people["Olga"].id, "passages") as change:
         change.put(Item(item.id, item.task, item.document, item.start, item.end - 10))
@@ -147,7 +167,9 @@ def test_passages_that_are_gathered_anew_take_no_answer_to_the_old_ones(fresh: R
     assert c.store.count(GivenAnswer) == 0
 
 
-def test_an_export_during_another_one_is_refused(fresh: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_during_another_one_is_refused(
+    fresh: Round, monkeypatch: pytest.MonkeyPatch
+) -> None:
     c, people = fresh
     owner = Browser(c, people["Olga"])
     inside, leave = threading.Event(), threading.Event()
@@ -181,7 +203,9 @@ def test_a_role_that_is_taken_away_counts_at_once(ready: Round) -> None:
     assert ann.get(f"/annotate/{item.id}").status_code == 200
     c.change_roles(people["Olga"].id, people["Rita"].id, ["writer"], 1)
     c.change_roles(people["Olga"].id, people["Ann"].id, ["reviewer"], 1)
-    assert rita.post(f"/review/{task.id}", {"version": "1", "decision": "approve"}).status_code == 403
+    assert (
+        rita.post(f"/review/{task.id}", {"version": "1", "decision": "approve"}).status_code == 403
+    )
     assert ann.post(f"/annotate/{item.id}", {"version": "0", "choice": "yes"}).status_code == 403
     assert ann.get("/review").status_code == 200
     assert "/annotate" not in ann.get("/").text
@@ -193,14 +217,19 @@ def test_a_renewed_link_ends_the_sessions_of_others_and_keeps_the_owners_own(fre
     elsewhere = Browser(c, people["Olga"])
     assert owner.post(f"/people/{people['Ann'].id}/link").status_code == 303
     refused = ann.post("/annotate/x", {"choice": "yes"}, headers={"accept": "application/json"})
-    assert (refused.status_code, "open your personal link again" in refused.json()["error"]) == (401, True)
+    assert (refused.status_code, "open your personal link again" in refused.json()["error"]) == (
+        401,
+        True,
+    )
     answer = owner.post(f"/people/{people['Olga'].id}/link")
     assert "no longer work" in owner.get(answer.headers["location"]).text
     assert elsewhere.get("/people").status_code == 401
 
 
 def test_nobody_works_without_having_qualified(tmp_path: Path) -> None:
-    items = [{"question": "Is it open today?", "passage": "It is open on all days.", "answer": "yes"}]
+    items = [
+        {"question": "Is it open today?", "passage": "It is open on all days.", "answer": "yes"}
+    ]
     c = open_project(tmp_path, qualification={"share": 1.0, "items": items})
     people = add_people(c)
     write_base_tasks(c, people, 1)
@@ -224,7 +253,9 @@ def test_corrected_qualification_items_take_the_place_of_the_old_ones(tmp_path: 
     c = open_project(tmp_path, qualification={"share": 1.0, "items": [wrong]})
     people = add_people(c)
     abe = people["Abe"]
-    save_answer(c, abe, next(c.store.each(Item, stage="qualification")).id, EnteredAnswer(choice="no"), 1, 0)
+    save_answer(
+        c, abe, next(c.store.each(Item, stage="qualification")).id, EnteredAnswer(choice="no"), 1, 0
+    )
     assert c.store.need(Person, abe.id).value.qualified == "passed"
     c.close()
     write_project(tmp_path, qualification={"share": 1.0, "items": [{**wrong, "answer": "yes"}]})
@@ -269,7 +300,12 @@ def test_a_domain_that_leaves_the_project_file_stops_nobody(tmp_path: Path) -> N
     assert gather_passages(c, people["Olga"].id) == []
     assert offer_base(c, people["Wim"], "paraphrase", 0) is None
     assert offer_triple(c, people["Wim"], 0) == ()
-    for name, address in (("Wim", "/vary/paraphrase"), ("Wim", "/write"), ("Olga", "/passages"), ("Rita", "/review")):
+    for name, address in (
+        ("Wim", "/vary/paraphrase"),
+        ("Wim", "/write"),
+        ("Olga", "/passages"),
+        ("Rita", "/review"),
+    ):
         assert Browser(c, people[name]).get(address).status_code == 200
     c.close()
 
@@ -320,7 +356,11 @@ def test_undo_leaves_an_owner_and_no_old_link(fresh: Round) -> None:
 def test_changes_are_undone_one_after_another_and_done_again(ready: Round) -> None:
     c, people = ready
     owner = people["Olga"].id
-    item = next(i for i in c.store.each(Item) if c.store.need(CollectedTask, i.task).value.format == "yes/no")
+    item = next(
+        i
+        for i in c.store.each(Item)
+        if c.store.need(CollectedTask, i.task).value.format == "yes/no"
+    )
     save_answer(c, people["Ann"], item.id, EnteredAnswer(choice="yes"), 1, 0)
     first = last_event(c, "answer")
     save_answer(c, people["Ann"], item.id, EnteredAnswer(choice="no"), 1, 1)
@@ -354,13 +394,17 @@ def test_undo_after_an_export_changes_the_next_one_only(ready: Round, tmp_path: 
     assert {p: p.read_bytes() for p in (tmp_path / "first").rglob("*") if p.is_file()} == before
     release = export(c, tmp_path / "second")
     assert any("1 items have no final answer yet" in text for text in release.remarks)
-    assert not any(i.id == item for tasks in release.splits.values() for f in tasks for i in f.items)
+    assert not any(
+        i.id == item for tasks in release.splits.values() for f in tasks for i in f.items
+    )
 
 
 # Names and texts.
 
 
-@pytest.mark.parametrize("name", ["\u200d", "\u3164\u3164", "\u00ad", "\u2066\u202e", "…", "\x00\x1b"])
+@pytest.mark.parametrize(
+    "name", ["\u200d", "\u3164\u3164", "\u00ad", "\u2066\u202e", "…", "\x00\x1b"]
+)
 def test_a_name_that_nobody_can_see_is_refused(fresh: Round, name: str) -> None:
     with pytest.raises(CollectError, match="a person needs a name"):
         fresh[0].add_person("x", name, ["writer"])
@@ -374,11 +418,24 @@ def test_a_name_that_only_looks_different_is_refused(fresh: Round, name: str) ->
 
 def test_people_of_all_scripts_take_part(fresh: Round) -> None:
     c, people = fresh
-    names = ["Zoë", "中村さくら", "אורי", "محمد علی", "Ἀθηνᾶ", "🦉 Eule", "می‌خواهم", "Ǹdidi", "o'Neil <b>"]
+    names = [
+        "Zoë",
+        "中村さくら",
+        "אורי",
+        "محمد علی",
+        "Ἀθηνᾶ",
+        "🦉 Eule",
+        "می‌خواهم",
+        "Ǹdidi",
+        "o'Neil <b>",
+    ]
     for name in names:
         c.add_person(people["Olga"].id, name, ["annotator"])
     page = Browser(c, people["Olga"]).get("/people").text
-    assert all(name.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page for name in names)
+    assert all(
+        name.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page
+        for name in names
+    )
     assert c.store.check() == []
 
 
@@ -395,11 +452,17 @@ def test_a_notice_in_a_link_of_somebody_else_is_not_shown(fresh: Round) -> None:
 
 def test_a_flood_of_typed_words_costs_nothing(ready: Round) -> None:
     c, people = ready
-    item = next(i for i in c.store.each(Item) if c.store.need(CollectedTask, i.task).value.format == "span")
+    item = next(
+        i for i in c.store.each(Item) if c.store.need(CollectedTask, i.task).value.format == "span"
+    )
     ann = Browser(c, people["Ann"])
     began = time.process_time()
     for typed in ("a\n" * 200_000, "a " * 400_000, "garden\n" * 80_000):
-        assert ann.post(f"/annotate/{item.id}", {"version": "0", "typed": typed}).status_code in (303, 409, 422)
+        assert ann.post(f"/annotate/{item.id}", {"version": "0", "typed": typed}).status_code in (
+            303,
+            409,
+            422,
+        )
     assert time.process_time() - began < 5
 
 
@@ -438,7 +501,9 @@ def test_a_log_that_was_torn_in_the_middle_of_a_write_is_a_sound_beginning(tmp_p
     store.close()
 
 
-def test_a_check_and_an_export_see_one_moment_while_others_work(ready: Round, tmp_path: Path) -> None:
+def test_a_check_and_an_export_see_one_moment_while_others_work(
+    ready: Round, tmp_path: Path
+) -> None:
     c, people = ready
     annotate_all(c, people)
     stop = threading.Event()
@@ -485,7 +550,9 @@ def test_what_was_left_out_of_the_corpus_is_still_said_after_a_new_start(tmp_pat
     c.close()
 
 
-def test_a_first_start_that_was_killed_leaves_no_half_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_start_that_was_killed_leaves_no_half_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path)
 
     def killed(*_: Any) -> None:
@@ -547,7 +614,9 @@ def test_a_settings_file_of_another_project_is_checked_again(tmp_path: Path) -> 
 
 
 def test_an_answer_of_somebody_who_failed_is_refused_wherever_it_comes_from(tmp_path: Path) -> None:
-    items = [{"question": "Is it open today?", "passage": "It is open on all days.", "answer": "yes"}]
+    items = [
+        {"question": "Is it open today?", "passage": "It is open on all days.", "answer": "yes"}
+    ]
     c = open_project(tmp_path, qualification={"share": 1.0, "items": items})
     people = add_people(c)
     write_base_tasks(c, people, 1)

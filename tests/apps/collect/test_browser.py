@@ -23,7 +23,9 @@ from taskloom.suites.zest.task_files import read_tasks
 from tests.apps.collect.projects import BASES, SETTINGS, write_project
 from tests.apps.collect.servers import RunningServer
 
-playwright = pytest.importorskip("playwright.sync_api", reason="make test-browser installs Playwright")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="make test-browser installs Playwright"
+)
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 PEOPLE = {
@@ -77,17 +79,27 @@ def real_corpus() -> Corpus:
     folder = Path(os.environ.get("TASKLOOM_DATA", "")) / "zest"
     files = [folder / f"{name}.jsonl" for name in ("train", "dev", "test_unanswered")]
     if not all(f.is_file() for f in files):
-        pytest.skip("ZEST's public sample is not here: TASKLOOM_DATA names no folder with zest/train.jsonl")
-    rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        pytest.skip(
+            "ZEST's public sample is not here: TASKLOOM_DATA names no folder with zest/train.jsonl"
+        )
+    rows = [
+        json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()
+    ]
     parks = [row for row in rows if PARKS in row["question"]]
     passages = list(dict.fromkeys(e["context"] for row in parks for e in row["examples"]))
-    titled = re.compile(r"((?:[A-Z][\w'’]+ ){1,3}National (?:Park|Monument|Seashore|Recreation Area))")
+    titled = re.compile(
+        r"((?:[A-Z][\w'’]+ ){1,3}National (?:Park|Monument|Seashore|Recreation Area))"
+    )
     documents = tuple(
         {"title": name[1] if (name := titled.search(text)) else f"Page {number}", "text": text}
         for number, text in enumerate(passages)
     )
-    bases = [(row["question"], "yes/no") for row in parks[:6]] + [(question, "span") for question in SPAN_QUESTIONS]
-    return Corpus({"name": "parks", "entity": PARKS, "documents": "documents/parks.jsonl"}, bases, documents)
+    bases = [(row["question"], "yes/no") for row in parks[:6]] + [
+        (question, "span") for question in SPAN_QUESTIONS
+    ]
+    return Corpus(
+        {"name": "parks", "entity": PARKS, "documents": "documents/parks.jsonl"}, bases, documents
+    )
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +125,12 @@ class Round:
     def open(self, name: str, link: str) -> Any:
         page = self.chromium.new_context().new_page()
         page.on("pageerror", lambda error: self.errors.append(f"{name}: {error}"))
-        page.on("console", lambda m: self.errors.append(f"{name}: {m.text}") if "Content Security" in m.text else None)
+        page.on(
+            "console",
+            lambda m: (
+                self.errors.append(f"{name}: {m.text}") if "Content Security" in m.text else None
+            ),
+        )
         page.goto(link)
         self.pages[name] = page
         return page
@@ -174,7 +191,9 @@ def answer(page: Any, name: str) -> str:
     number = int(item[-1])
     words = page.inner_text("#passage").split()
     other = next(
-        n for n in range(2, len(words)) if normalise(words[n]) not in ("", normalise(words[0]), normalise(words[1]))
+        n
+        for n in range(2, len(words))
+        if normalise(words[n]) not in ("", normalise(words[0]), normalise(words[1]))
     )
     if number == 0 or (number == 2 and name == "Ada"):
         page.keyboard.press("0")
@@ -188,7 +207,9 @@ def answer(page: Any, name: str) -> str:
             page.keyboard.press("ArrowRight")
         page.keyboard.press("Space")
     else:
-        page.fill("#objects [name=key0] >> nth=0", words[other if number == 2 and name == "Abe" else 1])
+        page.fill(
+            "#objects [name=key0] >> nth=0", words[other if number == 2 and name == "Abe" else 1]
+        )
         page.select_option("#objects [name=key2] >> nth=0", "yes")
     page.keyboard.press("Enter")
     return item
@@ -208,7 +229,9 @@ def annotate(play: Round, name: str, most: int = 10_000) -> list[str]:
 def leave(page: Any, address: str) -> None:
     """Wait until a page is left for another one."""
     try:
-        page.wait_for_url(lambda url: url.partition("?")[0] != address.partition("?")[0], timeout=20_000)
+        page.wait_for_url(
+            lambda url: url.partition("?")[0] != address.partition("?")[0], timeout=20_000
+        )
     except playwright.TimeoutError:
         raise AssertionError(f"still at {page.url}: {page.inner_text('#content')[:500]}") from None
     page.wait_for_load_state()
@@ -242,7 +265,9 @@ def vary(play: Round) -> None:
     play.submit(page)
 
 
-@pytest.mark.parametrize("make_corpus", [own_corpus, real_corpus], ids=["invented gardens", "real passages of ZEST"])
+@pytest.mark.parametrize(
+    "make_corpus", [own_corpus, real_corpus], ids=["invented gardens", "real passages of ZEST"]
+)
 def test_a_whole_round(chromium: Any, tmp_path: Path, make_corpus: Callable[[], Corpus]) -> None:
     corpus = make_corpus()
     corpus.write(tmp_path, passages=3, near_misses=0.0)
@@ -261,7 +286,9 @@ def test_a_whole_round(chromium: Any, tmp_path: Path, make_corpus: Callable[[], 
             page.wait_for_url("**/never")
         play.server = RunningServer(tmp_path, play.server.port)
         page.goto(play.server.base + "/write")
-        assert page.input_value("[name=question]") == corpus.bases[-1][0], "what was typed is still there"
+        assert page.input_value("[name=question]") == corpus.bases[-1][0], (
+            "what was typed is still there"
+        )
         page.check(f"[name=format][value='{corpus.bases[-1][1]}']")
         play.submit(page)
         assert play.approve_all() == 10
@@ -314,7 +341,9 @@ def check_release(folder: Path, corpus: Corpus) -> None:
     c.close()
     release = folder / "exports" / "release"
     table = json.loads((release / "statistics.json").read_text())
-    tasks = {name: read_tasks(release / "zest" / f"{name}.jsonl") for name in ("train", "dev", "test")}
+    tasks = {
+        name: read_tasks(release / "zest" / f"{name}.jsonl") for name in ("train", "dev", "test")
+    }
     assert {name: sum(t.kind == "normal" for t in rows) for name, rows in tasks.items()} == {
         "train": 4,
         "dev": 1,
@@ -326,26 +355,45 @@ def check_release(folder: Path, corpus: Corpus) -> None:
     for name, rows in tasks.items():
         assert table[name]["tasks"] == len(rows)
         assert table[name]["pairs"] == 3 * len(rows)
-        assert table[name]["na"] == pytest.approx(2 / 3), "the first and the third passage of every task"
+        assert table[name]["na"] == pytest.approx(2 / 3), (
+            "the first and the third passage of every task"
+        )
         contexts = [i.context for t in rows for i in t.instances]
-        assert table[name]["passage_words"] == pytest.approx(sum(len(x.split()) for x in contexts) / len(contexts))
+        assert table[name]["passage_words"] == pytest.approx(
+            sum(len(x.split()) for x in contexts) / len(contexts)
+        )
         if sources:
-            assert all(any(x in text for text in sources) for x in contexts), "passages are parts of the real documents"
-        assert table[name]["task_words"] == pytest.approx(sum(len(t.question.split()) for t in rows) / len(rows))
+            assert all(any(x in text for text in sources) for x in contexts), (
+                "passages are parts of the real documents"
+            )
+        assert table[name]["task_words"] == pytest.approx(
+            sum(len(t.question.split()) for t in rows) / len(rows)
+        )
         for task in rows:
             _, agreed, _ = (i.answer for i in task.instances)
             context = task.instances[1].context.split()
             if task.kind == "structure":
-                assert json.loads(str(agreed)) == [{"animal": context[1], "season": "n/a", "nests": "yes"}]
+                assert json.loads(str(agreed)) == [
+                    {"animal": context[1], "season": "n/a", "nests": "yes"}
+                ]
             elif by_question.get(task.question) == "span":
-                assert agreed == " ".join(context[:2]), "the subset of the other answers, not Abe's longer one"
+                assert agreed == " ".join(context[:2]), (
+                    "the subset of the other answers, not Abe's longer one"
+                )
         predictions = [str(i.answer) for t in rows for i in t.instances]
-        assert evaluation.score(release / "zest" / f"{name}.jsonl", predictions, "official").overall["90"] == 1.0
+        assert (
+            evaluation.score(release / "zest" / f"{name}.jsonl", predictions, "official").overall[
+                "90"
+            ]
+            == 1.0
+        )
     assert tl.load(release / "dataset").digest
 
 
 @pytest.fixture(scope="module")
-def demo(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, dict[str, str]]]:
+def demo(
+    chromium: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunningServer, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("demo") / "demo"
     fill_demo(folder)
     server = RunningServer(folder)
@@ -353,7 +401,8 @@ def demo(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     page.goto(server.link)
     page.goto(server.base + "/people")
     links = {
-        e.get_attribute("data-person").split()[0]: e.input_value() for e in page.query_selector_all("[data-person]")
+        e.get_attribute("data-person").split()[0]: e.input_value()
+        for e in page.query_selector_all("[data-person]")
     }
     yield server, links
     server.stop()
@@ -374,21 +423,31 @@ def test_pages_are_accessible_and_fit_a_phone(
     server, links = demo
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for scheme in ("light", "dark"):
-        page = chromium.new_context(viewport={"width": 390, "height": 760}, color_scheme=scheme).new_page()
+        page = chromium.new_context(
+            viewport={"width": 390, "height": 760}, color_scheme=scheme
+        ).new_page()
         page.goto(links[name])
         page.goto(server.base + address.removesuffix(" >"))
         if address.endswith(">"):  # the first thing in the list
             page.click("main .list a")
             page.wait_for_load_state()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no page scrolls sideways"
-        assert page.evaluate("(n => n.scrollWidth <= n.clientWidth)(document.querySelector('nav'))"), "no menu is cut"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            "no page scrolls sideways"
+        )
+        assert page.evaluate(
+            "(n => n.scrollWidth <= n.clientWidth)(document.querySelector('nav'))"
+        ), "no menu is cut"
         found = axe.run(page).response["violations"]
         assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
 
 
-def test_spans_are_selected_by_touch(chromium: Any, demo: tuple[RunningServer, dict[str, str]]) -> None:
+def test_spans_are_selected_by_touch(
+    chromium: Any, demo: tuple[RunningServer, dict[str, str]]
+) -> None:
     server, links = demo
-    page = chromium.new_context(viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True).new_page()
+    page = chromium.new_context(
+        viewport={"width": 390, "height": 760}, has_touch=True, is_mobile=True
+    ).new_page()
     page.goto(links["Abe"])
     page.goto(server.base + "/annotate")
     go_to_a_span(page)
@@ -399,7 +458,9 @@ def test_spans_are_selected_by_touch(chromium: Any, demo: tuple[RunningServer, d
     page.tap("#take")
     page.wait_for_selector("#parts button")
     start, end = map(int, page.input_value("#spans").split("-"))
-    assert page.inner_text("#passage")[start:end] == page.inner_text("#parts li").rstrip("×").strip()
+    assert (
+        page.inner_text("#passage")[start:end] == page.inner_text("#parts li").rstrip("×").strip()
+    )
 
 
 def go_to_a_span(page: Any) -> None:
@@ -411,7 +472,9 @@ def go_to_a_span(page: Any) -> None:
         page.keyboard.press("0")
         page.keyboard.press("Enter")
         leave(page, address)
-    assert page.query_selector("#spans"), "the demonstration has an open item that is answered by spans"
+    assert page.query_selector("#spans"), (
+        "the demonstration has an open item that is answered by spans"
+    )
 
 
 def test_a_refusal_is_shown_and_not_taken_for_a_lost_connection(
@@ -422,12 +485,18 @@ def test_a_refusal_is_shown_and_not_taken_for_a_lost_connection(
     page.goto(links["Abe"])
     page.goto(server.base + "/annotate")
     replies = [
-        {"status": 413, "content_type": "text/plain", "body": "nothing was saved: the form is too large"},
+        {
+            "status": 413,
+            "content_type": "text/plain",
+            "body": "nothing was saved: the form is too large",
+        },
         {"status": 502, "content_type": "text/html", "body": "<h1>Bad gateway</h1>"},
     ]
     page.route(
         "**/annotate/*",
-        lambda route: route.fulfill(**replies[0]) if route.request.method == "POST" else route.continue_(),
+        lambda route: (
+            route.fulfill(**replies[0]) if route.request.method == "POST" else route.continue_()
+        ),
     )
     page.keyboard.press("0")
     page.keyboard.press("Enter")
@@ -440,7 +509,9 @@ def test_a_refusal_is_shown_and_not_taken_for_a_lost_connection(
     leave(page, address)  # the page kept trying, and the answer is saved
 
 
-def test_spans_are_selected_by_mouse(chromium: Any, demo: tuple[RunningServer, dict[str, str]]) -> None:
+def test_spans_are_selected_by_mouse(
+    chromium: Any, demo: tuple[RunningServer, dict[str, str]]
+) -> None:
     server, links = demo
     page = chromium.new_context(viewport={"width": 1000, "height": 700}).new_page()
     page.goto(links["Ann"])

@@ -13,7 +13,9 @@ from taskloom.core.files import locked
 from tests.apps.collect.projects import add_people, open_project, write_project
 
 
-def test_a_new_project_file_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_project_file_is_written_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli(["collect", str(tmp_path / "p"), "--new"]) == 0
     assert (tmp_path / "p" / "project.yaml").is_file()
     assert cli(["collect", str(tmp_path / "p"), "--new"]) == 2
@@ -26,7 +28,20 @@ def test_status_and_check_of_a_project(tmp_path: Path, capsys: pytest.CaptureFix
     c = open_project(tmp_path)
     add_people(c)
     c.close()
-    assert cli(["collect", str(tmp_path), "--status", "--check", "--log", str(tmp_path / "log.jsonl"), "--json"]) == 0
+    assert (
+        cli(
+            [
+                "collect",
+                str(tmp_path),
+                "--status",
+                "--check",
+                "--log",
+                str(tmp_path / "log.jsonl"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     report = json.loads(capsys.readouterr().out)
     assert (report["people"], report["documents"], report["answers"]) == (7, 12, 0)
     assert report["events"] == len((tmp_path / "log.jsonl").read_text().splitlines())
@@ -36,7 +51,9 @@ def test_status_and_check_of_a_project(tmp_path: Path, capsys: pytest.CaptureFix
     assert "7 records differ from the log" in capsys.readouterr().err
 
 
-def test_what_keeps_a_server_from_starting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_keeps_a_server_from_starting_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli(["collect", str(tmp_path / "nothing")]) == 2
     assert "has no project.yaml" in capsys.readouterr().err
     assert not (tmp_path / "nothing").exists()

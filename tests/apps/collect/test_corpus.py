@@ -20,7 +20,9 @@ def test_all_kinds_of_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text(TEXT)
     (tmp_path / "two.md").write_text(f"# The Title\n\n{TEXT}")
     (tmp_path / "three.jsonl").write_text(json.dumps({"title": "Three", "text": TEXT}) + "\n\n")
-    pq.write_table(pa.table({"entity": ["Four"], "text": [TEXT], "more": [1]}), tmp_path / "four.parquet")
+    pq.write_table(
+        pa.table({"entity": ["Four"], "text": [TEXT], "more": [1]}), tmp_path / "four.parquet"
+    )
     (tmp_path / "notes.docx").write_bytes(b"ignored")
     documents, notes = read_documents(tmp_path)
     assert sorted(d.entity for d in documents) == ["Four", "The Title", "Three", "one"]
@@ -29,7 +31,9 @@ def test_all_kinds_of_files_are_read(tmp_path: Path) -> None:
 
 def test_broken_files_are_left_out_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text(TEXT)
-    (tmp_path / "latin.txt").write_bytes("Ein Café, das es nicht gibt, steht hier.".encode("latin-1"))
+    (tmp_path / "latin.txt").write_bytes(
+        "Ein Café, das es nicht gibt, steht hier.".encode("latin-1")
+    )
     (tmp_path / "bad.jsonl").write_text('{"title": "x", "text"')
     (tmp_path / "no-title.jsonl").write_text('{"text": "abc"}')
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")

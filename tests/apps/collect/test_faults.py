@@ -53,7 +53,8 @@ def kill_and_check(folder: Path, kills: int, seed: int) -> int:
         server = RunningServer(folder)
         threads = [
             threading.Thread(
-                target=answer_until_killed, args=(Visitor(c, people[n], server.port), acknowledged, people[n].id)
+                target=answer_until_killed,
+                args=(Visitor(c, people[n], server.port), acknowledged, people[n].id),
             )
             for n in ("Ann", "Abe", "Ada")
         ]
@@ -61,7 +62,11 @@ def kill_and_check(folder: Path, kills: int, seed: int) -> int:
             thread.start()
         before = len(acknowledged)
         patience = time.monotonic() + 20  # on a busy machine the first answer takes a while
-        while len(acknowledged) == before and any(t.is_alive() for t in threads) and time.monotonic() < patience:
+        while (
+            len(acknowledged) == before
+            and any(t.is_alive() for t in threads)
+            and time.monotonic() < patience
+        ):
             time.sleep(0.01)
         time.sleep(0.3 * rng.random())
         server.kill()
@@ -123,7 +128,10 @@ def test_a_disk_that_fills_up_keeps_what_was_saved(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     try:
         visitor = Visitor(c, people["Olga"], server.port)
-        statuses = [visitor.post("/people", {"name": f"Person {n}", "role": "writer"})[0] for n in range(800)]
+        statuses = [
+            visitor.post("/people", {"name": f"Person {n}", "role": "writer"})[0]
+            for n in range(800)
+        ]
         assert statuses[0] == 200
         assert statuses[-1] == 507, statuses[-1]
         assert set(statuses) == {200, 507}
@@ -159,14 +167,22 @@ def fuzz(folder: Path, requests: int, seed: int, exports: int = 0) -> None:
     c, people = ready(folder)
     rng = random.Random(seed)
     known = [*(i.id for i in c.store.each(Item)), *(p.id for p in c.people())]
-    parts = [w for w in WORDS if not re.search(r"[\x00\ud800\r%/]", w)] + known * 3 + ["paraphrase", "structure", "1"]
+    parts = (
+        [w for w in WORDS if not re.search(r"[\x00\ud800\r%/]", w)]
+        + known * 3
+        + ["paraphrase", "structure", "1"]
+    )
     site, app = Site(c), build_app(c)
     roles = {n: site.signer.token(people[n], "session") for n in ("Olga", "Wim", "Ann", "Rita")}
     routes = [r for r in ROUTES if (r.method, r.path) not in EXPORTS]
     turns = [rng.choice(routes) for _ in range(requests)]
-    turns += [rng.choice([r for r in ROUTES if (r.method, r.path) in EXPORTS]) for _ in range(exports)]
+    turns += [
+        rng.choice([r for r in ROUTES if (r.method, r.path) in EXPORTS]) for _ in range(exports)
+    ]
     rng.shuffle(turns)
-    with TestClient(app, base_url="http://127.0.0.1", follow_redirects=False, raise_server_exceptions=True) as client:
+    with TestClient(
+        app, base_url="http://127.0.0.1", follow_redirects=False, raise_server_exceptions=True
+    ) as client:
         for route in turns:
             fitting = [n for n in roles if set(people[n].roles) & set(route.roles)] or list(roles)
             session = roles[rng.choice(fitting)]
@@ -176,8 +192,14 @@ def fuzz(folder: Path, requests: int, seed: int, exports: int = 0) -> None:
                 for f in rng.sample(FIELDS, rng.randint(0, 12))
             }
             data["form_token"] = [site.signer.form_token(session)]
-            plain = {f: [v.encode("utf-8", "replace").decode() for v in values] for f, values in data.items()}
-            headers = {"cookie": f"{site.cookie}={session}", "accept": rng.choice(["*/*", "application/json"])}
+            plain = {
+                f: [v.encode("utf-8", "replace").decode() for v in values]
+                for f, values in data.items()
+            }
+            headers = {
+                "cookie": f"{site.cookie}={session}",
+                "accept": rng.choice(["*/*", "application/json"]),
+            }
             if route.method == "POST":
                 answer = client.post(path, data=plain, headers=headers)
             else:

@@ -29,7 +29,10 @@ def test_yes_and_no_by_majority(values: list[str], answer: str | None) -> None:
     ("values", "answer"),
     [
         (["the Blue Lake", "Blue Lake", "Lake"], "Lake"),  # the subset of the others, the shortest
-        (["Blue Lake", "Blue Lake in the north", "Red Rock"], "Blue Lake"),  # contained in two of three
+        (
+            ["Blue Lake", "Blue Lake in the north", "Red Rock"],
+            "Blue Lake",
+        ),  # contained in two of three
         (["Blue Lake", "Red Rock", "Green Hill"], None),
         (["n/a", "n/a", "Lake"], "n/a"),
         (["n/a", "the Lake", "Lake"], "Lake"),
@@ -52,7 +55,9 @@ def test_a_settled_span_is_somebodys_and_most_contain_it(values: list[str]) -> N
     assert answer in values
     assert resolve(list(reversed(values)), "span") == answer
     if answer != "n/a":
-        assert 2 * sum(v != "n/a" and span_words(answer) <= span_words(v) for v in values) > len(values)
+        assert 2 * sum(v != "n/a" and span_words(answer) <= span_words(v) for v in values) > len(
+            values
+        )
 
 
 def objects(*rows: tuple[str, str]) -> str:

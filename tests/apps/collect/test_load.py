@@ -28,7 +28,9 @@ def many_items(c: Collection, people: dict[str, Person], count: int) -> None:
     for start in range(0, count, 5_000):
         with c.store.change(people["Olga"].id, "passages") as change:
             for number in range(start, min(count, start + 5_000)):
-                change.put(Item(f"many-{number:06d}", first.task, first.document, first.start, first.end))
+                change.put(
+                    Item(f"many-{number:06d}", first.task, first.document, first.start, first.end)
+                )
 
 
 def work(visitor: Visitor, until: float, times: list[float], acknowledged: list[str]) -> None:
@@ -38,7 +40,9 @@ def work(visitor: Visitor, until: float, times: list[float], acknowledged: list[
         visitor.get(address)
         item = address.partition("?")[0].removeprefix("/annotate/")
         middle = time.monotonic()
-        status, _ = visitor.post(f"/annotate/{item}", {"version": "0", "choice": "yes", "spans": "0-4"})
+        status, _ = visitor.post(
+            f"/annotate/{item}", {"version": "0", "choice": "yes", "spans": "0-4"}
+        )
         end = time.monotonic()
         times += [(middle - began) / 2, end - middle]
         if status == 200:
@@ -53,14 +57,19 @@ def test_fifty_annotators_for_a_minute(tmp_path: Path) -> None:
     write_base_tasks(c, people, 2)
     gather_passages(c, people["Olga"].id)
     many_items(c, people, 3_000)
-    crowd = [c.add_person(people["Olga"].id, f"Annotator {n}", ["annotator"]) for n in range(PEOPLE)]
+    crowd = [
+        c.add_person(people["Olga"].id, f"Annotator {n}", ["annotator"]) for n in range(PEOPLE)
+    ]
     server = RunningServer(tmp_path)
     times: list[float] = []
     answers: dict[str, list[str]] = {p.id: [] for p in crowd}
     try:
         until = time.monotonic() + SECONDS
         threads = [
-            threading.Thread(target=work, args=(Visitor(c, p, server.port), until, times, answers[p.id])) for p in crowd
+            threading.Thread(
+                target=work, args=(Visitor(c, p, server.port), until, times, answers[p.id])
+            )
+            for p in crowd
         ]
         for thread in threads:
             thread.start()
@@ -71,9 +80,13 @@ def test_fifty_annotators_for_a_minute(tmp_path: Path) -> None:
     times.sort()
     p95 = times[int(0.95 * len(times))]
     counted = sum(map(len, answers.values()))
-    print(f"{counted} answers, median {1e3 * times[len(times) // 2]:.1f} ms, p95 {1e3 * p95:.1f} ms")
+    print(
+        f"{counted} answers, median {1e3 * times[len(times) // 2]:.1f} ms, p95 {1e3 * p95:.1f} ms"
+    )
     saved = sorted((a.person, a.item) for a in c.store.each(GivenAnswer))
-    assert saved == sorted((p, i) for p, items in answers.items() for i in items), "an answer was lost or doubled"
+    assert saved == sorted((p, i) for p, items in answers.items() for i in items), (
+        "an answer was lost or doubled"
+    )
     assert len(saved) > PEOPLE * 10
     assert all(i.answered <= 3 for i in c.store.each(Item))
     assert c.store.check() == []
@@ -93,7 +106,13 @@ def test_the_first_page_of_a_project_with_100_000_items(tmp_path: Path) -> None:
         with c.store.change(people["Ann"].id, "answer") as change:
             for n in range(number, number + 1_000):
                 change.put(
-                    GivenAnswer(f"many-{n:06d}/{people['Ann'].id}", f"many-{n:06d}", people["Ann"].id, "yes", 1.0)
+                    GivenAnswer(
+                        f"many-{n:06d}/{people['Ann'].id}",
+                        f"many-{n:06d}",
+                        people["Ann"].id,
+                        "yes",
+                        1.0,
+                    )
                 )
     assert task
     site = Site(c)

@@ -39,13 +39,21 @@ def test_what_is_wrong_is_said(main: str, rows: list[tuple[str, str, bool]], pro
 
 
 def test_answers_quote_the_passage_or_the_listed_values() -> None:
-    structure = compile_structure("animal", [("month", "", False), ("nests", "yes, no", True)], "this garden")
-    rows = [{"animal": "Otters", "month": "May", "nests": "yes"}, {"animal": "", "month": "", "nests": ""}]
+    structure = compile_structure(
+        "animal", [("month", "", False), ("nests", "yes, no", True)], "this garden"
+    )
+    rows = [
+        {"animal": "Otters", "month": "May", "nests": "yes"},
+        {"animal": "", "month": "", "nests": ""},
+    ]
     assert json.loads(compile_answer(structure, rows, PASSAGE)) == [
         {"animal": "Otters", "month": "May", "nests": "yes"}
     ]
     assert compile_answer(structure, [{"animal": ""}], PASSAGE) == "n/a"
-    assert json.loads(compile_answer(structure, [{"animal": "in May. Swans"}], PASSAGE))[0]["month"] == "n/a"
+    assert (
+        json.loads(compile_answer(structure, [{"animal": "in May. Swans"}], PASSAGE))[0]["month"]
+        == "n/a"
+    )
     for row, problem in [
         ({"animal": "Seals"}, "does not stand in the passage"),
         ({"animal": "Otters", "nests": "maybe"}, "choose one of yes, no"),

@@ -13,7 +13,9 @@ import taskloom.apps.collect
 
 SOURCE = Path(taskloom.apps.collect.__file__).parent
 SECTIONS = yaml.safe_load((SOURCE / "phrases.yaml").read_text(encoding="utf-8"))
-TEMPLATES = {p.name: p.read_text(encoding="utf-8") for p in (SOURCE / "web" / "templates").glob("*.html")}
+TEMPLATES = {
+    p.name: p.read_text(encoding="utf-8") for p in (SOURCE / "web" / "templates").glob("*.html")
+}
 
 ON_THE_COMMAND_LINE = {"project_file.py", "demo_project.py", "serve.py"}
 """Modules whose errors stop the command before there is a page."""
@@ -31,8 +33,16 @@ SENTENCES = {
 
 def calls() -> list[tuple[Path, ast.Call]]:
     """All calls of plain names in the package."""
-    nodes = [(path, node) for path in SOURCE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
-    return [(path, node) for path, node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    nodes = [
+        (path, node)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+    ]
+    return [
+        (path, node)
+        for path, node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
 
 
 def names_of(node: ast.expr) -> list[str]:
@@ -49,14 +59,20 @@ def test_rules_and_their_values_fit_the_calls() -> None:
             assert names, (path, node.lineno)
             used |= set(names)
             for name in names:
-                fields = {field for _, field, _, _ in Formatter().parse(SECTIONS["rules"][name]) if field}
+                fields = {
+                    field for _, field, _, _ in Formatter().parse(SECTIONS["rules"][name]) if field
+                }
                 assert fields == {k.arg for k in node.keywords}, (name, path, node.lineno)
     assert used == set(SECTIONS["rules"])
 
 
 def test_no_error_on_a_page_is_written_in_python() -> None:
     for path, node in calls():
-        if isinstance(node.func, ast.Name) and node.func.id in SENTENCES and path.name not in ON_THE_COMMAND_LINE:
+        if (
+            isinstance(node.func, ast.Name)
+            and node.func.id in SENTENCES
+            and path.name not in ON_THE_COMMAND_LINE
+        ):
             literals = [a for a in node.args[-1:] if isinstance(a, ast.Constant | ast.JoinedStr)]
             assert not literals, (path, node.lineno)
 
@@ -65,10 +81,16 @@ def test_templates_hold_no_words_and_name_what_is_there() -> None:
     text = "\n".join(TEMPLATES.values())
     dynamic = set(re.findall(r'\bt\["(\w+_)" ~', text))
     used = set(re.findall(r"\bt\.(\w+)", text)) | set(re.findall(r'\bt\["(\w+)"\]', text))
-    used |= {name for path in SOURCE.rglob("*.py") for name in re.findall(r'phrases\["(\w+)"\]', path.read_text())}
+    used |= {
+        name
+        for path in SOURCE.rglob("*.py")
+        for name in re.findall(r'phrases\["(\w+)"\]', path.read_text())
+    }
     used |= set(re.findall(r'\d+: "(no_\w+)"', (SOURCE / "web" / "site.py").read_text()))
     assert used <= set(SECTIONS["pages"]), used - set(SECTIONS["pages"])
-    unused = {k for k in SECTIONS["pages"] if k not in used and not any(k.startswith(d) for d in dynamic)}
+    unused = {
+        k for k in SECTIONS["pages"] if k not in used and not any(k.startswith(d) for d in dynamic)
+    }
     assert unused == set()
     for name, template in TEMPLATES.items():
         bare = re.sub(r"<code>.*?</code>|\{%.*?%\}|\{\{.*?\}\}", " ", template, flags=re.S)

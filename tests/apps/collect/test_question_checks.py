@@ -16,9 +16,14 @@ DOGS = CollectedTask("d", "Are dogs allowed in this garden?", "normal", "gardens
 
 
 def levels(
-    question: str, format: AnswerFormat = "yes/no", variant: Kind = "normal", bases: tuple[CollectedTask, ...] = ()
+    question: str,
+    format: AnswerFormat = "yes/no",
+    variant: Kind = "normal",
+    bases: tuple[CollectedTask, ...] = (),
 ) -> str:
-    findings = check_question(question, format, variant, DOMAIN, [DOGS], ["Alder Hollow Garden", "Garden"], bases)
+    findings = check_question(
+        question, format, variant, DOMAIN, [DOGS], ["Alder Hollow Garden", "Garden"], bases
+    )
     return "; ".join(f"{f.level}: {f.text}" for f in findings)
 
 
@@ -49,13 +54,24 @@ def test_variants_are_compared_with_their_base_task() -> None:
     assert "same words as the question that it paraphrases" in levels(
         DOGS.question, variant="paraphrase", bases=(DOGS,)
     )
-    assert "reword it as far" in levels("Are dogs permitted in this garden?", variant="paraphrase", bases=(DOGS,))
-    assert (
-        levels("May one bring a dog to this garden?".replace("May", "Can"), variant="paraphrase", bases=(DOGS,)) == ""
+    assert "reword it as far" in levels(
+        "Are dogs permitted in this garden?", variant="paraphrase", bases=(DOGS,)
     )
-    assert levels("Are cats allowed in this garden?", variant="target_semantics", bases=(DOGS,)) == ""
+    assert (
+        levels(
+            "May one bring a dog to this garden?".replace("May", "Can"),
+            variant="paraphrase",
+            bases=(DOGS,),
+        )
+        == ""
+    )
+    assert (
+        levels("Are cats allowed in this garden?", variant="target_semantics", bases=(DOGS,)) == ""
+    )
     assert "changes 7 words" in levels(
-        "Is there a playground for children near this garden?", variant="target_semantics", bases=(DOGS,)
+        "Is there a playground for children near this garden?",
+        variant="target_semantics",
+        bases=(DOGS,),
     )
 
 

@@ -11,10 +11,24 @@ import pytest
 
 import taskloom as tl
 from taskloom.apps.collect import annotation
-from taskloom.apps.collect.annotation import EnteredAnswer, Leases, adjudicate, gather_passages, next_item, save_answer
+from taskloom.apps.collect.annotation import (
+    EnteredAnswer,
+    Leases,
+    adjudicate,
+    gather_passages,
+    next_item,
+    save_answer,
+)
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError, ConflictError, ForbiddenError
-from taskloom.apps.collect.export import agreement_report, export, finished_tasks, recipe_name, task_leaks, yes_remarks
+from taskloom.apps.collect.export import (
+    agreement_report,
+    export,
+    finished_tasks,
+    recipe_name,
+    task_leaks,
+    yes_remarks,
+)
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person
 from taskloom.apps.collect.task_workflow import (
     Wording,
@@ -82,7 +96,8 @@ def test_paraphrases_have_the_passages_of_their_base_task(played: Round) -> None
     store = played[0].store
     paraphrase = next(t for t in store.each(CollectedTask) if t.variant == "paraphrase")
     places = [
-        [(i.document, i.start, i.end) for i in store.each(Item, parent=id)] for id in (paraphrase.id, paraphrase.parent)
+        [(i.document, i.start, i.end) for i in store.each(Item, parent=id)]
+        for id in (paraphrase.id, paraphrase.parent)
     ]
     assert places[0] == places[1]
     assert len(places[0]) == 4
@@ -105,7 +120,9 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
     folder = tmp_path / "release"
     release = export(c, folder)
     assert release.leaks == ()
-    tasks = {name: read_tasks(folder / "zest" / f"{name}.jsonl") for name in ("train", "dev", "test")}
+    tasks = {
+        name: read_tasks(folder / "zest" / f"{name}.jsonl") for name in ("train", "dev", "test")
+    }
     assert sum(len(t) for t in tasks.values()) == 14
     # Table 2, counted here from the files alone.
     table = json.loads((folder / "statistics.json").read_text())
@@ -113,7 +130,9 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
         contexts = [i.context for t in rows for i in t.instances]
         answers = [i.answer for t in rows for i in t.instances]
         assert table[name]["pairs"] == len(contexts) == 4 * len(rows)
-        assert table[name]["passage_words"] == pytest.approx(sum(len(x.split()) for x in contexts) / len(contexts))
+        assert table[name]["passage_words"] == pytest.approx(
+            sum(len(x.split()) for x in contexts) / len(contexts)
+        )
         assert table[name]["na"] == pytest.approx(answers.count("n/a") / len(answers))
         assert table[name] == statistics(rows).to_dict()
     # The official evaluation accepts gold answers as predictions and finds nothing wrong.
@@ -122,14 +141,33 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
         predictions.write_text("".join(f"{i.answer}\n" for t in rows for i in t.instances))
         report = evaluation.score(folder / "zest" / f"{name}.jsonl", predictions, "official")
         assert report.overall["90"] == 1.0
-        assert cli(["score", "zest", "--gold", str(folder / "zest" / f"{name}.jsonl"), "--pred", str(predictions)]) == 0
+        assert (
+            cli(
+                [
+                    "score",
+                    "zest",
+                    "--gold",
+                    str(folder / "zest" / f"{name}.jsonl"),
+                    "--pred",
+                    str(predictions),
+                ]
+            )
+            == 0
+        )
     data = tl.load(folder / "dataset")
-    assert {name: len(data[name]) for name in data.splits} == {n: 4 * len(t) for n, t in tasks.items()}
+    assert {name: len(data[name]) for name in data.splits} == {
+        n: 4 * len(t) for n, t in tasks.items()
+    }
     assert cli(["verify", str(folder / "dataset")]) == 0
-    assert verify(folder / "dataset").answers > 0  # its files are seen from the release, wherever one stands
+    assert (
+        verify(folder / "dataset").answers > 0
+    )  # its files are seen from the release, wherever one stands
     assert cli(["make", str(folder / "recipe.yaml"), "-o", str(tmp_path / "again")]) == 0
     assert tl.load(tmp_path / "again").digest == data.digest
-    unanswered = [json.loads(line) for line in (folder / "zest" / "test_unanswered.jsonl").read_text().splitlines()]
+    unanswered = [
+        json.loads(line)
+        for line in (folder / "zest" / "test_unanswered.jsonl").read_text().splitlines()
+    ]
     assert [set(row) for row in unanswered] == [{"id", "question", "examples"}] * len(tasks["test"])
     assert all(set(e) == {"context"} for row in unanswered for e in row["examples"])
     assert len((folder / "log.jsonl").read_text().splitlines()) == len(list(c.store.events()))
@@ -144,7 +182,14 @@ def test_the_export_is_a_zest_dataset_that_every_command_reads(
 def test_people_are_scored_like_models(played: Round) -> None:
     report = agreement_report(played[0])
     rows = {row["name"]: row for row in report["human_performance"]}
-    assert set(rows) == {"base", "paraphrase", "composition", "semantic flips", "output structure", "overall"}
+    assert set(rows) == {
+        "base",
+        "paraphrase",
+        "composition",
+        "semantic flips",
+        "output structure",
+        "overall",
+    }
     assert 0 < rows["overall"]["mean"] < 1
     assert set(report["alpha"]) == {"yes/no", "span", "structure"}
     assert 0 < report["alpha"]["yes/no"] < 1
@@ -193,7 +238,9 @@ def test_a_form_that_is_sent_twice_makes_one_task(fresh: Round) -> None:
     assert submit_base(c, people["Wim"], "ticket", "gardens", wording) == first
     assert c.store.count(CollectedTask) == 1
     with pytest.raises(ConflictError, match="submitted already"):
-        submit_base(c, people["Wim"], "ticket", "gardens", Wording("Are cats allowed in this garden?"))
+        submit_base(
+            c, people["Wim"], "ticket", "gardens", Wording("Are cats allowed in this garden?")
+        )
 
 
 def test_warnings_stop_a_question_until_its_writer_is_sure(fresh: Round) -> None:
@@ -203,7 +250,10 @@ def test_warnings_stop_a_question_until_its_writer_is_sure(fresh: Round) -> None
     assert submission.task is None
     assert [f.level for f in submission.findings] == ["warning"]
     assert (
-        submit_base(c, people["Wim"], "t", "gardens", Wording(wording.question, "yes/no", sure=True)).task is not None
+        submit_base(
+            c, people["Wim"], "t", "gardens", Wording(wording.question, "yes/no", sure=True)
+        ).task
+        is not None
     )
 
 
@@ -217,20 +267,43 @@ def test_offers_of_base_tasks_and_triples(fresh: Round) -> None:
     assert offered.writer == people["Wanda"].id  # others' tasks first
     assert {offer_base(c, people["Wim"], "paraphrase", n) for n in range(10)} == set(bases)
     triples = [offer_triple(c, people["Wim"], n) for n in range(20)]
-    assert all(len({t.id for t in three}) == 3 and len({t.split for t in three}) == 1 for three in triples)
+    assert all(
+        len({t.id for t in three}) == 3 and len({t.split for t in three}) == 1 for three in triples
+    )
     assert len(set(triples)) > 5
     train, test = (next(b for b in bases if b.split == s) for s in ("train", "test"))
     with pytest.raises(CollectError, match="one domain and one split"):
-        submit_variant(c, people["Wim"], "x", "combination", [train.id, test.id], Wording("Is it in this garden?"))
+        submit_variant(
+            c,
+            people["Wim"],
+            "x",
+            "combination",
+            [train.id, test.id],
+            Wording("Is it in this garden?"),
+        )
     with pytest.raises(CollectError, match="two questions"):
-        submit_variant(c, people["Wim"], "x", "combination", [train.id], Wording("Is it in this garden?"))
+        submit_variant(
+            c, people["Wim"], "x", "combination", [train.id], Wording("Is it in this garden?")
+        )
 
 
 def test_annotators_qualify_first(tmp_path: Path) -> None:
     items = [
-        {"question": f"Is it open on day {n}?", "passage": "It is open on all days.", "answer": "yes"} for n in range(4)
+        {
+            "question": f"Is it open on day {n}?",
+            "passage": "It is open on all days.",
+            "answer": "yes",
+        }
+        for n in range(4)
     ]
-    items.append({"question": "Where is it?", "passage": "It is in Pell.", "format": "span", "answer": "in Pell"})
+    items.append(
+        {
+            "question": "Where is it?",
+            "passage": "It is in Pell.",
+            "format": "span",
+            "answer": "in Pell",
+        }
+    )
     c = open_project(tmp_path, qualification={"share": 0.8, "items": items})
     people = add_people(c)
     write_base_tasks(c, people, 1)
@@ -241,7 +314,11 @@ def test_annotators_qualify_first(tmp_path: Path) -> None:
             item = next_item(c, c.store.need(Person, people[name].id).value, leases)
             assert item is not None
             assert item.state == "qualification"
-            answer = EnteredAnswer(na=True) if number < wrong else EnteredAnswer(choice="yes", spans=((6, 13),))
+            answer = (
+                EnteredAnswer(na=True)
+                if number < wrong
+                else EnteredAnswer(choice="yes", spans=((6, 13),))
+            )
             save_answer(c, people[name], item.id, answer, 1.0, 0)
     ann, abe = (c.store.need(Person, people[n].id).value for n in ("Ann", "Abe"))
     assert (ann.qualified, abe.qualified) == ("passed", "failed")
@@ -297,9 +374,16 @@ def test_odd_times_are_bounded(fresh: Round, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("spans", "problem"),
-    [((), "select the words"), (((5, 2),), "outside"), (((0, 10**9),), "outside"), (((0, 9), (5, 12)), "overlaps")],
+    [
+        ((), "select the words"),
+        (((5, 2),), "outside"),
+        (((0, 10**9),), "outside"),
+        (((0, 9), (5, 12)), "overlaps"),
+    ],
 )
-def test_wrong_selections_are_refused(fresh: Round, spans: tuple[tuple[int, int], ...], problem: str) -> None:
+def test_wrong_selections_are_refused(
+    fresh: Round, spans: tuple[tuple[int, int], ...], problem: str
+) -> None:
     c, people = fresh
     write_base_tasks(c, people, 2)
     gather_passages(c, people["Olga"].id)
@@ -349,14 +433,19 @@ def test_a_task_in_two_splits_is_a_leak(played: Round) -> None:
     finished, _ = finished_tasks(played[0])
     assert task_leaks(finished) == []
     moved = next(f for f in finished["test"] if f.task.bases)
-    leaks = task_leaks({"train": [moved], "test": [f for f in finished["test"] if f is not moved] + [moved]})
+    leaks = task_leaks(
+        {"train": [moved], "test": [f for f in finished["test"] if f is not moved] + [moved]}
+    )
     assert len(leaks) == 1 + len(moved.task.bases)
 
 
 def test_a_split_that_nearly_always_says_yes_is_remarked(played: Round) -> None:
     finished, _ = finished_tasks(played[0])
     task = next(f for f in finished["test"] if f.task.format == "yes/no")
-    items = tuple(replace(task.items[0], answer="no" if n == 0 else "n/a" if n == 1 else "yes") for n in range(12))
+    items = tuple(
+        replace(task.items[0], answer="no" if n == 0 else "n/a" if n == 1 else "yes")
+        for n in range(12)
+    )
     assert yes_remarks({"test": [replace(task, items=items)]}) == [
         "test: 91% of the yes/no answers are yes; write questions that are often answered by no"
     ]
@@ -372,14 +461,21 @@ def test_the_project_opens_again_as_it_was(played: Round) -> None:
     again.close()
 
 
-def test_two_exports_have_the_same_bytes_and_no_temporary_name(played: Round, tmp_path: Path) -> None:
+def test_two_exports_have_the_same_bytes_and_no_temporary_name(
+    played: Round, tmp_path: Path
+) -> None:
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         export(played[0], folder)
-    one, two = ({str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    one, two = (
+        {str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()}
+        for f in folders
+    )
     assert one == two
     assert not [name for name, content in one.items() if b".tmp" in content]
-    assert tl.load(tmp_path / "one" / "dataset").manifest["recipe"]["name"] == recipe_name(played[0].file.name)
+    assert tl.load(tmp_path / "one" / "dataset").manifest["recipe"]["name"] == recipe_name(
+        played[0].file.name
+    )
 
 
 def test_nothing_to_export_is_said(fresh: Round, tmp_path: Path) -> None:
@@ -395,7 +491,10 @@ def test_nothing_to_export_is_said(fresh: Round, tmp_path: Path) -> None:
         ({"annotators": 0}, "annotators: should be greater than or equal to 1, not 0"),
         ({"splits": {"train": 50, "dev": 10, "test": 50}}, "must add up to 100, not 110"),
         ({"domains": [{"name": "x", "entity": "park", "documents": "d"}]}, "begins with 'this'"),
-        ({"domains": [{"name": "x", "entity": "this park", "documents": "nowhere"}]}, "no file or folder"),
+        (
+            {"domains": [{"name": "x", "entity": "this park", "documents": "nowhere"}]},
+            "no file or folder",
+        ),
     ],
 )
 def test_a_mistake_in_the_project_file_is_one_sentence(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from taskloom.apps.collect.search import PassageIndex, entity_limit, grow, paragraphs, sentences
 from taskloom.core.seeding import Key
 
-LONG = " ".join(f"Sentence {i} tells about the weather of that day and of the next one." for i in range(60))
+LONG = " ".join(
+    f"Sentence {i} tells about the weather of that day and of the next one." for i in range(60)
+)
 
 
 def test_a_short_paragraph_is_the_passage() -> None:
@@ -48,7 +50,10 @@ def index(entities: int, each: int) -> PassageIndex:
     filler = "and many more words that fill the paragraph until it is long enough to stand alone, which takes a while here now"
     documents = []
     for e in range(entities):
-        blocks = [f"Number {i} of place {e}: otters{' and herons' if i % 2 else ''} {filler}." for i in range(each)]
+        blocks = [
+            f"Number {i} of place {e}: otters{' and herons' if i % 2 else ''} {filler}."
+            for i in range(each)
+        ]
         documents.append((f"d{e}", f"Place {e}", "\n\n".join(blocks)))
     return PassageIndex(documents)
 
@@ -58,7 +63,9 @@ def test_no_entity_has_more_than_its_share() -> None:
     used: Counter[str] = Counter()
     for number in range(10):
         limit = entity_limit(10 * 20, 0.05, 30)
-        chosen = searched.choose("Are there otters or herons?", 20, 0.3, 300, used, limit, Key("c").child(number))
+        chosen = searched.choose(
+            "Are there otters or herons?", 20, 0.3, 300, used, limit, Key("c").child(number)
+        )
         assert len(chosen) == 20
         assert sum(c.near_miss for c in chosen) == 6
         assert len({(c.document, c.start) for c in chosen}) == 20

@@ -19,7 +19,13 @@ from taskloom.apps.collect.errors import CollectError, ForbiddenError
 from taskloom.apps.collect.export import agreement_report
 from taskloom.apps.collect.project_file import ModelEntry
 from taskloom.apps.collect.records import CollectedTask, GivenAnswer, Item, Person, Suggestion
-from taskloom.apps.collect.suggesting_models import ModelTask, ask_model, check_model, model_name, rewords
+from taskloom.apps.collect.suggesting_models import (
+    ModelTask,
+    ask_model,
+    check_model,
+    model_name,
+    rewords,
+)
 from taskloom.apps.collect.suggestions import suggest_answer, suggest_wording
 from taskloom.apps.collect.task_workflow import Wording, submit_base, submit_variant
 from taskloom.learners import LEARNERS
@@ -73,10 +79,16 @@ def test_nothing_is_asked_until_an_owner_allows_it(
     writer = Browser(c, people["Wim"])
     assert "Suggest one" not in writer.get("/vary/paraphrase").text
     assert writer.post(f"/suggest/{task.id}").status_code == 403
-    assert Browser(c, people["Olga"]).post("/project/suggestions", {"allowed": "yes"}).status_code == 303
+    assert (
+        Browser(c, people["Olga"]).post("/project/suggestions", {"allowed": "yes"}).status_code
+        == 303
+    )
     assert "Suggest one" in writer.get("/vary/paraphrase").text
     reply = writer.post(f"/suggest/{task.id}", {"variant": "paraphrase"}).json()
-    assert reply == {"text": "May visitors take dogs along into this garden?", "model": "tiny-model"}
+    assert reply == {
+        "text": "May visitors take dogs along into this garden?",
+        "model": "tiny-model",
+    }
     assert "this garden" in parrot.prompts[0]
     data = {
         "offered": task.id,
@@ -106,12 +118,16 @@ def test_a_suggested_answer_is_shown_to_reviewers_and_counts_for_nothing(
     save_answer(c, people["Ada"], item.id, EnteredAnswer(na=True), 1, 0)
     assert c.store.need(Item, item.id).value.state == "disputed", "the model's yes is no vote"
     assert agreement_report(c)["human_performance"] == []
-    assert "suggested by tiny-model" in Browser(c, people["Rita"]).get(f"/adjudicate/{item.id}").text
+    assert (
+        "suggested by tiny-model" in Browser(c, people["Rita"]).get(f"/adjudicate/{item.id}").text
+    )
     assert "tiny-model" not in Browser(c, people["Ann"]).get(f"/annotate/{item.id}").text
     assert c.store.count(Suggestion) == 1
 
 
-def test_a_model_that_fails_is_one_sentence(project: tuple[Collection, dict[str, Person]], parrot: Parrot) -> None:
+def test_a_model_that_fails_is_one_sentence(
+    project: tuple[Collection, dict[str, Person]], parrot: Parrot
+) -> None:
     c, people = project
     c.allow_suggestions(people["Olga"].id, True)
     item = next(c.store.each(Item))
@@ -135,7 +151,10 @@ def test_a_reply_that_is_no_question_is_no_wording(
     with pytest.raises(CollectError, match="wrote no question"):
         suggest_wording(c, people["Wim"], base, "paraphrase")
     parrot.reply = "Can dogs come into this garden? I used other words, as you asked."
-    assert suggest_wording(c, people["Wim"], base, "paraphrase").text == "Can dogs come into this garden?"
+    assert (
+        suggest_wording(c, people["Wim"], base, "paraphrase").text
+        == "Can dogs come into this garden?"
+    )
 
 
 def test_without_a_model_in_the_project_file_nothing_can_be_allowed(tmp_path: Path) -> None:
@@ -153,10 +172,18 @@ def test_the_mark_of_a_suggestion_can_neither_be_left_out_nor_forged(
     base = next(c.store.each(CollectedTask))
     parrot.reply = "Can visitors take their dogs along into this garden?"
     text = suggest_wording(c, people["Wim"], base, "paraphrase").text
-    taken = submit_variant(c, people["Wim"], "1", "paraphrase", [base.id], Wording(text, sure=True)).task
+    taken = submit_variant(
+        c, people["Wim"], "1", "paraphrase", [base.id], Wording(text, sure=True)
+    ).task
     assert taken is not None
-    assert taken.suggested == "tiny-model", "the words are the model's, though the form does not say so"
-    own = Wording("Can a visitor be accompanied by a pet in this garden?", suggested="another-model", sure=True)
+    assert taken.suggested == "tiny-model", (
+        "the words are the model's, though the form does not say so"
+    )
+    own = Wording(
+        "Can a visitor be accompanied by a pet in this garden?",
+        suggested="another-model",
+        sure=True,
+    )
     submitted = submit_variant(c, people["Wim"], "2", "paraphrase", [base.id], own).task
     assert submitted is not None
     assert submitted.suggested == "", "no model of this name suggested anything"
@@ -172,9 +199,14 @@ def test_a_learner_of_ours_answers_and_words_nothing(tmp_path: Path) -> None:
     people = add_people(c)
     write_base_tasks(c, people, 1)
     gather_passages(c, people["Olga"].id)
-    with pytest.raises(CollectError, match=r"local is 'learners/words'; give smollm2, or a folder with config.json"):
+    with pytest.raises(
+        CollectError, match=r"local is 'learners/words'; give smollm2, or a folder with config.json"
+    ):
         c.allow_suggestions(people["Olga"].id, True)
-    pairs = [(layout(c.question(i), c.passage(i)), "yes" if n % 2 else "n/a") for n, i in enumerate(c.store.each(Item))]
+    pairs = [
+        (layout(c.question(i), c.passage(i)), "yes" if n % 2 else "n/a")
+        for n, i in enumerate(c.store.each(Item))
+    ]
     LEARNERS.get("bag-of-words")().fit(pairs).save(tmp_path / "learners" / "words")
     c.allow_suggestions(people["Olga"].id, True)
     answers = [suggest_answer(c, people["Rita"], item) for item in c.store.each(Item)]
@@ -182,7 +214,9 @@ def test_a_learner_of_ours_answers_and_words_nothing(tmp_path: Path) -> None:
     assert c.store.count(GivenAnswer) == 0
     writer = Browser(c, people["Wim"])
     assert "Suggest one" not in writer.get("/vary/paraphrase").text
-    refused = writer.post(f"/suggest/{next(c.store.each(CollectedTask)).id}", headers={"accept": "application/json"})
+    refused = writer.post(
+        f"/suggest/{next(c.store.each(CollectedTask)).id}", headers={"accept": "application/json"}
+    )
     assert (refused.status_code, "trained to answer" in refused.json()["error"]) == (422, True)
     (tmp_path / "learners" / "words" / "learner.json").write_text("{")
     suggesting_models._open.cache_clear()
@@ -286,7 +320,9 @@ class Handler(BaseHTTPRequestHandler):
 def test_a_real_endpoint_is_asked(tmp_path: Path) -> None:
     server = HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    c = open_project(tmp_path, model={**MODEL, "url": f"http://127.0.0.1:{server.server_address[1]}/v1"})
+    c = open_project(
+        tmp_path, model={**MODEL, "url": f"http://127.0.0.1:{server.server_address[1]}/v1"}
+    )
     people = add_people(c)
     write_base_tasks(c, people, 1)
     gather_passages(c, people["Olga"].id)

@@ -16,7 +16,13 @@ from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.links import DAY, LINK_DAYS, SESSION_DAYS, Signer
 from taskloom.apps.collect.records import ROLES, CollectedTask, GivenAnswer, Item, Person, to_json
 from taskloom.apps.collect.web.site import ROUTES, PageRoute, Site, build_app
-from tests.apps.collect.projects import add_people, annotate_all, open_project, write_base_tasks, write_variants
+from tests.apps.collect.projects import (
+    add_people,
+    annotate_all,
+    open_project,
+    write_base_tasks,
+    write_variants,
+)
 
 BASE = "http://127.0.0.1:8765"
 
@@ -26,7 +32,9 @@ ONE_EACH = {"owner": "Olga", "writer": "Wim", "annotator": "Ann", "reviewer": "R
 class Browser:
     """Somebody's browser: keeps cookies, reads the token of forms."""
 
-    def __init__(self, c: Collection, person: Person | None = None, token: str = "", clock: Any = None) -> None:
+    def __init__(
+        self, c: Collection, person: Person | None = None, token: str = "", clock: Any = None
+    ) -> None:
         app = build_app(c, token, clock) if clock else build_app(c, token)
         self.client = TestClient(app, base_url=BASE, follow_redirects=False)
         self.site = Site(c, token, clock) if clock else Site(c, token)
@@ -43,7 +51,9 @@ class Browser:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Collection, dict[str, Person]]]:
+def project(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Collection, dict[str, Person]]]:
     c = open_project(tmp_path_factory.mktemp("web"))
     people = add_people(c)
     write_variants(c, people, write_base_tasks(c, people))
@@ -87,7 +97,9 @@ def test_who_may_open_what(
     c, _ = project
     address = address_of(c, route)
     events = len(list(c.store.events()))
-    answer = browsers[""].client.request(route.method, address, data={"x": "y"} if route.method == "POST" else None)
+    answer = browsers[""].client.request(
+        route.method, address, data={"x": "y"} if route.method == "POST" else None
+    )
     assert answer.status_code == 401, "nobody who is not signed in gets a page"
     for role in ROLES:
         browser = browsers[role]
@@ -98,14 +110,18 @@ def test_who_may_open_what(
             assert answer.status_code == (401 if allowed else 403)
         else:
             answer = browser.get(address)
-            assert (answer.status_code == 403) == (not allowed) or "somebody else's" in answer.text, (
+            assert (answer.status_code == 403) == (
+                not allowed
+            ) or "somebody else's" in answer.text, (
                 role,
                 answer.status_code,
             )
     assert len(list(c.store.events())) == events
 
 
-def test_every_answer_forbids_foreign_scripts(project: tuple[Collection, dict[str, Person]]) -> None:
+def test_every_answer_forbids_foreign_scripts(
+    project: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = project
     browser = Browser(c, people["Olga"])
     for address in ("/", "/people", "/static/collect.js", "/nowhere", "/static/none"):
@@ -117,7 +133,9 @@ def test_every_answer_forbids_foreign_scripts(project: tuple[Collection, dict[st
     assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=", page)
 
 
-def test_links_and_sessions_expire_and_cannot_be_forged(fresh: tuple[Collection, dict[str, Person]]) -> None:
+def test_links_and_sessions_expire_and_cannot_be_forged(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = fresh
     now = [1_000_000.0]
     link = Signer(c, lambda: now[0]).token(people["Ann"], "link")
@@ -154,7 +172,10 @@ def test_forms_of_other_sites_are_refused(fresh: tuple[Collection, dict[str, Per
     assert browser.client.post("/people", data=data).status_code == 401
     other = Browser(c, people["Wim"])
     assert (
-        browser.post("/people", {**data, "form_token": other.site.signer.form_token(other.session)}).status_code == 401
+        browser.post(
+            "/people", {**data, "form_token": other.site.signer.form_token(other.session)}
+        ).status_code
+        == 401
     )
     for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
         assert browser.post("/people", data, headers=headers).status_code == 403
@@ -163,17 +184,23 @@ def test_forms_of_other_sites_are_refused(fresh: tuple[Collection, dict[str, Per
     assert [p.name for p in c.people() if p.name == "New"] == ["New"]
 
 
-def test_another_host_name_is_refused_on_loopback(fresh: tuple[Collection, dict[str, Person]]) -> None:
+def test_another_host_name_is_refused_on_loopback(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
     browser = Browser(fresh[0])
     assert browser.get("/", headers={"host": "evil.example"}).status_code == 421
     for host in ("localhost:80", "127.0.0.1", "[::1]:9", "[::1]"):
         assert browser.get("/", headers={"host": host}).status_code == 401
 
 
-def test_beyond_loopback_nothing_answers_without_the_token(fresh: tuple[Collection, dict[str, Person]]) -> None:
+def test_beyond_loopback_nothing_answers_without_the_token(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = fresh
     token = "-".join(["a", "long", "access", "token"])
-    client = TestClient(build_app(c, token), base_url="http://lab.example:80", follow_redirects=False)
+    client = TestClient(
+        build_app(c, token), base_url="http://lab.example:80", follow_redirects=False
+    )
     for route in ROUTES:
         address = re.sub(r"\{\w+\}", "x", route.path)
         for query in ("", "?token=wrong", "?token="):
@@ -184,7 +211,9 @@ def test_beyond_loopback_nothing_answers_without_the_token(fresh: tuple[Collecti
     answer = client.get(link)
     assert answer.status_code == 303
     assert "token" not in answer.headers["location"], "the token leaves the address at once"
-    elsewhere = client.get(f"http://lab.example:80//evil.example/x?token={token}").headers["location"]
+    elsewhere = client.get(f"http://lab.example:80//evil.example/x?token={token}").headers[
+        "location"
+    ]
     assert elsewhere == "/evil.example/x", "two slashes would name another host"
     assert client.get(answer.headers["location"]).status_code == 303
     assert client.get("/").status_code == 200
@@ -201,7 +230,9 @@ def test_bodies_that_are_too_large_are_refused(fresh: tuple[Collection, dict[str
             yield b"x" * 100_000
 
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    answer = browser.client.post("/people", content=pieces(), headers=headers)  # no length is stated
+    answer = browser.client.post(
+        "/people", content=pieces(), headers=headers
+    )  # no length is stated
     assert answer.status_code == 413
     assert browser.get("/" + "x" * 10_000).status_code == 414
 
@@ -209,16 +240,22 @@ def test_bodies_that_are_too_large_are_refused(fresh: tuple[Collection, dict[str
 HOSTILE = "<script>alert(1)</script>\x00\x1b[2J\u202ethis garden\u2066 &amp; ' \" </textarea> {{7*7}} {% raw %}?"
 
 
-def test_hostile_text_is_shown_and_never_executed(fresh: tuple[Collection, dict[str, Person]]) -> None:
+def test_hostile_text_is_shown_and_never_executed(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = fresh
     owner = Browser(c, people["Olga"])
-    assert owner.post("/people", {"name": "<b onclick=x>Eve</b>\u202e", "role": "writer"}).status_code == 303
+    assert (
+        owner.post("/people", {"name": "<b onclick=x>Eve</b>\u202e", "role": "writer"}).status_code
+        == 303
+    )
     page = owner.get("/people").text
     assert "&lt;b onclick=x&gt;Eve&lt;/b&gt;" in page
     assert "\u202e" not in page
     writer = Browser(c, people["Wim"])
     answer = writer.post(
-        "/write", {"question": f"Is {HOSTILE}", "domain": "gardens", "ticket": "t", "format": "yes/no"}
+        "/write",
+        {"question": f"Is {HOSTILE}", "domain": "gardens", "ticket": "t", "format": "yes/no"},
     )
     assert answer.status_code == 422
     assert "<script>alert" not in answer.text
@@ -235,13 +272,22 @@ def test_hostile_documents_are_text_on_every_page(tmp_path: Path) -> None:
             f"<script>alert({number})</script> Dogs \x1b[2Jare \u202eallowed\u2066 in the garden {{{{7*7}}}} </div>\x00 "
             * 5
         )
-        (tmp_path / "documents" / f"{number}.md").write_text(f"# <img src=x onerror=alert({number})>\n\n{text}")
-    c = open_project(tmp_path, domains=[{"name": "gardens", "entity": "this garden", "documents": "documents"}])
+        (tmp_path / "documents" / f"{number}.md").write_text(
+            f"# <img src=x onerror=alert({number})>\n\n{text}"
+        )
+    c = open_project(
+        tmp_path, domains=[{"name": "gardens", "entity": "this garden", "documents": "documents"}]
+    )
     people = add_people(c)
     write_base_tasks(c, people, 1)
     gather_passages(c, people["Olga"].id)
     item = next(c.store.each(Item))
-    for name, address in (("Ann", f"/annotate/{item.id}"), ("Wim", "/write"), ("Olga", "/passages"), ("Olga", "/log")):
+    for name, address in (
+        ("Ann", f"/annotate/{item.id}"),
+        ("Wim", "/write"),
+        ("Olga", "/passages"),
+        ("Olga", "/log"),
+    ):
         page = Browser(c, people[name]).get(address).text
         assert not re.search("<script>alert|<img|\x1b|\x00|\u202e|\u2066", page)
     assert "&lt;script&gt;alert" in Browser(c, people["Ann"]).get(f"/annotate/{item.id}").text
@@ -274,7 +320,12 @@ def test_writers_see_the_criteria_the_examples_and_some_entities(tmp_path: Path)
     c = open_project(tmp_path, domains=[domain], instructions={"writer": "Write before you read."})
     people = add_people(c)
     page = Browser(c, people["Wim"]).get("/write").text
-    for text in ("answered from a passage", "not one of them", "not nearly always yes", "Alder Hollow Garden"):
+    for text in (
+        "answered from a passage",
+        "not one of them",
+        "not nearly always yes",
+        "Alder Hollow Garden",
+    ):
         assert text in page
     for text in (
         "Are dogs allowed in this garden?",
@@ -285,9 +336,13 @@ def test_writers_see_the_criteria_the_examples_and_some_entities(tmp_path: Path)
     c.close()
 
 
-def test_a_name_is_all_that_is_kept_of_a_person(project: tuple[Collection, dict[str, Person]]) -> None:
+def test_a_name_is_all_that_is_kept_of_a_person(
+    project: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = project
-    Browser(c, people["Ann"]).get("/", headers={"user-agent": "curious/1.0", "x-forwarded-for": "203.0.113.9"})
+    Browser(c, people["Ann"]).get(
+        "/", headers={"user-agent": "curious/1.0", "x-forwarded-for": "203.0.113.9"}
+    )
     assert set(to_json(people["Ann"])) == {"id", "name", "roles", "link", "qualified"}
     data = b"".join(path.read_bytes() for path in c.folder.glob("collect.sqlite*"))
     assert b"curious/1.0" not in data
@@ -298,13 +353,20 @@ def test_two_reviewers_at_once(fresh: tuple[Collection, dict[str, Person]]) -> N
     c, people = fresh
     Browser(c, people["Wim"]).post(
         "/write",
-        {"question": "Are dogs allowed in this garden?", "domain": "gardens", "ticket": "t", "format": "yes/no"},
+        {
+            "question": "Are dogs allowed in this garden?",
+            "domain": "gardens",
+            "ticket": "t",
+            "format": "yes/no",
+        },
     )
     task = next(c.store.each(CollectedTask))
     other = c.add_person(people["Olga"].id, "Rob", ["reviewer"])
     one, two = Browser(c, people["Rita"]), Browser(c, other)
     assert 'name="version" value="1"' in one.get(f"/review/{task.id}").text
-    assert one.post(f"/review/{task.id}", {"version": "1", "decision": "approve"}).status_code == 303
+    assert (
+        one.post(f"/review/{task.id}", {"version": "1", "decision": "approve"}).status_code == 303
+    )
     answer = two.post(f"/review/{task.id}", {"version": "1", "decision": "return", "reason": "no"})
     assert answer.status_code == 409
     assert next(c.store.each(CollectedTask)).state == "approved"
@@ -359,7 +421,9 @@ def test_a_full_disk_is_reported_and_the_form_can_be_sent_again(
     assert c.store.check() == []
 
 
-def test_the_owner_undoes_a_change_and_downloads_the_log(fresh: tuple[Collection, dict[str, Person]]) -> None:
+def test_the_owner_undoes_a_change_and_downloads_the_log(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
     c, people = fresh
     browser = Browser(c, people["Olga"])
     browser.post("/people", {"name": "Mistake", "role": "writer"})

@@ -19,7 +19,10 @@ from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("viewed")
     tl.make(
-        "ctl/A-independent", base / "ctl", set={"splits": {"train": {"n": 4500}, "ood": {"n": 60}}}, shard_rows=1000
+        "ctl/A-independent",
+        base / "ctl",
+        set={"splits": {"train": {"n": 4500}, "ood": {"n": 60}}},
+        shard_rows=1000,
     )
     tl.make("babi/15", base / "nested" / "babi", set={"splits": {"train": 8, "test": 8}})
     write_dataset(base / "hostile", EXAMPLES, TRAITS)

@@ -31,7 +31,11 @@ EXAMPLES = [
         {"kind": text, SCRIPT: i},
         key=f"key {text}",
         question=text,
-        derivation=[Step(text, f"value {text}", ()), Step(f"rule {text}", text, (0,)), Step("end", text, (0, 1))],
+        derivation=[
+            Step(text, f"value {text}", ()),
+            Step(f"rule {text}", text, (0,)),
+            Step("end", text, (0, 1)),
+        ],
         task=f"task/{text}",
     )
     for i, text in enumerate(TEXTS)
@@ -40,7 +44,12 @@ TRAITS: dict[str, type] = {"kind": str, SCRIPT: int}
 
 
 def write_dataset(
-    folder: Path, examples: Sequence[Example], traits: dict[str, type], *, split: str = "test", recipe: Any = None
+    folder: Path,
+    examples: Sequence[Example],
+    traits: dict[str, type],
+    *,
+    split: str = "test",
+    recipe: Any = None,
 ) -> Path:
     """Write a dataset as `make` would, from these examples."""
     table = shards.to_table(examples, 0, traits)
@@ -56,7 +65,8 @@ def write_dataset(
     }
     manifest = {
         "format": dataset.FORMAT,
-        "recipe": recipe or {"name": f"evil/{SCRIPT}", "suite": SCRIPT, "describe": HIDDEN, SCRIPT: QUOTES},
+        "recipe": recipe
+        or {"name": f"evil/{SCRIPT}", "suite": SCRIPT, "describe": HIDDEN, SCRIPT: QUOTES},
         "recipe_digest": SCRIPT,
         "seed": 0,
         "digest": QUOTES,
@@ -86,9 +96,15 @@ def assert_harmless(page: str) -> None:
     """Fail where a page has an element, an attribute or a hidden character that is not ours."""
     elements = Elements(page).elements
     for tag, attributes in elements:
-        assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (
+            tag,
+            attributes,
+        )
         source = attributes.get("src") or attributes.get("href") or attributes.get("action")
-        assert source is None or (source.startswith(("/", "#")) and not source.startswith("//")), (tag, attributes)
+        assert source is None or (source.startswith(("/", "#")) and not source.startswith("//")), (
+            tag,
+            attributes,
+        )
         assert tag not in ("script", "img") or str(source).startswith("/static/"), (tag, attributes)
         assert tag not in ("iframe", "object", "embed", "base", "style"), tag
     assert [tag for tag, _ in elements].count("script") <= 1

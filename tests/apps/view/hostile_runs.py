@@ -32,7 +32,9 @@ def fill(folder: Path) -> dict[str, list[str]]:
                     seed=seed,
                     traits=TRAITS,
                     tasks=[f"task {SCRIPT}", HIDDEN],
-                    curve=[(step, "test", step / 100, 1 - step / 100) for step in range(0, 100, 10)],
+                    curve=[
+                        (step, "test", step / 100, 1 - step / 100) for step in range(0, 100, 10)
+                    ],
                 )
             )
             _replace_texts(store, runs[learner][-1])

@@ -11,7 +11,9 @@ from taskloom.apps.view.application import application
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/static/viewer.css", "/data/none"])
-def test_every_response_forbids_scripts_frames_and_guessing_of_types(client: TestClient, path: str) -> None:
+def test_every_response_forbids_scripts_frames_and_guessing_of_types(
+    client: TestClient, path: str
+) -> None:
     headers = client.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -21,7 +23,9 @@ def test_every_response_forbids_scripts_frames_and_guessing_of_types(client: Tes
     assert headers["referrer-policy"] == "same-origin"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8640", "", "169.254.169.254"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:8640", "", "169.254.169.254"]
+)
 def test_a_name_that_was_rebound_to_this_machine_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 421
 
@@ -32,7 +36,11 @@ def test_names_of_this_machine_are_answered(client: TestClient, host: str) -> No
 
 
 def test_other_sites_may_link_to_a_page_and_not_read_one(client: TestClient) -> None:
-    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    link = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+    }
     assert client.get("/", headers=link).status_code == 200
     for mode, dest in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe")):
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": mode, "sec-fetch-dest": dest}
@@ -40,7 +48,9 @@ def test_other_sites_may_link_to_a_page_and_not_read_one(client: TestClient) -> 
 
 
 def test_a_viewer_with_a_token_shows_nothing_without_it(tmp_path: Path) -> None:
-    with TestClient(application([tmp_path], token="secret"), base_url="http://any.example:80") as viewer:
+    with TestClient(
+        application([tmp_path], token="secret"), base_url="http://any.example:80"
+    ) as viewer:
         for path in ("/", "/static/viewer.css", "/?token=wrong", "/?token=%FF", "/?token="):
             assert viewer.get(path).status_code == 401
         assert viewer.get("/", headers={"authorization": "Bearer secret"}).status_code == 200
@@ -53,7 +63,9 @@ def test_a_viewer_with_a_token_shows_nothing_without_it(tmp_path: Path) -> None:
 
 
 def test_the_token_never_leads_to_another_host(tmp_path: Path) -> None:
-    with TestClient(application([tmp_path], token="secret"), base_url="http://any.example:80") as viewer:
+    with TestClient(
+        application([tmp_path], token="secret"), base_url="http://any.example:80"
+    ) as viewer:
         moved = viewer.get("http://any.example//evil.example/?token=secret", follow_redirects=False)
         assert moved.headers["location"] == "/evil.example/"
 

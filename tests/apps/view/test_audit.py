@@ -38,7 +38,11 @@ def test_only_pages_of_the_viewer_may_begin_an_audit(tmp_path: Path) -> None:
     write_dataset(tmp_path / "mine", EXAMPLES, TRAITS)
     with TestClient(application([tmp_path]), base_url="http://127.0.0.1:8640") as viewer:
         name = next(f.name for f in ViewedFolders([tmp_path]).every())
-        for headers in ({"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        for headers in (
+            {"origin": "http://evil.example"},
+            {"origin": "null"},
+            {"sec-fetch-site": "cross-site"},
+        ):
             assert viewer.post(f"/data/{name}/audit", headers=headers).status_code == 403
         assert "Audit this dataset" in viewer.get(f"/data/{name}").text
 
@@ -46,7 +50,9 @@ def test_only_pages_of_the_viewer_may_begin_an_audit(tmp_path: Path) -> None:
 def test_a_certificate_belongs_to_the_bytes_that_were_audited(tmp_path: Path) -> None:
     one = write_dataset(tmp_path / "one", EXAMPLES, TRAITS)
     other = write_dataset(tmp_path / "other", EXAMPLES[:3], TRAITS)
-    (other / "manifest.json").write_bytes((one / "manifest.json").read_bytes().replace(b'"n": 6', b'"n": 3'))
+    (other / "manifest.json").write_bytes(
+        (one / "manifest.json").read_bytes().replace(b'"n": 6', b'"n": 3')
+    )
     keys = [audit_key(open_dataset(folder)) for folder in ViewedFolders([tmp_path]).every()]
     assert len(set(keys)) == 2
 
@@ -56,14 +62,25 @@ def test_a_certificate_says_what_the_audit_found(leak: bool) -> None:
     data = tl.make("ctl/A-independent", set={"splits": {"train": {"n": 600}, "ood": {"n": 30}}})
     found = tl.audit(data).to_dict() | {"failed": leak, "misplaced": []}
     if leak:
-        overlap = {"split": SCRIPT, "other": "train", "exact": 7, "near": 0, "share": 0.5, "leak": True}
+        overlap = {
+            "split": SCRIPT,
+            "other": "train",
+            "exact": 7,
+            "near": 0,
+            "share": 0.5,
+            "leak": True,
+        }
         found |= {"overlaps": [overlap | {"by_design": False, "examples": [SCRIPT]}]}
         found["leaks"] = found["overlaps"]
     page = certificate_page(found)
     assert page.passed is not leak
     assert page.verdict.startswith("1 leaks" if leak else "0 leaks")
     titles = {table.title: table for table in page.tables}
-    assert titles["Duplicates within splits, balance of the answers"].rows[0][:3] == ("train", "train", "600")
+    assert titles["Duplicates within splits, balance of the answers"].rows[0][:3] == (
+        "train",
+        "train",
+        "600",
+    )
     if leak:
         assert titles["Overlaps between splits"].bad == [True]
         assert "LEAK" in titles["Overlaps between splits"].rows[0]

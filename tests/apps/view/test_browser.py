@@ -22,11 +22,17 @@ from taskloom.experiments.execute.claims import Claims
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 from tests.apps.view.hostile_runs import fill
 
-playwright = pytest.importorskip("playwright.sync_api", reason="make test-browser installs Playwright")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="make test-browser installs Playwright"
+)
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+)
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt install chromium, or CHROMIUM=path")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM, reason="needs Chromium: apt install chromium, or CHROMIUM=path"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     import uvicorn
 
     base = tmp_path_factory.mktemp("browsed")
-    tl.make("ctl/A-independent", base / "ctl", set={"splits": {"train": {"n": 600}, "ood": {"n": 60}}})
+    tl.make(
+        "ctl/A-independent", base / "ctl", set={"splits": {"train": {"n": 600}, "ood": {"n": 60}}}
+    )
     tl.make("babi/15", base / "babi", set={"splits": {"train": 8, "test": 8}})
     write_dataset(base / "hostile", EXAMPLES, TRAITS)
     runs = fill(base / "runs")
@@ -99,7 +107,9 @@ def page(browser: Any, served: Served) -> Iterator[Any]:
     faults: list[str] = []
     _note_dialogs(tab, faults)
     tab.on("pageerror", lambda error: faults.append(str(error)))
-    tab.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    tab.on(
+        "console", lambda message: faults.append(message.text) if message.type == "error" else None
+    )
     yield tab
     context.close()
     assert [fault for fault in faults if "Failed to load resource" not in fault] == []
@@ -119,7 +129,10 @@ def test_every_page_fits_is_accessible_and_executes_nothing(
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     context = browser.new_context(
-        base_url=served.address, viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        base_url=served.address,
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        bypass_csp=True,
     )
     tab = context.new_page()
     dialogs: list[str] = []

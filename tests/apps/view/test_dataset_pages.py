@@ -27,7 +27,9 @@ from tests.apps.view.hostile import EXAMPLES, QUOTES, SCRIPT, TRAITS, assert_har
 
 def texts(page: str, css: str) -> list[str]:
     """Return the texts of all elements of a class."""
-    return [unescape(re.sub("<[^>]*>", "", t)) for t in re.findall(f'class="{css}"[^>]*>(.*?)</', page)]
+    return [
+        unescape(re.sub("<[^>]*>", "", t)) for t in re.findall(f'class="{css}"[^>]*>(.*?)</', page)
+    ]
 
 
 def open_folder(folder: Path) -> datasets.ViewedDataset:
@@ -74,7 +76,10 @@ def test_reading_rows_equals_slicing_them(folder: Path, start: int, count: int) 
         ("q=a b", lambda e: "a b" in e.input.lower()),
         ("trait.length=3", lambda e: e.traits["length"] == 3),
         ("trait.length=5..", lambda e: e.traits["length"] >= 5),
-        ("trait.length=2..3&trait.seen=true", lambda e: e.traits["length"] in (2, 3) and e.traits["seen"]),
+        (
+            "trait.length=2..3&trait.seen=true",
+            lambda e: e.traits["length"] in (2, 3) and e.traits["seen"],
+        ),
         ("trait.groups=a b", lambda e: e.traits["groups"] == "a b"),
         ("trait.length=few", lambda e: False),
     ],
@@ -97,7 +102,9 @@ def test_search_and_filters_find_what_a_loop_finds(
     assert shown == wanted
 
 
-def test_an_example_is_drawn_as_its_suite_draws_it(client: TestClient, names: dict[str, str]) -> None:
+def test_an_example_is_drawn_as_its_suite_draws_it(
+    client: TestClient, names: dict[str, str]
+) -> None:
     chain = client.get(f"/data/{names['ctl']}/example?split=ood&index=7").text
     assert 'class="chain"' in chain
     story = client.get(f"/data/{names['babi']}/example?split=test&index=1").text
@@ -108,16 +115,26 @@ def test_an_example_is_drawn_as_its_suite_draws_it(client: TestClient, names: di
 
 
 def test_nothing_from_data_is_markup(client: TestClient, names: dict[str, str]) -> None:
-    pages = [client.get("/"), client.get(f"/data/{names['hostile']}"), client.get(f"/data/{names['hostile']}/rows")]
-    pages += [client.get(f"/data/{names['hostile']}/example?index={i}") for i in range(len(EXAMPLES))]
-    pages.append(client.get(f"/data/{names['hostile']}/rows", params={"q": SCRIPT, "trait.kind": QUOTES}))
+    pages = [
+        client.get("/"),
+        client.get(f"/data/{names['hostile']}"),
+        client.get(f"/data/{names['hostile']}/rows"),
+    ]
+    pages += [
+        client.get(f"/data/{names['hostile']}/example?index={i}") for i in range(len(EXAMPLES))
+    ]
+    pages.append(
+        client.get(f"/data/{names['hostile']}/rows", params={"q": SCRIPT, "trait.kind": QUOTES})
+    )
     for answer in pages:
         assert answer.status_code == 200
         assert_harmless(answer.text)
         assert "49" not in texts(answer.text, "row-text")
 
 
-def test_hidden_characters_are_shown_by_their_codes(client: TestClient, names: dict[str, str]) -> None:
+def test_hidden_characters_are_shown_by_their_codes(
+    client: TestClient, names: dict[str, str]
+) -> None:
     page = client.get(f"/data/{names['hostile']}/example?index=2").text
     assert '<span class="code-point">U+202E</span>' in page
     assert '<span class="code-point">U+0007</span>' in page
@@ -199,7 +216,9 @@ def test_damaged_files_are_one_sentence(tmp_path: Path, content: bytes) -> None:
         assert viewer.get(f"/data/{name}/rows").status_code == 422
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', '{"format": 1, "splits": {"a": {}}}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"format": 1}', '{"format": 1, "splits": {"a": {}}}', "\xff"]
+)
 def test_a_broken_manifest_is_named_on_the_home_page(tmp_path: Path, text: str) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_bytes(text.encode("latin-1"))
@@ -211,11 +230,15 @@ def test_a_broken_manifest_is_named_on_the_home_page(tmp_path: Path, text: str) 
         assert viewer.get(f"/data/{name}").status_code == 422
 
 
-def test_files_of_somebody_else_are_read_too(client: TestClient, names: dict[str, str], tmp_path: Path) -> None:
+def test_files_of_somebody_else_are_read_too(
+    client: TestClient, names: dict[str, str], tmp_path: Path
+) -> None:
     page = client.get(f"/data/{names['foreign']}/rows?split=test&trait.size=3..9").text
     assert texts(page, "row-text") == ["say 3", "say 4"]
     (tmp_path / "train").mkdir()
-    pq.write_table(pa.table({"input": ["a", "b"], "targets": [["1"], ["2"]]}), tmp_path / "train" / "x.parquet")
+    pq.write_table(
+        pa.table({"input": ["a", "b"], "targets": [["1"], ["2"]]}), tmp_path / "train" / "x.parquet"
+    )
     data = open_folder(tmp_path)
     assert [r.example.target for r in data.split("train").read(0, 5)] == ["1", "2"]
 
@@ -260,7 +283,9 @@ def test_a_request_that_takes_too_long_ends_and_the_next_one_is_answered() -> No
     process.close()
 
 
-def test_what_one_viewer_reads_another_may_read_at_the_same_time(folder: Path, names: dict[str, str]) -> None:
+def test_what_one_viewer_reads_another_may_read_at_the_same_time(
+    folder: Path, names: dict[str, str]
+) -> None:
     before = {p: p.stat().st_mtime_ns for p in sorted(folder.rglob("*"))}
     with (
         TestClient(application([folder]), base_url="http://127.0.0.1") as one,

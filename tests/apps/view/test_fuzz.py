@@ -48,9 +48,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 ROUTES = sorted(route.path for route in application([Path()]).routes if isinstance(route, Route))
 
-NAMES = (
-    "split index start q run a b by x y show recipe learner name suite from seed token sent f.variant f.splits f.groups"
-)
+NAMES = "split index start q run a b by x y show recipe learner name suite from seed token sent f.variant f.splits f.groups"
 
 KEYS = st.sampled_from([*NAMES.split(), "trait.length", "trait.kind", f"trait.{SCRIPT}"])
 
@@ -71,7 +69,17 @@ WORDS = [
         "kind",
         "task",
     ),
-    *("../../secret.yaml", "/etc/passwd", "..%2f..%2fsecret.yaml", "..", ".", "%00", "\x00", "\ud7ff", "a" * 3_000),
+    *(
+        "../../secret.yaml",
+        "/etc/passwd",
+        "..%2f..%2fsecret.yaml",
+        "..",
+        ".",
+        "%00",
+        "\x00",
+        "\ud7ff",
+        "a" * 3_000,
+    ),
     *(
         "ctl",
         "ctl/A",
@@ -96,13 +104,16 @@ WORDS = [
 @given(st.data())
 def test_no_address_is_a_500_or_leads_outside(target: Target, data: st.DataObject) -> None:
     values = st.one_of(
-        st.sampled_from([*WORDS, *target.names, *target.runs]), st.text(st.characters(codec="utf-8"), max_size=20)
+        st.sampled_from([*WORDS, *target.names, *target.runs]),
+        st.text(st.characters(codec="utf-8"), max_size=20),
     )
     route = data.draw(st.sampled_from(ROUTES))
     name = data.draw(st.one_of(st.sampled_from(target.names), values))
     path = route.replace("{name}", name).replace("{file}", name)
     query = data.draw(st.lists(st.tuples(KEYS, values), max_size=6))
-    answer = target.viewer.get("http://127.0.0.1" + _quoted(path), params=tuple(query), follow_redirects=False)
+    answer = target.viewer.get(
+        "http://127.0.0.1" + _quoted(path), params=tuple(query), follow_redirects=False
+    )
     assert answer.status_code in (200, 303, 307, 404, 405, 422), (path, query)
     assert BESIDE not in answer.text
     assert "root:x:" not in answer.text
@@ -121,6 +132,8 @@ def test_the_fuzz_meets_the_pages_and_not_only_their_refusals(target: Target) ->
     data, store = sorted(target.names)
     query = {"split": "test", "run": target.runs[0], "suite": "ctl", "index": "0"}
     for route in ROUTES:
-        path = route.replace("{name}", store if route.startswith("/runs") else data).replace("{file}", "viewer.css")
+        path = route.replace("{name}", store if route.startswith("/runs") else data).replace(
+            "{file}", "viewer.css"
+        )
         name = {"/suite": "ctl", "/recipe": "ctl/A"}.get(route, "")
         assert target.viewer.get(path, params={**query, "name": name}).status_code == 200, route

@@ -40,13 +40,21 @@ GROWTH = 150
 @pytest.fixture(scope="module")
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     base = tmp_path_factory.mktemp("large")
-    tl.make("ctl/A-independent", base / "million", set={"splits": {"train": {"n": 1_000_000}, "ood": {"n": 1000}}})
+    tl.make(
+        "ctl/A-independent",
+        base / "million",
+        set={"splits": {"train": {"n": 1_000_000}, "ood": {"n": 1000}}},
+    )
     store, draw = Store(base / "runs", create=True), random.Random(0)
     traits = [{"length": str(2 + i % 5), "group": "ab"[i % 2]} for i in range(20)]
     for i in range(1_000):
-        scores = {split: [float(draw.random() < 0.4) for _ in range(100)] for split in ("iid", "ood")}
+        scores = {
+            split: [float(draw.random() < 0.4) for _ in range(100)] for split in ("iid", "ood")
+        }
         recipe, learner = f"ctl/r{i % 5}", f"learner-{i // 5 % 10}"
-        made_up_runs.write(store, scores, recipe=recipe, learner=learner, seed=i // 50, traits=traits)
+        made_up_runs.write(
+            store, scores, recipe=recipe, learner=learner, seed=i // 50, traits=traits
+        )
     app = application([base])
     warm_up(app.state.viewer)
     with TestClient(app, base_url="http://127.0.0.1") as client:
@@ -62,7 +70,9 @@ def seconds(viewer: TestClient, address: str) -> float:
     answer = viewer.get(address)
     took, waited = time.process_time() - began, time.perf_counter() - clock
     assert answer.status_code == 200
-    print(f"{took:.3f} s ({waited:.3f} s by the clock), {len(answer.content) / 1000:.0f} kB: {address[:110]}")
+    print(
+        f"{took:.3f} s ({waited:.3f} s by the clock), {len(answer.content) / 1000:.0f} kB: {address[:110]}"
+    )
     return took
 
 
@@ -85,7 +95,9 @@ def test_a_million_rows_open_at_once_and_stay_on_disk(viewer: TestClient) -> Non
     assert megabytes() - before < GROWTH
 
 
-def test_a_thousand_runs_open_within_a_second(viewer: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_runs_open_within_a_second(
+    viewer: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = f"/runs/{viewer.names['runs']}"  # type: ignore[attr-defined]
     assert seconds(viewer, store) < 1
     assert seconds(viewer, store) < FIRST

@@ -55,7 +55,10 @@ def test_every_field_of_every_suite_has_a_control_and_a_meaning() -> None:
 
 def test_changes_of_a_recipe_are_a_command() -> None:
     suite, data = SUITES.get("ctl"), find("ctl/A-independent").data
-    entered: dict[str, Any] = entered_by(suite.fields, data) | {"max_length": ["5"], "splits": ["{train: {n: 7}}"]}
+    entered: dict[str, Any] = entered_by(suite.fields, data) | {
+        "max_length": ["5"],
+        "splits": ["{train: {n: 7}}"],
+    }
     form = form_of("ctl", suite.fields, entered)
     words = shlex.split(command(form, "ctl/A-independent", data))
     assert words[:3] == ["taskloom", "make", "ctl/A-independent"]
@@ -64,14 +67,18 @@ def test_changes_of_a_recipe_are_a_command() -> None:
 
 
 def preview(viewer: TestClient, suite: str, **fields: str) -> str:
-    answer = viewer.get("/recipe/preview", params={"suite": suite, **{f"f.{k}": v for k, v in fields.items()}})
+    answer = viewer.get(
+        "/recipe/preview", params={"suite": suite, **{f"f.{k}": v for k, v in fields.items()}}
+    )
     assert answer.status_code == 200
     assert_harmless(answer.text)
     return unescape(answer.text)
 
 
 def test_a_right_recipe_is_previewed_with_its_first_examples(viewer: TestClient) -> None:
-    page = preview(viewer, "ctl", variant="A", splits="{train: {n: 600}, ood: {n: 9}}", max_length="3")
+    page = preview(
+        viewer, "ctl", variant="A", splits="{train: {n: 600}, ood: {n: 9}}", max_length="3"
+    )
     assert "A valid recipe: train 600, ood 9" in page
     assert page.count('class="chain"') == 4
     fields = {"variant": "A", "splits": {"train": {"n": 600}, "ood": {"n": 9}}, "max_length": 3}
@@ -113,7 +120,9 @@ def test_a_wrong_field_is_named_with_its_sentence(
         "*a",
     ],
 )
-def test_what_yaml_can_say_and_a_recipe_cannot_is_one_sentence(viewer: TestClient, text: str) -> None:
+def test_what_yaml_can_say_and_a_recipe_cannot_is_one_sentence(
+    viewer: TestClient, text: str
+) -> None:
     for field in ("variant", "symbols", "splits"):
         assert "Not a recipe yet." in preview(viewer, "ctl", **{field: text})
 
@@ -133,7 +142,9 @@ def test_what_takes_too_long_is_ended_and_the_next_preview_comes(viewer: TestCli
     # None at all: a fast machine answers within a millisecond.
     patience, state.previews.patience = state.previews.patience, 0.0
     try:
-        assert "takes longer than" in preview(viewer, "ctl", variant="A", splits="{train: {n: 600}}")
+        assert "takes longer than" in preview(
+            viewer, "ctl", variant="A", splits="{train: {n: 600}}"
+        )
     finally:
         state.previews.patience = patience
     assert "A valid recipe" in preview(viewer, "ctl", variant="A", splits="{train: {n: 600}}")
@@ -141,13 +152,23 @@ def test_what_takes_too_long_is_ended_and_the_next_preview_comes(viewer: TestCli
 
 def test_the_form_shows_what_was_entered_and_nothing_of_it_is_markup(viewer: TestClient) -> None:
     for text in TEXTS:
-        query = {"suite": "ctl", "sent": "1", "f.variant": text, "f.splits": text, "f.nonsense": text, "seed": "1"}
+        query = {
+            "suite": "ctl",
+            "sent": "1",
+            "f.variant": text,
+            "f.splits": text,
+            "f.nonsense": text,
+            "seed": "1",
+        }
         answer = viewer.get("/recipe/new", params=query)
         assert answer.status_code == 200
         assert_harmless(answer.text)
     assert viewer.get("/recipe/new", params={"suite": SCRIPT}).status_code == 404
     assert viewer.get("/recipe/new", params={"suite": "ctl", "from": "babi/1"}).status_code == 404
-    assert viewer.get("/recipe/preview", params={"suite": "ctl", "from": "/etc/passwd"}).status_code == 404
+    assert (
+        viewer.get("/recipe/preview", params={"suite": "ctl", "from": "/etc/passwd"}).status_code
+        == 404
+    )
 
 
 @pytest.mark.parametrize("suite", ["babi", "ctl", "taskbench", "zest"])

@@ -72,7 +72,10 @@ def test_a_store_shows_results_runs_and_progress(filled: Filled) -> None:
     assert "4 runs" in re.sub(r"<[^>]*>", "", page)
     assert "<strong>4</strong> finished" in page
     assert page.count("/predictions?") == 8
-    accuracy = {row["learner"]: row["mean"] for row in read_runs(filled.folder).accuracy(over="seeds", split="test")}
+    accuracy = {
+        row["learner"]: row["mean"]
+        for row in read_runs(filled.folder).accuracy(over="seeds", split="test")
+    }
     for mean in accuracy.values():
         assert f"{mean:.3f}" in page
 
@@ -95,7 +98,9 @@ def test_the_runs_of_a_store_can_be_searched_and_paged(filled: Filled) -> None:
 def test_wrong_answers_come_first(filled: Filled) -> None:
     run = filled.runs["weak"][0]
     page = filled.get("/predictions", run=run, split="test")
-    table = run_files.read_parquet(filled.folder / run[:2] / run / run_files.PREDICTIONS).to_pylist()
+    table = run_files.read_parquet(
+        filled.folder / run[:2] / run / run_files.PREDICTIONS
+    ).to_pylist()
     rows = [row for row in table if row["split"] == "test"]
     wanted = [row["index"] for row in sorted(rows, key=lambda row: (row["score"], row["index"]))]
     assert indices(page) == wanted[:25]
@@ -112,7 +117,9 @@ def test_predictions_can_be_searched_and_filtered_by_trait(filled: Filled) -> No
     assert indices(filled.get("/predictions", run=run, split="test", q="test 17 ")) == [17]
     hostile = filled.get("/predictions", run=run, split="test", **{f"trait.{SCRIPT}": "1"})
     assert "of 30 right" in hostile
-    assert "No answer matches" in filled.get("/predictions", run=run, split="test", **{"trait.none": "1"})
+    assert "No answer matches" in filled.get(
+        "/predictions", run=run, split="test", **{"trait.none": "1"}
+    )
 
 
 def test_accuracy_by_trait_is_that_of_the_library(filled: Filled) -> None:
@@ -127,13 +134,16 @@ def test_two_runs_are_compared_example_by_example_with_the_paired_test(filled: F
     a, b = filled.runs["weak"][0], filled.runs["strong"][0]
     page = filled.get("/compare", a=a, b=b, split="test")
     scores = [
-        PredictionRows(filled.folder / run[:2] / run / run_files.PREDICTIONS).columns("test").score for run in (a, b)
+        PredictionRows(filled.folder / run[:2] / run / run_files.PREDICTIONS).columns("test").score
+        for run in (a, b)
     ]
     only_b = int(((scores[1] == 1) & (scores[0] == 0)).sum())
     assert f"<strong>{only_b}</strong> only B is right" in page
     runs = read_runs(filled.folder)
     pair = runs.compare({"run": a}, {"run": b}, split="test")[0]
-    seeds = runs.compare({"run": filled.runs["weak"]}, {"run": filled.runs["strong"]}, split="test")[0]
+    seeds = runs.compare(
+        {"run": filled.runs["weak"]}, {"run": filled.runs["strong"]}, split="test"
+    )[0]
     for row in (pair, seeds):
         assert f"{row['difference']:+.3f}" in page
         assert row["test"].replace("'", "&#39;") in unescape(page) or row["test"] in unescape(page)
@@ -151,21 +161,35 @@ def test_a_comparison_of_a_run_with_itself_says_so(filled: Filled) -> None:
 def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     traits = [
-        {"alike": str(i % 3), "depth": str(i % 4), "depth_name": "abcd"[i % 4], "half": "xy"[i // 20], "name": str(i)}
+        {
+            "alike": str(i % 3),
+            "depth": str(i % 4),
+            "depth_name": "abcd"[i % 4],
+            "half": "xy"[i // 20],
+            "name": str(i),
+        }
         for i in range(40)
     ]
     scores = [float(i % 4 < 2 or (i < 20 and i % 4 == 3)) for i in range(40)]
     run = write(store, {"ood": scores}, traits=traits)
     telling = PredictionRows(store.folder(run) / "predictions.parquet").telling_traits("ood")
-    assert telling == ["depth", "half", "alike"], "not the name of each example, nor a trait that renames another"
+    assert telling == ["depth", "half", "alike"], (
+        "not the name of each example, nor a trait that renames another"
+    )
 
 
 def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
     learner = Store(filled.folder).scores(filled.runs["weak"][0])["learner"]
     page = filled.get("/heat", learner=learner, split="test", x="length", y="task")
-    results = read_runs(filled.folder).where(learner=learner).accuracy(by=["task", "length"], split="test")
+    results = (
+        read_runs(filled.folder)
+        .where(learner=learner)
+        .accuracy(by=["task", "length"], split="test")
+    )
     cells = re.findall(r'<td class="shade-(\d+)"><b>([\d.]+)</b><span>(\d+)</span>', page)
-    assert sorted((mean, n) for _, mean, n in cells) == sorted((f"{r['mean']:.2f}", str(r["n"])) for r in results)
+    assert sorted((mean, n) for _, mean, n in cells) == sorted(
+        (f"{r['mean']:.2f}", str(r["n"])) for r in results
+    )
 
 
 def test_a_run_shows_scores_curves_configuration_and_log(filled: Filled) -> None:
@@ -195,7 +219,9 @@ def test_addresses_that_lead_nowhere_are_one_sentence(
     filled.get(path, status, **{k: v.format(run=filled.runs["weak"][0]) for k, v in query.items()})
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 9}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 9}', b"[" * 100_000]
+)
 def test_a_damaged_run_hides_no_other(filled: Filled, content: bytes) -> None:
     bad = filled.runs["weak"][0]
     (filled.folder / bad[:2] / bad / run_files.SCORES).write_bytes(content)
@@ -209,10 +235,19 @@ def test_a_damaged_run_hides_no_other(filled: Filled, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", [run_files.PREDICTIONS, run_files.CURVES, run_files.CONFIG, run_files.ENVIRONMENT, run_files.LOG]
+    "file",
+    [
+        run_files.PREDICTIONS,
+        run_files.CURVES,
+        run_files.CONFIG,
+        run_files.ENVIRONMENT,
+        run_files.LOG,
+    ],
 )
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 nonsense PAR1", b"\xff\xfe{[" * 50])
-def test_damaged_and_missing_files_of_a_run_are_no_500(filled: Filled, file: str, content: bytes | None) -> None:
+def test_damaged_and_missing_files_of_a_run_are_no_500(
+    filled: Filled, file: str, content: bytes | None
+) -> None:
     run = filled.runs["weak"][0]
     path = filled.folder / run[:2] / run / file
     path.unlink()
@@ -220,13 +255,19 @@ def test_damaged_and_missing_files_of_a_run_are_no_500(filled: Filled, file: str
         path.write_bytes(content)
     filled.get("")
     filled.get("/run", run=run)
-    for page in ("/predictions?run=" + run, f"/compare?a={run}&b={filled.runs['strong'][0]}", "/heat"):
+    for page in (
+        "/predictions?run=" + run,
+        f"/compare?a={run}&b={filled.runs['strong'][0]}",
+        "/heat",
+    ):
         answer = filled.viewer.get(f"/runs/{filled.name}{page}")
         assert answer.status_code in (200, 404, 422)
         assert_harmless(answer.text)
 
 
-def test_predictions_that_lead_out_of_the_store_are_not_read(filled: Filled, tmp_path: Path) -> None:
+def test_predictions_that_lead_out_of_the_store_are_not_read(
+    filled: Filled, tmp_path: Path
+) -> None:
     run, other = filled.runs["weak"][0], filled.runs["strong"][0]
     outside = tmp_path.parent / "outside.parquet"
     shutil.copy(filled.folder / other[:2] / other / run_files.PREDICTIONS, outside)
@@ -236,7 +277,9 @@ def test_predictions_that_lead_out_of_the_store_are_not_read(filled: Filled, tmp
     filled.get("/predictions", 422, run=run)
 
 
-def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(filled: Filled) -> None:
+def test_running_failed_and_unfinished_jobs_are_shown_without_writing_anything(
+    filled: Filled,
+) -> None:
     store = Store(filled.folder)
     claims = Claims(filled.folder / "work" / "claims")
     try:

@@ -35,14 +35,23 @@ QUERIES = {
         "f.variant": "text",
         "f.splits": "text",
     },
-    "/recipe/preview": {"suite": "suite", "from": "text", "seed": "text", "f.variant": "text", "f.splits": "text"},
+    "/recipe/preview": {
+        "suite": "suite",
+        "from": "text",
+        "seed": "text",
+        "f.variant": "text",
+        "f.splits": "text",
+    },
     "/data/{name}/rows": {"split": "text", "q": "text", "start": "text", "trait.kind": "text"},
     "/data/{name}/example": {"split": "text", "index": "text"},
     "/runs/{name}": {"q": "text", "start": "text"},
     "/runs/{name}/run": {"run": "run"},
-    "/runs/{name}/predictions": dict.fromkeys(["split", "q", "show", "by", "start", "trait.length"], "text")
+    "/runs/{name}/predictions": dict.fromkeys(
+        ["split", "q", "show", "by", "start", "trait.length"], "text"
+    )
     | {"run": "run"},
-    "/runs/{name}/compare": dict.fromkeys(["split", "q", "show", "by", "start"], "text") | {"a": "run", "b": "run"},
+    "/runs/{name}/compare": dict.fromkeys(["split", "q", "show", "by", "start"], "text")
+    | {"a": "run", "b": "run"},
     "/runs/{name}/heat": dict.fromkeys(["recipe", "learner", "split", "x", "y"], "text"),
 }
 
@@ -59,9 +68,13 @@ def description(app: Starlette, names: list[str], runs: list[str]) -> dict[str, 
     for route in app.routes:
         if not isinstance(route, Route):
             continue
-        inside = [{"name": p, "in": "path", "required": True, "schema": name} for p in route.param_convertors]
+        inside = [
+            {"name": p, "in": "path", "required": True, "schema": name}
+            for p in route.param_convertors
+        ]
         query = [
-            {"name": key, "in": "query", "schema": kinds[kind]} for key, kind in QUERIES.get(route.path, {}).items()
+            {"name": key, "in": "query", "schema": kinds[kind]}
+            for key, kind in QUERIES.get(route.path, {}).items()
         ]
         answers = {code: {"description": ""} for code in ("200", "303", "404", "422")}
         paths[route.path] = {"get": {"parameters": inside + query, "responses": answers}}
@@ -97,7 +110,12 @@ def _fuzz(operation: Any) -> list[int]:
     """Return the statuses of the answers to requests that schemathesis makes up."""
     answers: list[int] = []
 
-    @settings(max_examples=REQUESTS, suppress_health_check=list(HealthCheck), phases=[Phase.generate], deadline=None)
+    @settings(
+        max_examples=REQUESTS,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+        deadline=None,
+    )
     @given(case=operation.as_strategy())
     def ask(case: Any) -> None:
         answers.append(case.call(headers={"host": "127.0.0.1"}).status_code)

@@ -32,7 +32,12 @@ def test_the_viewer_serves_until_it_is_interrupted(folder: Path) -> None:
         "0",
         "--json",
     ]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    pipes: Any = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "start_new_session": True,
+    }
     with subprocess.Popen(command, **pipes) as process:
         try:
             assert process.stdout is not None
@@ -40,12 +45,12 @@ def test_the_viewer_serves_until_it_is_interrupted(folder: Path) -> None:
             assert address.startswith("http://127.0.0.1:")
             with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - our own address
                 assert b"ctl/A-independent" in answer.read()
-            preview = (
-                f"{address}recipe/preview?suite=ctl&f.variant=A&f.splits=%7Btrain:%20%7Bn:%20600%7D%7D&f.max_length=3"
-            )
+            preview = f"{address}recipe/preview?suite=ctl&f.variant=A&f.splits=%7Btrain:%20%7Bn:%20600%7D%7D&f.max_length=3"
             with urllib.request.urlopen(preview, timeout=60) as answer:  # noqa: S310 - by a helper, which waits for more
                 assert b"A valid recipe" in answer.read()
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes that it started
+            os.killpg(
+                process.pid, signal.SIGINT
+            )  # as a terminal does: to all processes that it started
             _, errors = process.communicate(timeout=30)
         finally:
             process.kill()
@@ -69,7 +74,8 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - never listened on
 
 
 @pytest.mark.parametrize(
-    ("host", "token", "wanted"), [("127.0.0.1", False, False), ("127.0.0.1", True, True), (EVERYWHERE, False, True)]
+    ("host", "token", "wanted"),
+    [("127.0.0.1", False, False), ("127.0.0.1", True, True), (EVERYWHERE, False, True)],
 )
 def test_a_token_is_part_of_every_address_but_that_of_the_loopback_interface(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, token: bool, wanted: bool

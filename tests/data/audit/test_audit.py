@@ -53,11 +53,19 @@ def test_a_baseline_that_was_left_out_does_not_read_as_no_shortcut(
     found = audit(tmp_path / "d", train=train, test=test)
     assert "no shortcut found (bag of words not tried)" in repr(found)
     run(["audit", str(tmp_path / "d")])
-    assert capsys.readouterr().out.rstrip().endswith("0 duplicates, no shortcut found (bag of words not tried)")
-    assert repr(audit(tmp_path / "tried", train=clean(60, 1), test=clean(30, 2))).endswith("0 shortcuts>")
+    assert (
+        capsys.readouterr()
+        .out.rstrip()
+        .endswith("0 duplicates, no shortcut found (bag of words not tried)")
+    )
+    assert repr(audit(tmp_path / "tried", train=clean(60, 1), test=clean(30, 2))).endswith(
+        "0 shortcuts>"
+    )
 
 
-def test_a_planted_leak_and_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_leak_and_the_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     train, test = clean(300, 1), clean(100, 2)
     test[17] = train[250]
     found = audit(tmp_path / "d", train=train, test=test)
@@ -85,7 +93,11 @@ def test_near_duplicates_across_splits(tmp_path: Path, change: str) -> None:
 
 
 def test_case_matters_in_short_inputs(tmp_path: Path) -> None:
-    found = audit(tmp_path / "d", train=[{"input": "a b 3", "target": "1"}], test=[{"input": "A b 3", "target": "2"}])
+    found = audit(
+        tmp_path / "d",
+        train=[{"input": "a b 3", "target": "1"}],
+        test=[{"input": "A b 3", "target": "2"}],
+    )
     assert not found.overlaps
 
 
@@ -96,7 +108,10 @@ def test_the_content_key_leaks_too(tmp_path: Path) -> None:
 
 
 @settings(max_examples=30)
-@given(st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcdefg"), max_size=12))
+@given(
+    st.lists(st.sampled_from("abcde"), max_size=12),
+    st.lists(st.sampled_from("abcdefg"), max_size=12),
+)
 def test_exact_counts_equal_brute_force(
     tmp_path_factory: pytest.TempPathFactory, train: list[str], test: list[str]
 ) -> None:
@@ -104,7 +119,9 @@ def test_exact_counts_equal_brute_force(
         return
     folder = tmp_path_factory.mktemp("d")
     found = audit(
-        folder, train=[{"input": t, "target": t} for t in train], test=[{"input": t, "target": t} for t in test]
+        folder,
+        train=[{"input": t, "target": t} for t in train],
+        test=[{"input": t, "target": t} for t in test],
     )
     repeats = {r.split: r.exact for r in found.repeats}
     assert repeats == {"train": len(train) - len(set(train)), "test": len(test) - len(set(test))}
@@ -146,7 +163,11 @@ def test_planted_shortcuts(tmp_path: Path) -> None:
         if kind != "bag of words":
             assert next(s.accuracy for s in found.shortcuts if s.baseline == kind) == 1.0
     assert not [
-        s for s in audit(tmp_path / "none", train=rows(1500, "none"), test=rows(300, "none")).shortcuts if s.flagged
+        s
+        for s in audit(
+            tmp_path / "none", train=rows(1500, "none"), test=rows(300, "none")
+        ).shortcuts
+        if s.flagged
     ]
 
 
@@ -158,15 +179,28 @@ def test_label_balance(tmp_path: Path) -> None:
 
 
 def test_trait_coverage(tmp_path: Path) -> None:
-    train: list[Row] = [{"input": f"t{i}", "target": "x", "traits": {"length": i % 3}} for i in range(9)]
-    test: list[Row] = [{"input": f"s{i}", "target": "x", "traits": {"length": i % 4}} for i in range(8)]
+    train: list[Row] = [
+        {"input": f"t{i}", "target": "x", "traits": {"length": i % 3}} for i in range(9)
+    ]
+    test: list[Row] = [
+        {"input": f"s{i}", "target": "x", "traits": {"length": i % 4}} for i in range(8)
+    ]
     coverage = audit(tmp_path / "d", train=train, test=test).coverage[0]
-    assert (coverage.trait, coverage.values, coverage.unseen_values, coverage.unseen_rows) == ("length", 4, 1, 0.25)
+    assert (coverage.trait, coverage.values, coverage.unseen_values, coverage.unseen_rows) == (
+        "length",
+        4,
+        1,
+        0.25,
+    )
     assert coverage.examples == ["3"]
 
 
 def derived(rules: list[str], text: str) -> Row:
-    return {"input": text, "target": "x", "derivation": [{"rule": r, "value": "v", "of": None} for r in rules]}
+    return {
+        "input": text,
+        "target": "x",
+        "derivation": [{"rule": r, "value": "v", "of": None} for r in rules],
+    }
 
 
 def test_divergence_by_hand(tmp_path: Path) -> None:
@@ -203,7 +237,9 @@ def test_weights_follow_the_paper() -> None:
     assert ("c", 0, "b") not in weights
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), st.floats(0.1, 9), min_size=1), st.floats(0.05, 0.95))
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.floats(0.1, 9), min_size=1), st.floats(0.05, 0.95)
+)
 def test_chernoff(weights: dict[str, float], alpha: float) -> None:
     assert chernoff(weights, weights, alpha) == pytest.approx(1)
     other = Counter({k.upper(): v for k, v in weights.items()})
@@ -215,13 +251,18 @@ def test_chernoff(weights: dict[str, float], alpha: float) -> None:
     [
         "ctl/A",
         "ctl/S",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("ctl/A-independent", "ctl/R", "ctl/length")),
+        *(
+            pytest.param(n, marks=pytest.mark.slow)
+            for n in ("ctl/A-independent", "ctl/R", "ctl/length")
+        ),
     ],
 )
 def test_no_leaks_in_ours(name: str) -> None:
     found = tl.audit(tl.make(name, set=["splits.train.n=5000"]))
     assert found.leaks == []
-    added = {"ctl/A": 1_000, "ctl/R": 1_000, "ctl/S": 576}.get(name, 0)  # drawn pairs are in training a second time
+    added = {"ctl/A": 1_000, "ctl/R": 1_000, "ctl/S": 576}.get(
+        name, 0
+    )  # drawn pairs are in training a second time
     assert sum(r.exact + r.near + r.contradictions for r in found.repeats) == added
     assert any("are there twice" in note for note in found.notes) == bool(added)
     ood = next(d for d in found.divergence if d.split == "ood")
@@ -246,7 +287,8 @@ def test_repeats_by_design_are_explained() -> None:
 def test_the_majority_is_the_best_constant_over_acceptable_answers(tmp_path: Path) -> None:
     """The official answers are all different; 'any' is acceptable in 3 of 4 rows."""
     rows: list[Row] = [
-        {"input": f"question {i}", "targets": [f"own{i}", "any"] if i % 4 else [f"own{i}"]} for i in range(200)
+        {"input": f"question {i}", "targets": [f"own{i}", "any"] if i % 4 else [f"own{i}"]}
+        for i in range(200)
     ]
     found = audit(tmp_path / "d", train=rows[:100], test=rows[100:])
     scores = {s.baseline: s.accuracy for s in found.shortcuts}
@@ -255,5 +297,7 @@ def test_the_majority_is_the_best_constant_over_acceptable_answers(tmp_path: Pat
 
 
 def test_an_answer_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
-    rows: list[Row] = [{"input": f"q{i}", "targets": ["a", "a"] if i < 4 else ["b"]} for i in range(10)]
+    rows: list[Row] = [
+        {"input": f"q{i}", "targets": ["a", "a"] if i < 4 else ["b"]} for i in range(10)
+    ]
     assert [b.majority for b in audit(tmp_path / "d", train=rows).balance] == [0.6]

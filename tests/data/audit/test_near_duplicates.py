@@ -31,7 +31,9 @@ WORDS = [f"w{i}" for i in range(30)]
 def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
     """Draw two splits of short and long texts, many of which differ from another one in a word or two."""
     rng = random.Random(draw(st.integers(0, 2**32)))
-    texts = [" ".join(rng.choices(WORDS, k=rng.choice([3, 8, 25, 60]))) for _ in range(rng.randint(1, 6))]
+    texts = [
+        " ".join(rng.choices(WORDS, k=rng.choice([3, 8, 25, 60]))) for _ in range(rng.randint(1, 6))
+    ]
     for _ in range(rng.randint(0, 40)):
         words = rng.choice(texts).split()
         for _ in range(rng.randint(0, 2)):
@@ -52,7 +54,9 @@ def alike(a: str, b: str) -> bool:
 
 
 def differing(texts: list[str], others: list[str]) -> Callable[[I64, I64], Mask]:
-    return lambda mine, theirs: np.array([texts[i] != others[j] for i, j in zip(mine, theirs, strict=True)], np.bool_)
+    return lambda mine, theirs: np.array(
+        [texts[i] != others[j] for i, j in zip(mine, theirs, strict=True)], np.bool_
+    )
 
 
 def sharing(a: Shingles, i: int, b: Shingles, j: int, tried: int, earlier: bool) -> bool:
@@ -65,7 +69,9 @@ def sharing(a: Shingles, i: int, b: Shingles, j: int, tried: int, earlier: bool)
 
 
 @given(corpora(), st.sampled_from([1, 2, 50]), st.sampled_from([40, 1 << 20]))
-def test_near_rows_are_those_found_pair_by_pair(corpus: dict[str, list[str]], tried: int, together: int) -> None:
+def test_near_rows_are_those_found_pair_by_pair(
+    corpus: dict[str, list[str]], tried: int, together: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near_duplicates, "TRIED", tried)
         patch.setattr(near_duplicates, "TOGETHER", together)
@@ -85,19 +91,27 @@ def test_near_rows_are_those_found_pair_by_pair(corpus: dict[str, list[str]], tr
 
 
 @given(corpora())
-def test_shingles_are_the_sets_of_three_words_and_similarity_is_jaccards(corpus: dict[str, list[str]]) -> None:
+def test_shingles_are_the_sets_of_three_words_and_similarity_is_jaccards(
+    corpus: dict[str, list[str]],
+) -> None:
     sets = find_shingles({name: pa.array(texts, pa.string()) for name, texts in corpus.items()})
     for name, texts in corpus.items():
         assert sets[name].sizes.tolist() == [len(shingles_of(text)) for text in texts]
     a, b = sets["train"], sets["test"]
-    pairs = [(i, j) for i in np.flatnonzero(a.sizes).tolist() for j in np.flatnonzero(b.sizes).tolist()]
+    pairs = [
+        (i, j) for i in np.flatnonzero(a.sizes).tolist() for j in np.flatnonzero(b.sizes).tolist()
+    ]
     mine, theirs = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     expected = [alike(corpus["train"][i], corpus["test"][j]) for i, j in pairs]
     assert similar(a, b, mine, theirs).tolist() == expected
 
 
-@pytest.mark.parametrize("text", ["a  b", "a\tb", "a\nb", "a\u00a0b", "ａ b", " a b ", "a\x0bb", "plain text"])
+@pytest.mark.parametrize(
+    "text", ["a  b", "a\tb", "a\nb", "a\u00a0b", "ａ b", " a b ", "a\x0bb", "plain text"]
+)
 def test_folding_takes_the_short_way_only_where_it_changes_nothing(text: str) -> None:
     alone = fold(pa.array([text], pa.string())).to_pylist()
-    beside = fold(pa.array([text, "é  \n"], pa.string())).to_pylist()  # the second forces the long way
+    beside = fold(
+        pa.array([text, "é  \n"], pa.string())
+    ).to_pylist()  # the second forces the long way
     assert alone == beside[:1]

@@ -33,7 +33,9 @@ def leaks(train: Pairs, test: Pairs) -> list[PairLeak]:
 
 def test_planted_pairs_are_found() -> None:
     train: Pairs = [("cold", ["chilly", "hot"]), ("big", ["large"]), ("tall", ["high"])]
-    (leak,) = leaks(train, [("hot", ["warm", "cold"]), ("big", ["huge", "large"]), ("small", ["little"])])
+    (leak,) = leaks(
+        train, [("hot", ["warm", "cold"]), ("big", ["huge", "large"]), ("small", ["little"])]
+    )
     assert leak == PairLeak("test", 1, 1, 2 / 3, ["big → large", "hot → cold"])
 
 
@@ -41,7 +43,16 @@ def test_clean_data_are_not_accused() -> None:
     train: Pairs = [("cold", ["chilly"]), ("big", ["large"]), ("hot", ["warm"])]
     # The same input with another answer, an answer that training has for another input, an input that is its own answer.
     assert (
-        leaks(train, [("big", ["huge"]), ("icy", ["chilly"]), ("warm", ["warm"]), ("large", ["great", "cold"])]) == []
+        leaks(
+            train,
+            [
+                ("big", ["huge"]),
+                ("icy", ["chilly"]),
+                ("warm", ["warm"]),
+                ("large", ["great", "cold"]),
+            ],
+        )
+        == []
     )
     assert leaks([("one", ["one"])], [("two", ["two"])]) == []
     tables = {"train": table(train), "answers": table(train), "test": table([])}
@@ -64,16 +75,28 @@ def test_counts_equal_brute_force(train: Pairs, few: Pairs, test: Pairs) -> None
     assert [(leak.same, leak.reversed, leak.share) for leak in found] == expected
 
 
-def test_a_reversed_pair_fails_the_audit_of_anybodys_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.jsonl").write_text('{"input": "cold", "target": "hot"}\n{"input": "big", "target": "large"}\n')
-    (tmp_path / "test.jsonl").write_text('{"input": "hot", "target": "cold"}\n{"input": "wide", "target": "broad"}\n')
+def test_a_reversed_pair_fails_the_audit_of_anybodys_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.jsonl").write_text(
+        '{"input": "cold", "target": "hot"}\n{"input": "big", "target": "large"}\n'
+    )
+    (tmp_path / "test.jsonl").write_text(
+        '{"input": "hot", "target": "cold"}\n{"input": "wide", "target": "broad"}\n'
+    )
     assert run(["audit", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "hot → cold" in shown
     assert "0 leaks, 1 split with pairs of training" in shown
     assert run(["audit", str(tmp_path), "--json"]) == 1
     (leak,) = json.loads(capsys.readouterr().out)["pairs"]
-    assert leak == {"split": "test", "same": 0, "reversed": 1, "share": 0.5, "examples": ["hot → cold"]}
+    assert leak == {
+        "split": "test",
+        "same": 0,
+        "reversed": 1,
+        "share": 0.5,
+        "examples": ["hot → cold"],
+    }
 
 
 def form(task: str, traits: object) -> str:
@@ -89,13 +112,25 @@ def test_tasks_that_are_new_but_for_a_constant() -> None:
     assert find_constant_tasks(tables, ROLES, None) == []
 
 
-def test_functions_that_are_new_but_for_a_constant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_functions_that_are_new_but_for_a_constant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     functions = ["is_occupation_actor", "is_occupation_writer", "is{place_of_birth=Q84}", "father"]
     unseen = [f"taskbench/{name}" for name in ("is_occupation_writer", "father")]
-    changes = {"functions": functions, "facts": "synthetic#people=300", "few_shot": None, "minimum": 5}
-    result = tl.audit(tl.make("taskbench/english", tmp_path / "a", set={**changes, "described": {"unseen": unseen}}))
+    changes = {
+        "functions": functions,
+        "facts": "synthetic#people=300",
+        "few_shot": None,
+        "minimum": 5,
+    }
+    result = tl.audit(
+        tl.make(
+            "taskbench/english", tmp_path / "a", set={**changes, "described": {"unseen": unseen}}
+        )
+    )
     assert {(c.split, c.task, c.like) for c in result.constants} == {
-        (split, "taskbench/is_occupation_writer", "taskbench/is_occupation_actor") for split in ("dev", "test")
+        (split, "taskbench/is_occupation_writer", "taskbench/is_occupation_actor")
+        for split in ("dev", "test")
     }
     assert run(["audit", str(tmp_path / "a")]) == 0
     assert "but for a constant" in capsys.readouterr().out

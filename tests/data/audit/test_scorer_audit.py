@@ -15,7 +15,9 @@ from taskloom.core.scoring import Scorer, any_of, scorer, set_of
 from taskloom.data.audit.scorer_audit import ScorerAudit, audit_scorers
 
 ROOT = Path(__file__).parents[3]
-SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "build_scorers.py"), run_name="build_scorers")
+SCRIPT: dict[str, Any] = runpy.run_path(
+    str(ROOT / "scripts" / "build_scorers.py"), run_name="build_scorers"
+)
 
 
 PAGE = SCRIPT["PAGE"].read_text(encoding="utf-8")
@@ -43,7 +45,9 @@ def one(name: str, audits: list[ScorerAudit]) -> ScorerAudit:
 
 
 def test_a_scorer_that_is_too_strict_or_too_lenient_shows() -> None:
-    strict: Scorer = scorer("strict")(lambda prediction, example: float(prediction == example.target + "!"))
+    strict: Scorer = scorer("strict")(
+        lambda prediction, example: float(prediction == example.target + "!")
+    )
     lenient: Scorer = scorer("lenient")(lambda prediction, example: 1.0)
     assert strict.name == "strict"
     assert lenient.name == "lenient"
@@ -87,7 +91,9 @@ def test_the_audit_is_the_same_every_time_and_checks_its_arguments() -> None:
         ("an", ["a"], False),
     ],
 )
-def test_any_of_takes_articles_and_numbers_as_people_do(prediction: str, targets: list[str], right: bool) -> None:
+def test_any_of_takes_articles_and_numbers_as_people_do(
+    prediction: str, targets: list[str], right: bool
+) -> None:
     assert any_of.score(prediction, Example("q", targets)) == float(right)
 
 
@@ -103,7 +109,9 @@ def test_any_of_takes_articles_and_numbers_as_people_do(prediction: str, targets
         ("", "milk", False),
     ],
 )
-def test_sets_take_articles_and_items_of_several_words(prediction: str, target: str, right: bool) -> None:
+def test_sets_take_articles_and_items_of_several_words(
+    prediction: str, target: str, right: bool
+) -> None:
     assert set_of.score(prediction, Example("q", target)) == float(right)
     assert bool(right) == set_of.explain(prediction, Example("q", target)).startswith("all")
 

@@ -59,7 +59,9 @@ def children(pid: int) -> list[int]:
         return []
 
 
-def torment(folder: Path, kills: int, seed: int, longest: float, workers: int = 2) -> dict[str, int]:
+def torment(
+    folder: Path, kills: int, seed: int, longest: float, workers: int = 2
+) -> dict[str, int]:
     """Run a sweep again and again, with kill -9 of the driver or of a worker at random moments.
 
     Every store that gets finished must equal the undisturbed one, and the next one is begun.
@@ -109,7 +111,9 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_sweep_killed_fifty_times_ends_with_the_same_table(tmp_path: Path) -> None:
-    done = torment(prepared(tmp_path, networks(seeds=3, steps=200)), kills=KILLS, seed=0, longest=8.0)
+    done = torment(
+        prepared(tmp_path, networks(seeds=3, steps=200)), kills=KILLS, seed=0, longest=8.0
+    )
     print(done)
     assert (done["driver"], done["worker"]) == (KILLS // 2, KILLS // 2)
 
@@ -125,11 +129,28 @@ def tasks_each(folder: Path) -> dict[str, Any]:
     (folder / "mine").mkdir()
     for split, tasks in (("train", "abc"), ("test", "abcde")):
         rows = [
-            {"input": f"{split} {i}", "target": task * (i % 3 + 1), "task": task} for task in tasks for i in range(9)
+            {"input": f"{split} {i}", "target": task * (i % 3 + 1), "task": task}
+            for task in tasks
+            for i in range(9)
         ]
-        (folder / "mine" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    loop = {"steps": 60, "batch": 4, "evaluate_every": 30, "checkpoint_every": 10, "threads": 1, "device": "cpu"}
-    tuned = {"learner": "prompt-tune", "model": str(folder / "model"), "n": 2, "first_rows": 50, "longest_answer": 4}
+        (folder / "mine" / f"{split}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
+    loop = {
+        "steps": 60,
+        "batch": 4,
+        "evaluate_every": 30,
+        "checkpoint_every": 10,
+        "threads": 1,
+        "device": "cpu",
+    }
+    tuned = {
+        "learner": "prompt-tune",
+        "model": str(folder / "model"),
+        "n": 2,
+        "first_rows": 50,
+        "longest_answer": 4,
+    }
     return {
         "recipes": [{"recipe": str(folder / "mine")}],
         "learners": ["majority", "nearest-neighbour", {**tuned, **loop}],
@@ -280,7 +301,9 @@ def crash(rng: tl.Random) -> tl.Example:
 
 
 @pytest.mark.slow
-def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_that_always_crashes_does_not_stop_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By day a worker is killed once, which fails its cell in the same way."""
     (tmp_path / "crash.py").write_text(CRASHING)
     small = {"recipe": "crash.py", "set": {"splits": {"train": {"n": 5}, "test": {"n": 2}}}}
@@ -290,7 +313,9 @@ def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path, monke
     assert "1 failed; 'taskloom run experiment.yaml --store runs' retries just those" in done.stdout
     assert "killed by SIGSEGV" in done.stdout
     monkeypatch.chdir(tmp_path)
-    outcome = api.fill(read("experiment.yaml"), "runs", workers=1)  # only the crashing one is tried again
+    outcome = api.fill(
+        read("experiment.yaml"), "runs", workers=1
+    )  # only the crashing one is tried again
     assert (outcome.state.before, outcome.state.done, len(outcome.state.failed)) == (1, 0, 1)
     assert failures(outcome.store.path) == outcome.state.failed
 
@@ -298,7 +323,9 @@ def test_a_cell_that_always_crashes_does_not_stop_the_rest(tmp_path: Path, monke
 def test_a_run_whose_loss_is_no_number_fails_alone(tmp_path: Path) -> None:
     experiment = networks(seeds=2)
     wild = {**experiment["learners"][2], "rate": 1e30, "clip": 0, "warmup": 0}
-    outcome = fill({**experiment, "recipes": [recipe()], "learners": ["majority", wild]}, tmp_path / "runs")
+    outcome = fill(
+        {**experiment, "recipes": [recipe()], "learners": ["majority", wild]}, tmp_path / "runs"
+    )
     assert len(outcome.runs) == 2
     assert len(outcome.state.failed) == 2
     assert all("is not a number after step" in why for why in outcome.state.failed.values())
@@ -310,15 +337,26 @@ def test_data_that_cannot_be_made_fails_its_cells_with_the_reason(tmp_path: Path
         "def bad(rng: tl.Random) -> tl.Example:\n    x = rng.randint(0, 999)\n"
         "    if x > 980:\n        raise ValueError('no more')\n    return tl.Example(f'{x}', 'y')\n"
     )
-    small = {"recipe": str(tmp_path / "bad.py"), "set": {"splits": {"train": {"n": 300}, "test": {"n": 10}}}}
+    small = {
+        "recipe": str(tmp_path / "bad.py"),
+        "set": {"splits": {"train": {"n": 300}, "test": {"n": 10}}},
+    }
     outcome = fill({**baselines(seeds=1), "recipes": [small, recipe()]}, tmp_path / "runs")
     assert len(outcome.runs) == 2
-    assert all("its data could not be made" in why and "no more" in why for why in outcome.state.failed.values())
+    assert all(
+        "its data could not be made" in why and "no more" in why
+        for why in outcome.state.failed.values()
+    )
 
 
 def forget_datasets() -> None:
     """Read datasets again, as a new worker does."""
-    for cached in (predictions.dataset_in, predictions.split_in, predictions.read_examples, predictions._data_columns):
+    for cached in (
+        predictions.dataset_in,
+        predictions.split_in,
+        predictions.read_examples,
+        predictions._data_columns,
+    ):
         cached.cache_clear()
 
 
@@ -374,7 +412,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 def test_a_disk_that_fills_up_and_one_that_is_read_only(tmp_path: Path, disk: Path) -> None:
     write(tmp_path, {**baselines(seeds=20), "recipes": [recipe()]})
-    full = taskloom("run", "experiment.yaml", "--store", "disk/runs", "--workers", "1", cwd=tmp_path)
+    full = taskloom(
+        "run", "experiment.yaml", "--store", "disk/runs", "--workers", "1", cwd=tmp_path
+    )
     assert full.returncode == 2
     assert "No space left on device; every finished run is kept" in full.stderr
     finished = len(Store(disk / "runs").names())

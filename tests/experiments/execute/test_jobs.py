@@ -83,14 +83,21 @@ def test_seeds_of_one_kind_go_together_and_no_more_than_asked(tmp_path: Path) ->
     jobs = planned(store, cells, stack=2)
     stacked = [job for job in jobs if len(job.runs) > 1]
     assert {job.kind for job in stacked} == {"seeds"}
-    assert sorted(len(job.runs) for job in stacked) == [2] * 8  # 2 recipes, 2 networks, 5 seeds as 2 + 2 + 1
+    assert (
+        sorted(len(job.runs) for job in stacked) == [2] * 8
+    )  # 2 recipes, 2 networks, 5 seeds as 2 + 2 + 1
     assert sorted(run for job in jobs for run in job.runs) == sorted(cell.run for cell in cells)
     assert all(len(job.runs) == 1 for job in planned(store, cells, stack=1))
 
 
 def test_tasks_of_one_learner_and_seed_train_in_one_batch(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
-    cells = expand(check({"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": ["together"], "seeds": 2}, "test"))
+    cells = expand(
+        check(
+            {"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": ["together"], "seeds": 2},
+            "test",
+        )
+    )
     jobs = planned(store, cells)
     assert [job.kind for job in jobs] == ["tasks", "tasks"]
     made(store, cells)
@@ -105,10 +112,17 @@ def test_tasks_of_one_learner_and_seed_train_in_one_batch(tmp_path: Path) -> Non
     assert alone.runs().equals(store.runs())
 
 
-def test_a_batch_that_cannot_be_trained_is_tried_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_that_cannot_be_trained_is_tried_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store = Store(tmp_path / "runs", create=True)
     learner = {"learner": "together", "fail": True}
-    cells = expand(check({"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": [learner], "seeds": 1}, "test"))
+    cells = expand(
+        check(
+            {"recipes": [recipe("ctl/A"), recipe("ctl/R")], "learners": [learner], "seeds": 1},
+            "test",
+        )
+    )
     made(store, cells)
     [job] = planned(store, cells)
     assert not perform(job).failed
@@ -120,7 +134,9 @@ def test_a_batch_that_cannot_be_trained_is_tried_one_by_one(tmp_path: Path, caps
 def test_a_killed_stack_is_taken_up_with_the_cells_it_had(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs", create=True)
     cells = [
-        c for c in expand(check(networks(seeds=3), "test")) if c.learner_name == "bilstm" and c.data.name == "ctl/A"
+        c
+        for c in expand(check(networks(seeds=3), "test"))
+        if c.learner_name == "bilstm" and c.data.name == "ctl/A"
     ]
     [job] = planned(store, cells)
     runs = list(job.runs)
@@ -134,7 +150,9 @@ def test_a_killed_stack_is_taken_up_with_the_cells_it_had(tmp_path: Path) -> Non
     assert again == job  # a kill between two renames: the same stack, from its last checkpoint
 
 
-def test_gpu_learners_ask_for_a_gpu_and_others_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_learners_ask_for_a_gpu_and_others_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path / "runs", create=True)
     learners = ["majority", "together", {"learner": "together", "device": "cpu"}]
     cells = expand(check({"recipes": [recipe()], "learners": learners, "seeds": 1}, "test"))
@@ -185,8 +203,15 @@ def test_seconds_are_scaled_by_the_length_of_training_or_unknown(
     changes: dict[str, Any], seconds: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path / "runs", create=True)
-    run = write(store, {"iid": [1.0]}, learner="bilstm", fields={"learner.steps": 100, "learner.batch": 32})
-    block = {"recipes": ["ctl/A"], "learners": [{"learner": "bilstm", **changes}], "seeds": [0], "evaluate": ["iid"]}
+    run = write(
+        store, {"iid": [1.0]}, learner="bilstm", fields={"learner.steps": 100, "learner.batch": 32}
+    )
+    block = {
+        "recipes": ["ctl/A"],
+        "learners": [{"learner": "bilstm", **changes}],
+        "seeds": [0],
+        "evaluate": ["iid"],
+    }
     cost = planning.estimate(lasting(store, {run: 10.0}, monkeypatch), expand(check(block, "x")))
     assert (cost.seconds, cost.known, cost.unknown) == ((seconds, 1, 0) if seconds else (0.0, 0, 1))
 

@@ -26,7 +26,9 @@ from tests.experiments.sweeps import baselines
 
 
 def state(**more: object) -> ExperimentState:
-    return ExperimentState(**{"total": 100, "before": 10, "done": 30, "began": time.monotonic() - 60, **more})  # type: ignore[arg-type]
+    return ExperimentState(
+        **{"total": 100, "before": 10, "done": 30, "began": time.monotonic() - 60, **more}
+    )  # type: ignore[arg-type]
 
 
 def test_a_line_says_what_is_done_and_what_is_left() -> None:
@@ -36,7 +38,9 @@ def test_a_line_says_what_is_done_and_what_is_left() -> None:
         "about 2 min left"
     )
     assert "left" not in line(state(done=0))
-    assert "left" not in line(state(running=0, elsewhere=60)), "nobody here knows how fast the others are"
+    assert "left" not in line(state(running=0, elsewhere=60)), (
+        "nobody here knows how fast the others are"
+    )
 
 
 def test_jobs_of_another_driver_are_counted_until_they_are_free(
@@ -49,7 +53,12 @@ def test_jobs_of_another_driver_are_counted_until_they_are_free(
     take = claims.take
     monkeypatch.setattr(claims, "take", lambda run: next(taken, True) and take(run))
     driver = Driver(
-        store, cells, HereEngine(), checked.resources, claims=claims, watch=lambda now: seen.append(now.elsewhere)
+        store,
+        cells,
+        HereEngine(),
+        checked.resources,
+        claims=claims,
+        watch=lambda now: seen.append(now.elsewhere),
     )
     driver.run()
     waiting = [n > 0 for n in seen]
@@ -71,7 +80,9 @@ def test_times_and_rates_are_spelt_for_people() -> None:
     assert rate(state(done=0)) == "0.0 an hour"
 
 
-def test_lines_come_now_and_then(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_come_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskloom.core.progress.LOG_EVERY", 0.0)
     with display(place="log") as watch:
         watch(state())
@@ -98,14 +109,18 @@ def test_a_running_job_shows_steps_loss_and_answers(tmp_path: Path) -> None:
     assert line(state(jobs=[(JobProgress(i, 9), 1) for i in range(5)])).count("step") == 3
 
 
-def test_progress_is_written_at_most_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_written_at_most_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("taskloom.experiments.execute.worker.EVERY", 0.0)
     with recorded(tmp_path):
         report_step(Progress(5, 10, 0.25, 1.0))
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25)
         report_answers(3, 7)
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25, 3, 7)
-        report_step(Progress(6, 10, float("nan"), 1.0))  # JSON has no such number: the last state stays
+        report_step(
+            Progress(6, 10, float("nan"), 1.0)
+        )  # JSON has no such number: the last state stays
         assert read_progress(tmp_path) == JobProgress(5, 10, 0.25, 3, 7)
     (tmp_path / "progress.json").write_text("[")
     assert read_progress(tmp_path) is None
@@ -125,11 +140,19 @@ def test_lines_differ_in_more_than_the_time_left(
         assert len(capsys.readouterr().err.splitlines()) == 2
 
 
-def test_runs_that_failed_for_one_reason_share_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    experiment = check({"recipes": ["babi/1"], "learners": ["majority", "nearest-neighbour"], "seeds": 3}, "here")
+def test_runs_that_failed_for_one_reason_share_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = check(
+        {"recipes": ["babi/1"], "learners": ["majority", "nearest-neighbour"], "seeds": 3}, "here"
+    )
     cells = expand(experiment)
     failed = {cell.run: "no torch" for cell in cells[:4]} | {cells[4].run: "no disk"}
-    print_outcome(Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)), "taskloom run", False)
+    print_outcome(
+        Outcome(Store(tmp_path / "runs", create=True), cells, state(failed=failed)),
+        "taskloom run",
+        False,
+    )
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert lines[0].startswith("5 failed")
     assert lines[1].startswith("  4 runs (majority on babi/1")

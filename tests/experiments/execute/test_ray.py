@@ -30,7 +30,9 @@ def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ray.shutdown()
 
 
-def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(filled: Path, tmp_path: Path) -> None:
+def test_a_sweep_and_a_dataset_by_ray_are_those_of_local_processes(
+    filled: Path, tmp_path: Path
+) -> None:
     """One Ray for several checks, since starting it costs more than they do."""
     experiment = read(filled.parent / "experiment.yaml")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -62,7 +64,9 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
 
     experiment = check(networks(seeds=3, steps=100) | {"resources": {"stack": 1}}, "test")
     api.fill(experiment, tmp_path / "local", workers=2)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     others = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     killed: list[int] = []
@@ -72,7 +76,9 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
             cluster.remove_node(others[0], allow_graceful=False)
             killed.append(state.done)
 
-    outcome = api.fill(experiment, tmp_path / "ray", engine="ray", address=cluster.address, watch=watch)
+    outcome = api.fill(
+        experiment, tmp_path / "ray", engine="ray", address=cluster.address, watch=watch
+    )
     cluster.shutdown()
     assert killed
     assert killed[0] < len(outcome.cells)
@@ -81,12 +87,16 @@ def test_three_nodes_of_which_one_dies_give_the_same_table(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_head_is_killed_and_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_head_is_killed_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ray.cluster_utils import Cluster
 
     monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
     write(tmp_path, networks(seeds=2, steps=150) | {"resources": {"stack": 1}})
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+    )
     arguments = ("run", "experiment.yaml", "--store", "runs")
     driver = subprocess.Popen(
         command(*arguments, "--engine", "ray", "--address", cluster.address),
@@ -107,5 +117,7 @@ def test_the_head_is_killed_and_the_same_command_goes_on(tmp_path: Path, monkeyp
     assert 0 < len(finished) < 12
     again = taskloom_command(*arguments, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert taskloom_command("run", "experiment.yaml", "--store", "alone", cwd=tmp_path).returncode == 0
+    assert (
+        taskloom_command("run", "experiment.yaml", "--store", "alone", cwd=tmp_path).returncode == 0
+    )
     assert contents(tmp_path / "runs") == contents(tmp_path / "alone")

@@ -52,7 +52,13 @@ class Heard:
 def test_what_a_tracker_is_told() -> None:
     heard = Heard()
     trackers.record(heard, SCORES, CURVE)
-    config = {"run": "abcdef0123456789", "recipe": "ctl/A", "learner": "bilstm", "seed": 3, "learner.state": 64}
+    config = {
+        "run": "abcdef0123456789",
+        "recipe": "ctl/A",
+        "learner": "bilstm",
+        "seed": 3,
+        "learner.state": 64,
+    }
     assert heard.calls == [
         ("start", {**config, "recipe.splits": "{'train': {'n': 5}}"}),
         ("log", 50, {"train/score": 0.2, "train/loss": 1.5, "iid/score": 0.3}),
@@ -67,7 +73,12 @@ def elsewhere(code: str, folder: Path, **environment: str) -> str:
     head = "from pathlib import Path\nfrom taskloom.experiments.execute import trackers\nnan = float('nan')\n"
     head += f"SCORES = {SCORES!r}\nCURVE = {CURVE!r}\n"
     done = subprocess.run(
-        [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=folder, env=given, timeout=300
+        [sys.executable, "-c", head + code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=given,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "not used any more" not in done.stderr, done.stderr
@@ -147,7 +158,9 @@ def test_unknown_name() -> None:
 
 
 @pytest.mark.parametrize("name", trackers.TRACKERS)
-def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_library_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     real = builtins.__import__
 
     def without(module: str, *rest: Any, **more: Any) -> Any:
@@ -158,7 +171,10 @@ def test_a_missing_library_is_named(name: str, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    with pytest.raises(MissingExtra, match=rf"tracking with {name} needs {name}: pip install 'taskloom\[trackers\]'"):
+    with pytest.raises(
+        MissingExtra,
+        match=rf"tracking with {name} needs {name}: pip install 'taskloom\[trackers\]'",
+    ):
         trackers.open_tracker(name, tmp_path)
 
 
@@ -167,7 +183,9 @@ class Broken(Heard):
         raise RuntimeError("the server is gone\nand more")
 
 
-def test_a_failing_tracker_is_said_once_and_fails_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_tracker_is_said_once_and_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     said: list[str] = []
     monkeypatch.setitem(trackers.TRACKERS, "mlflow", (lambda folder: Broken(), "mlflow"))
     told = trackers.open_tracker("mlflow", tmp_path, said.append)

@@ -38,7 +38,8 @@ def test_the_table_has_a_row_per_run_and_split(filled: Path) -> None:
 def test_scores_are_those_of_the_predictions_by_the_suites_scorer(filled: Path) -> None:
     store = Store(filled)
     data = {
-        name: tl.make(name, set=[f"{k}={json.dumps(v)}" for k, v in recipe()["set"].items()]) for name in ("ctl/A",)
+        name: tl.make(name, set=[f"{k}={json.dumps(v)}" for k, v in recipe()["set"].items()])
+        for name in ("ctl/A",)
     }
     for run in store.names():
         scores = store.scores(run)
@@ -54,7 +55,8 @@ def test_scores_are_those_of_the_predictions_by_the_suites_scorer(filled: Path) 
                     exact.score(r["prediction"], e) for r, e in zip(mine, examples, strict=True)
                 ]
                 traits = [
-                    {k: v if isinstance(v, str) else json.dumps(v) for k, v in e.traits.items()} for e in examples
+                    {k: v if isinstance(v, str) else json.dumps(v) for k, v in e.traits.items()}
+                    for e in examples
                 ]
                 assert [dict(r["traits"]) for r in mine] == traits
                 assert scores["data"] == data["ctl/A"].digest
@@ -76,12 +78,16 @@ def test_a_configuration_runs_again_to_the_same_bytes(filled: Path, tmp_path: Pa
     fill(yaml.safe_load(config.read_text()), tmp_path / "again")
     again = contents(tmp_path / "again")
     mine = contents(filled)
-    assert {k: v for k, v in again.items() if k != "table"} == {k: v for k, v in mine.items() if k.startswith(run)}
+    assert {k: v for k, v in again.items() if k != "table"} == {
+        k: v for k, v in mine.items() if k.startswith(run)
+    }
 
 
 def test_what_is_there_is_not_run_again(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {p: p.stat().st_mtime_ns for p in filled.rglob(SCORES)}
-    assert cli(["run", str(filled.parent / "experiment.yaml"), "--store", str(filled), "--json"]) == 0
+    assert (
+        cli(["run", str(filled.parent / "experiment.yaml"), "--store", str(filled), "--json"]) == 0
+    )
     assert len(json.loads(capsys.readouterr().out)["runs"]) == len(before) == 8
     assert {p: p.stat().st_mtime_ns for p in filled.rglob(SCORES)} == before
 
@@ -89,7 +95,10 @@ def test_what_is_there_is_not_run_again(filled: Path, capsys: pytest.CaptureFixt
 def test_a_dry_run_says_what_exists_and_what_it_costs(
     filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    larger = write(tmp_path, {**baselines(seeds=3), "learners": ["majority", "nearest-neighbour", "bag-of-words"]})
+    larger = write(
+        tmp_path,
+        {**baselines(seeds=3), "learners": ["majority", "nearest-neighbour", "bag-of-words"]},
+    )
     assert cli(["run", str(larger), "--store", str(filled), "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert sum(c["present"] for c in plan["cells"]) == 8
@@ -118,7 +127,10 @@ def test_duckdb_and_polars_read_a_store(filled: Path) -> None:
 def test_stacked_seeds_land_each_in_its_own_directory(tmp_path: Path) -> None:
     keep = {"model": True, "logprobs": "answers"}
     small = networks(seeds=3)
-    outcome = fill({**small, "recipes": [recipe()], "learners": small["learners"][:2], "keep": keep}, tmp_path / "runs")
+    outcome = fill(
+        {**small, "recipes": [recipe()], "learners": small["learners"][:2], "keep": keep},
+        tmp_path / "runs",
+    )
     assert not outcome.state.failed
     store = outcome.store
     assert len(store.names()) == 6
@@ -151,7 +163,11 @@ def test_the_api_of_the_design_at_the_top_of_a_script(tmp_path: Path) -> None:
     """No guard for __main__ is needed: workers do not run the script again."""
     (tmp_path / "script.py").write_text(SCRIPT.replace("RECIPE", repr(recipe())))
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment()
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
     )
     assert done.stdout.split() == ["length"], done.stderr
     assert (tmp_path / "runs" / "store.json").is_file()
@@ -160,7 +176,10 @@ def test_the_api_of_the_design_at_the_top_of_a_script(tmp_path: Path) -> None:
 
 
 def test_the_solver_is_the_upper_bound(tmp_path: Path) -> None:
-    outcome = fill({"recipes": [recipe()], "learners": ["solver"], "seeds": 1, "evaluate": ["ood"]}, tmp_path / "runs")
+    outcome = fill(
+        {"recipes": [recipe()], "learners": ["solver"], "seeds": 1, "evaluate": ["ood"]},
+        tmp_path / "runs",
+    )
     [run] = outcome.runs
     assert outcome.store.scores(run)["splits"]["ood"]["score"] == 1.0
 
@@ -172,10 +191,20 @@ def test_configs_are_read_as_they_are_written(filled: Path) -> None:
         assert expand(check(config, "config"))[0].run == run
 
 
-def test_answers_of_an_endpoint_are_kept_in_the_store(server: test_endpoint.Faulty, tmp_path: Path) -> None:
+def test_answers_of_an_endpoint_are_kept_in_the_store(
+    server: test_endpoint.Faulty, tmp_path: Path
+) -> None:
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    learner = {"learner": "endpoint", "url": url, "model": "m", "pause": 0.01, "grid": {"at_once": [1, 2]}}
-    outcome = fill({"recipes": [recipe()], "learners": [learner], "evaluate": ["iid"]}, tmp_path / "runs")
+    learner = {
+        "learner": "endpoint",
+        "url": url,
+        "model": "m",
+        "pause": 0.01,
+        "grid": {"at_once": [1, 2]},
+    }
+    outcome = fill(
+        {"recipes": [recipe()], "learners": [learner], "evaluate": ["iid"]}, tmp_path / "runs"
+    )
     assert not outcome.state.failed
     assert server.seen == 20  # the second run asks nothing that the first has asked
     assert (tmp_path / "runs" / ENDPOINT_ANSWERS).is_file()

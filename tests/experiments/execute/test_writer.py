@@ -12,7 +12,9 @@ from taskloom.experiments.files import LOG
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_the_log_of_a_job_becomes_that_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+def test_the_log_of_a_job_becomes_that_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError("no links here")
 
@@ -23,5 +25,9 @@ def test_the_log_of_a_job_becomes_that_of_its_run(tmp_path: Path, monkeypatch: p
     logs: tuple[Path | bytes, ...] = (printed, tmp_path / "missing.txt", b"step 1")
     for number, log in enumerate(logs):
         write_run(tmp_path / str(number), {}, {}, None, None, {}, log)
-    assert [(tmp_path / str(number) / LOG).read_bytes() for number in range(3)] == [b"step 1", b"", b"step 1"]
+    assert [(tmp_path / str(number) / LOG).read_bytes() for number in range(3)] == [
+        b"step 1",
+        b"",
+        b"step 1",
+    ]
     assert printed.stat().st_nlink == 1 + links

@@ -23,7 +23,9 @@ from tests.experiments.sweeps import baselines, fill
 
 
 def test_a_file_of_scores_answers_like_a_store(tmp_path: Path) -> None:
-    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [1.0, 1.0, 0.9], "ood": [0.9, 0.8, 0.7]}))
+    runs = made_up(
+        tmp_path, group("ctl/A", "bilstm", {"iid": [1.0, 1.0, 0.9], "ood": [0.9, 0.8, 0.7]})
+    )
     assert len(runs) == 3
     (row,) = runs.accuracy(split="ood", over="seeds")
     assert row["mean"] == pytest.approx(0.8)
@@ -40,7 +42,9 @@ def test_what_a_store_has_is_the_same_after_a_file(tmp_path: Path) -> None:
 
     def rows(runs: object) -> list[tuple[object, ...]]:
         table = runs.table.to_pylist()  # type: ignore[attr-defined]
-        return sorted((r["recipe"], r["learner"], r["seed"], r["split"], r["n"], r["score"]) for r in table)
+        return sorted(
+            (r["recipe"], r["learner"], r["seed"], r["split"], r["n"], r["score"]) for r in table
+        )
 
     assert rows(again) == rows(stored)
 
@@ -106,16 +110,33 @@ def test_accuracy_by_a_trait_is_the_same_after_a_file(tmp_path: Path) -> None:
     again = kept(stored, tmp_path, ("length",))
     ours, theirs = (
         [
-            [row[c] for c in ("recipe", "learner", "split", "length", "mean", "low", "high", "n", "seeds")]
+            [
+                row[c]
+                for c in (
+                    "recipe",
+                    "learner",
+                    "split",
+                    "length",
+                    "mean",
+                    "low",
+                    "high",
+                    "n",
+                    "seeds",
+                )
+            ]
             for row in table
         ]
         for table in (runs.accuracy(by="length") for runs in (stored, again))
     )
     assert ours == theirs
-    assert [row["method"] for row in again.accuracy()] == [row["method"] for row in stored.accuracy()]
+    assert [row["method"] for row in again.accuracy()] == [
+        row["method"] for row in stored.accuracy()
+    ]
     assert len({row[3] for row in ours}) > 1
     twice = kept(again, tmp_path / "again", ("length",))
-    assert (tmp_path / "again" / "scores.json").read_text() == (tmp_path / "scores.json").read_text()
+    assert (tmp_path / "again" / "scores.json").read_text() == (
+        tmp_path / "scores.json"
+    ).read_text()
     assert twice.predictions().num_rows == stored.predictions().num_rows
 
 
@@ -165,7 +186,11 @@ def test_curves_and_further_numbers_are_the_same_after_a_file(tmp_path: Path) ->
 
 
 def test_a_run_on_one_task_has_the_conditions_of_its_recipe(tmp_path: Path) -> None:
-    fields = {"recipe.task": "taskbench/father", "recipe.labels": "permuted", "learner.preset": None}
+    fields = {
+        "recipe.task": "taskbench/father",
+        "recipe.labels": "permuted",
+        "learner.preset": None,
+    }
     one = group("taskbench/500", "majority", {"test": [0.5]}, fields)
     del one["fields"]["learner.preset"]
     runs = made_up(tmp_path, one)
@@ -221,19 +246,35 @@ def test_the_file_is_plain_json(tmp_path: Path) -> None:
 
 
 def test_predictions_for_a_suite_that_makes_its_rows_in_columns(tmp_path: Path) -> None:
-    size = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 50}, "ood": {"n": 20}}}
+    size = {
+        "symbols": 4,
+        "functions": 8,
+        "max_length": 4,
+        "splits": {"train": {"n": 50}, "ood": {"n": 20}},
+    }
     answers = [example.target for example in tl.make("ctl/A", set=size)["ood"]]
     (tmp_path / "ood.txt").write_text("\n".join([*answers[:15], *["no"] * 5]) + "\n")
     file = tmp_path / "mine.yaml"
     file.write_text(
-        json.dumps({"recipe": "ctl/A", "set": size, "predictions": [{"model": "m", "split": "ood", "file": "ood.txt"}]})
+        json.dumps(
+            {
+                "recipe": "ctl/A",
+                "set": size,
+                "predictions": [{"model": "m", "split": "ood", "file": "ood.txt"}],
+            }
+        )
     )
     (row,) = open_runs(file).table.to_pylist()
     assert (row["n"], row["score"]) == (20, 0.75)
 
 
 def test_a_report_on_predictions_from_elsewhere_shows_the_examples(tmp_path: Path) -> None:
-    size = {"symbols": 4, "functions": 8, "max_length": 4, "splits": {"train": {"n": 50}, "ood": {"n": 20}}}
+    size = {
+        "symbols": 4,
+        "functions": 8,
+        "max_length": 4,
+        "splits": {"train": {"n": 50}, "ood": {"n": 20}},
+    }
     answers = [example.target for example in tl.make("ctl/A", set=size)["ood"]]
     rows = []
     for seed in range(2):
@@ -248,7 +289,9 @@ def test_a_report_on_predictions_from_elsewhere_shows_the_examples(tmp_path: Pat
     assert "config.yaml" not in page, "nothing of ours can run it again"
 
 
-def test_items_of_many_runs_in_one_file_are_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_of_many_runs_in_one_file_are_all_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
     groups, items = score_groups(stored, traits=["task"])
     monkeypatch.setattr("taskloom.experiments.index.FEW", 1)

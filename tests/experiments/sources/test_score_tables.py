@@ -28,12 +28,17 @@ def test_the_table_of_a_store_is_the_same_after_a_file(tmp_path: Path) -> None:
     stored = open_runs(fill(baselines(2), tmp_path / "runs").store.path)
     pyarrow.parquet.write_table(stored.table, tmp_path / "scores.parquet")
     pyarrow.csv.write_csv(stored.table, tmp_path / "scores.csv")
-    pyarrow.csv.write_csv(stored.table, tmp_path / "scores.tsv", pyarrow.csv.WriteOptions(delimiter="\t"))
+    pyarrow.csv.write_csv(
+        stored.table, tmp_path / "scores.tsv", pyarrow.csv.WriteOptions(delimiter="\t")
+    )
     wanted = list(stored.accuracy(over="seeds"))
     for ending in ("parquet", "csv", "tsv"):
         again = open_runs(tmp_path / f"scores.{ending}")
         assert list(again.accuracy(over="seeds")) == wanted
-        rows = [sorted(map(str, runs.table.drop_columns(["run"]).to_pylist())) for runs in (stored, again)]
+        rows = [
+            sorted(map(str, runs.table.drop_columns(["run"]).to_pylist()))
+            for runs in (stored, again)
+        ]
         assert rows[0] == rows[1]
 
 
@@ -51,16 +56,31 @@ def test_settings_and_further_numbers_have_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (["recipe,learner,sed,split,n,score"], "no column 'seed'; a table of scores has a row for each run and split"),
-        ([f"{HEAD},foo", "ctl/A,m,0,iid,9,1,1"], "unknown column 'foo'.*settings are called recipe.NAME"),
+        (
+            ["recipe,learner,sed,split,n,score"],
+            "no column 'seed'; a table of scores has a row for each run and split",
+        ),
+        (
+            [f"{HEAD},foo", "ctl/A,m,0,iid,9,1,1"],
+            "unknown column 'foo'.*settings are called recipe.NAME",
+        ),
         ([f"{HEAD},n", "ctl/A,m,0,iid,9,1,9"], "the column 'n' twice"),
-        ([HEAD, "ctl/A,m,0,iid,9,97.7"], "row 1 has the score 97.7; a score is a share from 0 to 1"),
+        (
+            [HEAD, "ctl/A,m,0,iid,9,97.7"],
+            "row 1 has the score 97.7; a score is a share from 0 to 1",
+        ),
         ([HEAD, "ctl/A,m,0,iid,9,good"], "row 1 has the score 'good'"),
-        ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,0,iid,9,1"], "row 2 has a second score of seed 0 on 'iid'"),
+        (
+            [HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,0,iid,9,1"],
+            "row 2 has a second score of seed 0 on 'iid'",
+        ),
         ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,1,iid,8,1"], "row 2 has n 8 for 'iid'.* has 9"),
         ([HEAD, "ctl/A,m,,iid,9,1"], "row 1 has no 'seed'"),
         ([HEAD, "ctl/A,m,x,iid,9,1"], "a seed is a whole number"),
-        ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,-1,iid,9,1"], "row 2 has the seed -1; a seed is a whole number from 0"),
+        (
+            [HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,-1,iid,9,1"],
+            "row 2 has the seed -1; a seed is a whole number from 0",
+        ),
         ([HEAD, "ctl/A,m,0,iid,9,1", "ctl/A,m,1.5,iid,9,1"], "row 2 has the seed 1.5"),
         ([HEAD, "ctl/A,m,0,iid,9,1", f"ctl/A,m,{10**25},iid,9,1"], "row 2 has the seed"),
         ([HEAD, "ctl/A,m,0,iid,-5,1"], "row 1 has n -5; it is the number of examples"),
@@ -68,17 +88,25 @@ def test_settings_and_further_numbers_have_columns(tmp_path: Path) -> None:
         ([HEAD, "ctl/A,m,0,iid,9,true"], "row 1 has the score True"),
         ([HEAD, "ctl/A,m,0,iid,9,1.0", "ctl/A,m,1,iid,9,good"], "row 2 has the score 'good'"),
         ([HEAD, "ctl/A,m,0,iid,9,1.0", HEAD], "row 2 has the seed 'seed'"),
-        ([f"{HEAD},learner.stepz", "ctl/A,bilstm,0,iid,9,1,5"], "bilstm has no setting 'stepz'.*did you mean 'steps'"),
+        (
+            [f"{HEAD},learner.stepz", "ctl/A,bilstm,0,iid,9,1,5"],
+            "bilstm has no setting 'stepz'.*did you mean 'steps'",
+        ),
         (
             [f"{HEAD},learner.preset", "ctl/A,bilstm,0,iid,9,1,ctlp"],
             "bilstm has no preset 'ctlp'; did you mean 'ctlpp'",
         ),
-        ([f"{HEAD},recipe.drow", "ctl/A,m,0,iid,9,1,x"], "ctl/A has no setting 'drow'.*did you mean 'draw'"),
+        (
+            [f"{HEAD},recipe.drow", "ctl/A,m,0,iid,9,1,x"],
+            "ctl/A has no setting 'drow'.*did you mean 'draw'",
+        ),
         ([HEAD, "ctl/A,m,0,iid,9"], "cannot be read as CSV"),
         ([""], "cannot be read as CSV"),
     ],
 )
-def test_a_bad_table_is_refused_with_one_sentence(lines: list[str], problem: str, tmp_path: Path) -> None:
+def test_a_bad_table_is_refused_with_one_sentence(
+    lines: list[str], problem: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=problem):
         open_runs(written(tmp_path, *lines))
 
@@ -90,18 +118,31 @@ def test_recipes_and_learners_from_elsewhere_may_have_any_settings(tmp_path: Pat
 
 def test_what_any_recipe_may_have_is_no_unknown_setting(tmp_path: Path) -> None:
     for name in ("described", "curriculum.trait", "limit", "task", "splits.train.n"):
-        assert len(open_runs(written(tmp_path, f"{HEAD},recipe.{name}", "ctl/A,m,0,iid,9,1,5"))) == 1
+        assert (
+            len(open_runs(written(tmp_path, f"{HEAD},recipe.{name}", "ctl/A,m,0,iid,9,1,5"))) == 1
+        )
 
 
 def test_a_score_that_is_no_share_is_refused_in_json_too(tmp_path: Path) -> None:
-    one = {"recipe": "ctl/A", "learner": "m", "n": {"iid": 9}, "seeds": {"0": {"iid": 1.7}, "1": {"iid": float("nan")}}}
+    one = {
+        "recipe": "ctl/A",
+        "learner": "m",
+        "n": {"iid": 9},
+        "seeds": {"0": {"iid": 1.7}, "1": {"iid": float("nan")}},
+    }
     text = json.dumps({"format": "taskloom scores", "schema": 1, "groups": [one]})
-    with pytest.raises(DataError, match=r"seeds.0.iid: .*less than or equal to 1.*seeds.1.iid: .*finite"):
+    with pytest.raises(
+        DataError, match=r"seeds.0.iid: .*less than or equal to 1.*seeds.1.iid: .*finite"
+    ):
         open_runs(written(tmp_path, text, name="scores.json"))
 
 
-def test_commands_that_show_scores_read_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7))))
+def test_commands_that_show_scores_read_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(
+        tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7)))
+    )
     assert run(["runs", str(file), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["mean"], row["seeds"]) == (pytest.approx(0.6), 2)
@@ -113,7 +154,9 @@ def test_commands_that_show_scores_read_files(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_python_reads_what_the_command_line_does(tmp_path: Path) -> None:
-    file = written(tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7))))
+    file = written(
+        tmp_path, HEAD, *(f"ctl/A,m,{seed},ood,10,{score}" for seed, score in enumerate((0.5, 0.7)))
+    )
     (row,) = tl.runs(file).accuracy()
     assert (row["mean"], row["method"]) == (pytest.approx(0.6), "t over seeds")
     assert "0.600" in tl.report(file, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -15,7 +15,10 @@ from taskloom.experiments.verify import verify_runs
 from taskloom.learners.interface import LEARNERS, register_learner
 from tests.experiments.sweeps import fill
 
-BABI = {"recipe": "babi/1", "set": {"splits": {"train": {"n": 40}, "dev": {"n": 20}, "test": {"n": 20}}}}
+BABI = {
+    "recipe": "babi/1",
+    "set": {"splits": {"train": {"n": 40}, "dev": {"n": 20}, "test": {"n": 20}}},
+}
 ANSWERS = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 
 
@@ -39,7 +42,13 @@ def guessing() -> Any:
     @dataclass(frozen=True)
     class BySeed:
         def fit(
-            self, train: Any, evaluate: Any = None, seed: int = 0, *, folder: Any = None, progress: Any = None
+            self,
+            train: Any,
+            evaluate: Any = None,
+            seed: int = 0,
+            *,
+            folder: Any = None,
+            progress: Any = None,
         ) -> Any:
             tried.append(seed)
             return Constant(ANSWERS[seed % len(ANSWERS)])
@@ -53,7 +62,9 @@ def experiment(learner: Any = "test/by-seed", **more: Any) -> dict[str, Any]:
     return {"recipes": [BABI], "learners": [learner], "evaluate": ["test"], "best_of": 6, **more}
 
 
-def test_a_run_is_the_try_with_the_highest_score_on_dev(guessing: list[int], tmp_path: Path) -> None:
+def test_a_run_is_the_try_with_the_highest_score_on_dev(
+    guessing: list[int], tmp_path: Path
+) -> None:
     outcome = fill(experiment(seeds=2), tmp_path / "runs")
     assert not outcome.state.failed
     assert sorted(guessing) == list(range(12))  # six for each run, none twice
@@ -69,7 +80,9 @@ def test_a_run_is_the_try_with_the_highest_score_on_dev(guessing: list[int], tmp
     assert verify_runs(outcome.store.path).wrong == []
 
 
-def test_it_is_another_run_than_the_first_try_and_one_try_is_the_run_of_before(guessing: list[int]) -> None:
+def test_it_is_another_run_than_the_first_try_and_one_try_is_the_run_of_before(
+    guessing: list[int],
+) -> None:
     [best] = expand(check(experiment(), "test"))
     [one] = expand(check(experiment(best_of=1), "test"))
     plain = {k: v for k, v in experiment().items() if k != "best_of"}
@@ -81,7 +94,15 @@ def test_it_is_another_run_than_the_first_try_and_one_try_is_the_run_of_before(g
 
 def test_networks_try_their_seeds_as_one_program(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    net = {"learner": "entnet", "state": 4, "slots": 2, "steps": 4, "batch": 8, "evaluate_every": 2, "patience": 2}
+    net = {
+        "learner": "entnet",
+        "state": 4,
+        "slots": 2,
+        "steps": 4,
+        "batch": 8,
+        "evaluate_every": 2,
+        "patience": 2,
+    }
     outcome = fill(experiment(net, best_of={"seeds": 3, "split": "dev"}), tmp_path / "runs")
     assert not outcome.state.failed
     [run] = outcome.runs
@@ -89,7 +110,9 @@ def test_networks_try_their_seeds_as_one_program(tmp_path: Path) -> None:
     assert chosen["seeds"] == [0, 1, 2]
     curve = [p for p in outcome.store.curves([run]).to_pylist() if p["split"] == "dev"]
     best = max(curve, key=lambda point: (point["score"], -point["step"]))
-    assert chosen["step"] == best["step"]  # of its checkpoints, the first with the highest score on dev
+    assert (
+        chosen["step"] == best["step"]
+    )  # of its checkpoints, the first with the highest score on dev
     assert chosen["scores"][chosen["seeds"].index(chosen["seed"])] == pytest.approx(best["score"])
 
 
@@ -97,7 +120,10 @@ def test_networks_try_their_seeds_as_one_program(tmp_path: Path) -> None:
     ("more", "sentence"),
     [
         ({"best_of": 0}, "best_of"),
-        ({"best_of": {"seeds": 2, "split": "dve"}}, "no split 'dve' to choose by; did you mean 'dev'"),
+        (
+            {"best_of": {"seeds": 2, "split": "dve"}},
+            "no split 'dve' to choose by; did you mean 'dev'",
+        ),
         ({"best_of": 10, "seeds": [2**31]}, "the seeds of the tries would exceed"),
     ],
 )

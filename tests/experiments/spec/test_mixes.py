@@ -21,7 +21,10 @@ from tests.experiments.spec.test_own_data import COLUMNS, save
 from tests.experiments.sweeps import SMALL, fill, recipe
 
 BABI = {"recipe": "babi/1", "set": {"splits": {"train": {"n": 30}, "test": {"n": 12}}}}
-ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}
+ZEST = {
+    "recipe": "zest/synthetic",
+    "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3},
+}
 
 
 def mixed(parts: list[Any], **more: Any) -> dict[str, Any]:
@@ -59,7 +62,9 @@ def test_rates_are_shares_of_the_rows_and_small_parts_are_repeated() -> None:
     assert Counter(part for part, _ in mix_of([90, 10], (3.0, 1.0), rows=40)) == {0: 30, 1: 10}
 
 
-def test_one_model_learns_from_a_recipe_and_own_data_and_is_evaluated_on_each(tmp_path: Path) -> None:
+def test_one_model_learns_from_a_recipe_and_own_data_and_is_evaluated_on_each(
+    tmp_path: Path,
+) -> None:
     own = {"recipe": str(save(tmp_path / "mine", "csv")), "columns": COLUMNS}
     plain = experiment(mixed([recipe(), own], rates=[1, 3], rows=40))
     cell = only(plain)
@@ -81,7 +86,11 @@ def test_one_model_learns_from_a_recipe_and_own_data_and_is_evaluated_on_each(tm
 
 def test_rates_and_fields_of_the_parts_are_other_runs_and_columns() -> None:
     grid = {"rates": [[1, 1], [1, 2]], "splits.train.n": [100, 200]}
-    block = mixed([{"recipe": "ctl/A", "set": SMALL}, {"recipe": "ctl/R", "set": SMALL}], grid=grid, name="both")
+    block = mixed(
+        [{"recipe": "ctl/A", "set": SMALL}, {"recipe": "ctl/R", "set": SMALL}],
+        grid=grid,
+        name="both",
+    )
     cells = expand(check(experiment(block), "test"))
     assert len({cell.run for cell in cells}) == len(cells) == 8
     assert {cell.data.name for cell in cells} == {"both"}
@@ -91,7 +100,8 @@ def test_rates_and_fields_of_the_parts_are_other_runs_and_columns() -> None:
 
 def test_zest_in_a_mix_of_tasks_keeps_its_own_scores(tmp_path: Path) -> None:
     outcome = fill(
-        experiment(mixed([ZEST, BABI], rates=[1, 1]), tasks="together", keep={"model": False}), tmp_path / "runs"
+        experiment(mixed([ZEST, BABI], rates=[1, 1]), tasks="together", keep={"model": False}),
+        tmp_path / "runs",
     )
     assert not outcome.state.failed
     [run] = outcome.runs
@@ -107,7 +117,10 @@ def test_zest_in_a_mix_of_tasks_keeps_its_own_scores(tmp_path: Path) -> None:
 
 def test_splits_of_a_mix_are_chosen_by_their_own_name_or_with_their_recipe() -> None:
     block = mixed([recipe("ctl/A"), recipe("ctl/R")])
-    assert [t.name for t in only(experiment(block, evaluate=["iid"])).tests] == ["ctl/A:iid", "ctl/R:iid"]
+    assert [t.name for t in only(experiment(block, evaluate=["iid"])).tests] == [
+        "ctl/A:iid",
+        "ctl/R:iid",
+    ]
     assert [t.name for t in only(experiment(block, evaluate=["ctl/R:ood"])).tests] == ["ctl/R:ood"]
 
 
@@ -115,7 +128,10 @@ def test_splits_of_a_mix_are_chosen_by_their_own_name_or_with_their_recipe() -> 
 def test_own_data_of_every_format_is_evaluated_on(tmp_path: Path, kind: str) -> None:
     own = {"recipe": str(save(tmp_path / "mine", kind)), "columns": COLUMNS}
     cell = only(experiment(BABI, evaluate=["test", own]))
-    assert [(test.name, test.data.name) for test in cell.tests] == [("mine:test", "mine"), ("test", "babi/1")]
+    assert [(test.name, test.data.name) for test in cell.tests] == [
+        ("mine:test", "mine"),
+        ("test", "babi/1"),
+    ]
     assert only(cell.config()).run == cell.run
     if kind == "csv":
         outcome = fill(experiment(BABI, evaluate=[own]), tmp_path / "runs")
@@ -131,8 +147,16 @@ def test_files_beside_the_experiment_are_mixed_and_evaluated_on(tmp_path: Path) 
         "recipes: [{mix: [./mine, babi/1]}]\nlearners: [majority]\nevaluate: [./yours, babi/2:test]\n"
     )
     [cell] = expand(read(tmp_path / "experiment.yaml"))
-    assert [(test.name, test.data.name) for test in cell.tests] == [("babi/2:test", "babi/2"), ("yours:test", "yours")]
-    [cell] = expand(check({**cell.config(), "evaluate": [{"recipe": str(tmp_path / "yours"), "only": ["train"]}]}, "x"))
+    assert [(test.name, test.data.name) for test in cell.tests] == [
+        ("babi/2:test", "babi/2"),
+        ("yours:test", "yours"),
+    ]
+    [cell] = expand(
+        check(
+            {**cell.config(), "evaluate": [{"recipe": str(tmp_path / "yours"), "only": ["train"]}]},
+            "x",
+        )
+    )
     assert [test.name for test in cell.tests] == ["train"]
 
 
@@ -140,7 +164,10 @@ def test_files_beside_the_experiment_are_mixed_and_evaluated_on(tmp_path: Path) 
     ("more", "sentence"),
     [
         ({"mix": ["ctl/A"]}, "a mix names at least two recipes"),
-        ({"mix": ["ctl/A", "ctl/R"], "rate": [1, 2]}, "a mix has no key 'rate'; did you mean 'rates'"),
+        (
+            {"mix": ["ctl/A", "ctl/R"], "rate": [1, 2]},
+            "a mix has no key 'rate'; did you mean 'rates'",
+        ),
         ({"mix": ["ctl/A", "ctl/R"], "rates": [1]}, "a number above 0 for each of the 2 parts"),
         ({"mix": ["ctl/A", "ctl/R"], "rates": [1, 0]}, "a number above 0 for each of the 2 parts"),
         ({"mix": ["ctl/A", "ctl/R"], "rows": -1}, "rows of a mix must be a whole number"),
@@ -152,9 +179,13 @@ def test_mixes_that_cannot_be(more: dict[str, Any], sentence: str) -> None:
         only(experiment(more))
 
 
-def test_a_part_whose_tasks_no_input_tells_apart_is_refused_unless_asked_for(tmp_path: Path) -> None:
+def test_a_part_whose_tasks_no_input_tells_apart_is_refused_unless_asked_for(
+    tmp_path: Path,
+) -> None:
     for split in ("train", "test"):
-        rows = [{"input": f"{split}{i}", "target": "ab"[i % 2], "task": "AB"[i % 2]} for i in range(4)]
+        rows = [
+            {"input": f"{split}{i}", "target": "ab"[i % 2], "task": "AB"[i % 2]} for i in range(4)
+        ]
         (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     block = mixed([str(tmp_path), BABI])
     with pytest.raises(TaskloomError, match="has 2 tasks"):

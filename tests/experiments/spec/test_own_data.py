@@ -20,8 +20,12 @@ from taskloom.experiments.table import Runs
 from tests.experiments.sweeps import fill
 
 ROWS = {
-    "train": [{"question": f"q{i}", "answer": "yes" if i % 3 else "no", "length": i % 2} for i in range(9)],
-    "test": [{"question": f"t{i}", "answer": "yes" if i % 2 else "no", "length": i % 2} for i in range(6)],
+    "train": [
+        {"question": f"q{i}", "answer": "yes" if i % 3 else "no", "length": i % 2} for i in range(9)
+    ],
+    "test": [
+        {"question": f"t{i}", "answer": "yes" if i % 2 else "no", "length": i % 2} for i in range(6)
+    ],
 }
 COLUMNS = {"input": "question", "target": "answer"}
 
@@ -38,13 +42,19 @@ def save(folder: Path, kind: str) -> Path:
             pq.write_table(table, folder / f"{split}.parquet")
         else:  # as `datasets` saves a dictionary of splits
             (folder / split).mkdir()
-            with pa.ipc.new_stream(str(folder / split / "data-00000-of-00001.arrow"), table.schema) as writer:
+            with pa.ipc.new_stream(
+                str(folder / split / "data-00000-of-00001.arrow"), table.schema
+            ) as writer:
                 writer.write_table(table)
     return folder
 
 
 def experiment(path: Path, **more: Any) -> dict[str, Any]:
-    return {"recipes": [{"recipe": str(path), "columns": COLUMNS}], "learners": ["majority"], **more}
+    return {
+        "recipes": [{"recipe": str(path), "columns": COLUMNS}],
+        "learners": ["majority"],
+        **more,
+    }
 
 
 def test_every_format_is_the_same_run(tmp_path: Path) -> None:
@@ -71,7 +81,9 @@ def test_other_rows_are_another_run_and_a_run_knows_how_to_be_made_again(tmp_pat
 
 def test_a_dataset_of_taskloom_and_a_path_beside_the_experiment(tmp_path: Path) -> None:
     tl.make("babi/1", tmp_path / "mine", set={"splits": {"train": {"n": 20}, "test": {"n": 10}}})
-    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump({"recipes": ["./mine"], "learners": ["majority"]}))
+    (tmp_path / "experiment.yaml").write_text(
+        yaml.safe_dump({"recipes": ["./mine"], "learners": ["majority"]})
+    )
     [cell] = expand(read(tmp_path / "experiment.yaml"))
     assert {s.name: s.n for s in cell.data.parts[0].plan.splits} == {"train": 20, "test": 10}
     assert cell.data.name == "mine"
@@ -81,13 +93,19 @@ def test_tasks_of_own_data_are_run_each_or_told_by_name(tmp_path: Path) -> None:
     path = tmp_path / "mine"
     path.mkdir()
     for split in ROWS:
-        rows = [{"input": f"{split}{i}", "targets": ["ab"[i % 2]], "task": "AB"[i % 2]} for i in range(8)]
+        rows = [
+            {"input": f"{split}{i}", "targets": ["ab"[i % 2]], "task": "AB"[i % 2]}
+            for i in range(8)
+        ]
         (path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     plain = {"recipes": [str(path)], "learners": ["majority"]}
     with pytest.raises(TaskloomError, match="mine has 2 tasks"):
         expand(check(plain, "test"))
     outcome = fill({**plain, "tasks": "each"}, tmp_path / "runs")
-    assert [outcome.store.scores(run)["splits"]["test"]["score"] for run in outcome.runs] == [1.0, 1.0]
+    assert [outcome.store.scores(run)["splits"]["test"]["score"] for run in outcome.runs] == [
+        1.0,
+        1.0,
+    ]
     outcome = fill({**plain, "tasks": "together"}, tmp_path / "runs")
     assert not outcome.state.failed
     assert "A\ntest0" in outcome.store.predictions(outcome.runs)["input"].to_pylist()
@@ -102,10 +120,14 @@ def test_tasks_of_own_data_are_run_each_or_told_by_name(tmp_path: Path) -> None:
         ({}, "needs the columns 'input' and 'target'"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(tmp_path: Path, block: dict[str, Any], sentence: str) -> None:
+def test_what_cannot_be_is_one_sentence(
+    tmp_path: Path, block: dict[str, Any], sentence: str
+) -> None:
     path = save(tmp_path / "mine", "jsonl")
     with pytest.raises(TaskloomError, match=sentence):
-        expand(check({"recipes": [{"recipe": str(path), **block}], "learners": ["majority"]}, "test"))
+        expand(
+            check({"recipes": [{"recipe": str(path), **block}], "learners": ["majority"]}, "test")
+        )
 
 
 def test_a_folder_without_rows_is_one_sentence(tmp_path: Path) -> None:

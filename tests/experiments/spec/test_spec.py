@@ -23,12 +23,19 @@ def cells(**changes: Any) -> list[Cell]:
 
 def test_the_cells_are_the_product_in_order() -> None:
     found = [(c.data.name, c.learner_name, c.seed) for c in cells()]
-    assert found == [(r, x, s) for r in ("ctl/A", "ctl/R") for x in ("majority", "nearest-neighbour") for s in (0, 1)]
+    assert found == [
+        (r, x, s)
+        for r in ("ctl/A", "ctl/R")
+        for x in ("majority", "nearest-neighbour")
+        for s in (0, 1)
+    ]
 
 
 def test_a_grid_applies_to_the_learners_that_have_the_setting() -> None:
     learners = ["majority", {"learner": "bag-of-words", "most": 5}]
-    found = cells(recipes=[recipe()], learners=learners, seeds=1, grid={"learner.strength": [0.5, 2.0]})
+    found = cells(
+        recipes=[recipe()], learners=learners, seeds=1, grid={"learner.strength": [0.5, 2.0]}
+    )
     assert [(c.learner_name, c.fields.get("learner.strength")) for c in found] == [
         ("majority", None),
         ("bag-of-words", 0.5),
@@ -38,7 +45,9 @@ def test_a_grid_applies_to_the_learners_that_have_the_setting() -> None:
 
 
 def test_a_grid_over_recipe_fields_and_one_within_a_block() -> None:
-    found = cells(recipes=[recipe()], learners=["majority"], seeds=[7], grid={"recipe.max_length": [4, 5]})
+    found = cells(
+        recipes=[recipe()], learners=["majority"], seeds=[7], grid={"recipe.max_length": [4, 5]}
+    )
     assert [c.fields["recipe.max_length"] for c in found] == [4, 5]
     assert len({c.run for c in found}) == 2
     block = {"learner": "bag-of-words", "grid": {"most": [10, 20, 30]}}
@@ -48,7 +57,11 @@ def test_a_grid_over_recipe_fields_and_one_within_a_block() -> None:
 
 
 def test_two_spellings_of_one_cell_are_one() -> None:
-    spelled = [{"learner": "bag-of-words"}, {"learner": "bag-of-words", "strength": 1.0}, "bag-of-words"]
+    spelled = [
+        {"learner": "bag-of-words"},
+        {"learner": "bag-of-words", "strength": 1.0},
+        "bag-of-words",
+    ]
     assert len(cells(recipes=[recipe()], learners=spelled, seeds=1)) == 1
 
 
@@ -93,17 +106,23 @@ def test_changes_of_a_recipe_may_be_fields_or_text() -> None:
 
 
 def test_the_digest_does_not_cover_resources_or_the_store() -> None:
-    assert [c.run for c in cells()] == [c.run for c in cells(resources={"cpus": 2, "stack": 1}, store="elsewhere")]
+    assert [c.run for c in cells()] == [
+        c.run for c in cells(resources={"cpus": 2, "stack": 1}, store="elsewhere")
+    ]
 
 
-def test_versions_of_the_code_that_matters_are_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_of_the_code_that_matters_are_in_the_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import dataclasses
 
     from taskloom.experiments.spec import cells as module
     from taskloom.learners.interface import LEARNERS
 
     before = cells()[0].run
-    newer = dataclasses.replace(LEARNERS.get("majority"), version=LEARNERS.get("majority").version + 1)
+    newer = dataclasses.replace(
+        LEARNERS.get("majority"), version=LEARNERS.get("majority").version + 1
+    )
     monkeypatch.setitem(LEARNERS._things, "majority", newer)
     changed = cells()[0].run
     assert changed != before
@@ -183,21 +202,36 @@ def test_a_recipe_that_is_tested_by_another_is_evaluated_on_it() -> None:
         ({"resources": {"gpus": float("nan")}}, "resources.gpus: must be a number from 0"),
         ({"grid": {"learner.learner": ["majority"]}}, "no learner here has the setting 'learner'"),
         ({"recipes": ["ctl/AA"]}, "no recipe is called 'ctl/AA'; did you mean 'ctl/A'"),
-        ({"recipes": [{"extends": "babi/2", "splits": {}}]}, "names no recipe; write {recipe: babi/2, set: {…}}"),
-        ({"recipes": [{"recipe": "ctl/A", "max_length": 3}]}, "stand under 'changes', e.g. changes: {max_length: …}"),
+        (
+            {"recipes": [{"extends": "babi/2", "splits": {}}]},
+            "names no recipe; write {recipe: babi/2, set: {…}}",
+        ),
+        (
+            {"recipes": [{"recipe": "ctl/A", "max_length": 3}]},
+            "stand under 'changes', e.g. changes: {max_length: …}",
+        ),
         ({"recipes": [{"recipe": "ctl/A", "set": {"max_lenght": 3}}]}, "did you mean 'max_length'"),
         ({"learners": ["majorty"]}, "no learner is called 'majorty'; did you mean 'majority'?"),
-        ({"learners": [{"learner": "bilstm", "stat": 3}]}, "no setting 'stat'; did you mean 'state'"),
+        (
+            {"learners": [{"learner": "bilstm", "stat": 3}]},
+            "no setting 'stat'; did you mean 'state'",
+        ),
         ({"learners": [{"state": 3}]}, "a block says which learner"),
         ({"seeds": 0}, "seeds: say how many (at least 1) or which"),
         ({"seeds": [1, 1]}, "name different seeds"),
         ({"seeds": True}, "say how many"),
         ({"train": "trian"}, "no split 'trian' to learn from; did you mean 'train'?"),
         ({"evaluate": ["odd"]}, "ctl/A has no split 'odd'; did you mean 'ood'?"),
-        ({"grid": {"state": [1]}}, "'state' must say whose field it is: recipe.state or learner.state"),
+        (
+            {"grid": {"state": [1]}},
+            "'state' must say whose field it is: recipe.state or learner.state",
+        ),
         ({"grid": {"learner.stat": [1]}}, "no learner here has the setting 'stat'"),
         ({"grid": {"recipe.max_length": []}}, "has no values to try"),
-        ({"keep": {"logprobs": "answers", "predictions": False}}, "logprobs are kept in the predictions"),
+        (
+            {"keep": {"logprobs": "answers", "predictions": False}},
+            "logprobs are kept in the predictions",
+        ),
         ({"keep": {"modle": True}}, "unknown key 'keep.modle'; did you mean 'model'?"),
         ({"resources": {"cpus": 0}}, "resources.cpus: should be greater than or equal to 1"),
     ],
@@ -216,7 +250,10 @@ def test_faults_are_one_sentence(change: dict[str, Any], said: str) -> None:
         ("- a\n- b\n", "is not a mapping"),
         ("", "is empty"),
         ("[" * 600, "nested too deeply"),
-        ("recipes: [a]\nlearners: [b]\nrecipes: [c]\n", r"e.yaml:3 gives 'recipes' twice, first in line 1; keep one"),
+        (
+            "recipes: [a]\nlearners: [b]\nrecipes: [c]\n",
+            r"e.yaml:3 gives 'recipes' twice, first in line 1; keep one",
+        ),
     ],
 )
 def test_files_that_are_no_experiment(tmp_path: Path, text: str, said: str) -> None:
@@ -250,12 +287,21 @@ def test_the_experiments_that_come_with_taskloom_are_sound() -> None:
             "recipes: 20,000 recipes, their grids counted, are more than 2,000",
         ),
         (
-            {"recipes": [{"recipe": "ctl/A", "grid": {"table_seed": list(range(99)), "symbols": list(range(99))}}]},
+            {
+                "recipes": [
+                    {
+                        "recipe": "ctl/A",
+                        "grid": {"table_seed": list(range(99)), "symbols": list(range(99))},
+                    }
+                ]
+            },
             "9,801 recipes",
         ),
         ({"seeds": 300_000}, "1 recipes x 1 learners x 300,000 seeds are more than 200,000 runs"),
     ],
 )
-def test_a_grid_of_more_than_can_be_listed_is_refused_at_once(given: dict[str, Any], says: str) -> None:
+def test_a_grid_of_more_than_can_be_listed_is_refused_at_once(
+    given: dict[str, Any], says: str
+) -> None:
     with pytest.raises(TaskloomError, match=says):
         expand(check({"recipes": ["ctl/A"], "learners": ["majority"], **given}, "here"))

@@ -40,7 +40,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def test_a_mixture_that_no_input_tells_apart_is_refused_unless_asked_for() -> None:
     with pytest.raises(
-        ExperimentError, match=r"taskbench/english has 3 tasks.*tasks: each.*tasks: together.*tasks: mixed"
+        ExperimentError,
+        match=r"taskbench/english has 3 tasks.*tasks: each.*tasks: together.*tasks: mixed",
     ):
         expand(check(functions(), "test"))
     [cell] = expand(check(functions(tasks="mixed"), "test"))
@@ -51,7 +52,9 @@ def test_a_mixture_that_no_input_tells_apart_is_refused_unless_asked_for() -> No
 def test_digests_of_recipes_of_one_task_do_not_depend_on_the_choice() -> None:
     [plain] = expand(check({"recipes": [recipe()], "learners": ["majority"]}, "test"))
     for choice in ("together", "mixed"):
-        [cell] = expand(check({"recipes": [recipe()], "learners": ["majority"], "tasks": choice}, "test"))
+        [cell] = expand(
+            check({"recipes": [recipe()], "learners": ["majority"], "tasks": choice}, "test")
+        )
         assert cell.run == plain.run
         assert cell.config() == plain.config()
     one = {"recipes": ["taskbench/antonyms[eng]"], "learners": ["majority"]}
@@ -104,7 +107,12 @@ def test_learners_are_compared_over_tasks(tmp_path: Path) -> None:
     for split in ("train", "test"):
         answers = {"a": "xxxa", "b": "xxxb", "c": "xxxx"}
         rows = [
-            {"input": f"{task} {i}", "target": answer, "task": task, "kind": "one" if task == "c" else "two"}
+            {
+                "input": f"{task} {i}",
+                "target": answer,
+                "task": task,
+                "kind": "one" if task == "c" else "two",
+            }
             for task, each in answers.items()
             for i, answer in enumerate(each)
         ]
@@ -115,18 +123,30 @@ def test_learners_are_compared_over_tasks(tmp_path: Path) -> None:
         assert not outcome.state.failed
         runs = Runs(outcome.store)
         [row] = runs.compare("majority", "nearest-neighbour", over="tasks")
-        assert (row["test"], row["items"], row["a"], row["b"]) == (test, 3, pytest.approx(2.5 / 3), 1.0)
-        assert len(runs.compare("majority", "nearest-neighbour")) == 3  # over examples, a row for every task
+        assert (row["test"], row["items"], row["a"], row["b"]) == (
+            test,
+            3,
+            pytest.approx(2.5 / 3),
+            1.0,
+        )
+        assert (
+            len(runs.compare("majority", "nearest-neighbour")) == 3
+        )  # over examples, a row for every task
     assert -1 <= row["low"] < row["difference"] < row["high"] <= 1
     two = runs.where({TASK_FIELD: ["b", "c"]}).where({"seed": 0})
-    [row] = two.compare("majority", "nearest-neighbour", over="tasks")  # t on two tasks would end beyond 1
+    [row] = two.compare(
+        "majority", "nearest-neighbour", over="tasks"
+    )  # t on two tasks would end beyond 1
     assert (row["low"], row["high"]) == (-1.0, 1.0)
     with pytest.raises(RunsError, match="the test 'mcnemar' is over examples"):
         runs.compare("majority", "nearest-neighbour", over="tasks", test="mcnemar")
     with pytest.raises(RunsError, match="cannot be over 'task'; did you mean 'tasks'"):
         runs.compare("majority", "nearest-neighbour", over="task")
     kinds = {row["kind"]: row for row in runs.where("majority").accuracy(by="kind", over="tasks")}
-    assert {name: (row["n"], row["mean"]) for name, row in kinds.items()} == {"one": (1, 1.0), "two": (2, 0.75)}
+    assert {name: (row["n"], row["mean"]) for name, row in kinds.items()} == {
+        "one": (1, 1.0),
+        "two": (2, 0.75),
+    }
     page = report(outcome.store.path, tmp_path / "report.html").read_text()
     assert "Scores over tasks" in page
     assert "standard error" in page
@@ -152,7 +172,11 @@ def test_tasks_go_into_one_batch_where_the_learner_can(tmp_path: Path) -> None:
 
 def test_stories_have_a_run_for_every_kind_of_question(tmp_path: Path) -> None:
     few = {"splits": {"train": {"n": 200}, "dev": {"n": 40}, "test": {"n": 80}}}
-    plain = {"recipes": [{"recipe": "babi/diverse-T7", "set": few}], "learners": ["majority"], "evaluate": ["test"]}
+    plain = {
+        "recipes": [{"recipe": "babi/diverse-T7", "set": few}],
+        "learners": ["majority"],
+        "evaluate": ["test"],
+    }
     outcome = fill({**plain, "tasks": "each"}, tmp_path / "runs")
     assert not outcome.state.failed
     assert [cell.task for cell in outcome.cells] == ["where-P", "where-O", "where-was-O", "give-qs"]
@@ -161,7 +185,10 @@ def test_stories_have_a_run_for_every_kind_of_question(tmp_path: Path) -> None:
     assert "over tasks" in repr(runs)
 
 
-ZEST = {"recipe": "zest/synthetic", "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3}}
+ZEST = {
+    "recipe": "zest/synthetic",
+    "set": {"tasks": {"train": 12, "dev": 24, "test": 0}, "passages": 3},
+}
 
 
 def test_tasks_that_training_lacks_are_answered_by_one_model_of_all_others(tmp_path: Path) -> None:
@@ -174,7 +201,9 @@ def test_tasks_that_training_lacks_are_answered_by_one_model_of_all_others(tmp_p
     outcome = fill({**plain, "tasks": "each"}, tmp_path / "runs")
     assert not outcome.state.failed
     [whole] = fill(plain, tmp_path / "runs").cells
-    answers = {row["index"]: row["prediction"] for row in store.predictions([whole.run]).to_pylist()}
+    answers = {
+        row["index"]: row["prediction"] for row in store.predictions([whole.run]).to_pylist()
+    }
     for cell in outcome.cells:
         assert cell.zero_shot
         rows = store.predictions([cell.run]).to_pylist()
@@ -233,7 +262,10 @@ def test_a_dry_run_of_tasks_makes_no_row(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_tasks_that_no_plan_lists_are_found_in_the_rows() -> None:
     cells = expand(
-        check({"recipes": [recipe()], "learners": ["majority"], "tasks": "each", "evaluate": ["iid"]}, "test")
+        check(
+            {"recipes": [recipe()], "learners": ["majority"], "tasks": "each", "evaluate": ["iid"]},
+            "test",
+        )
     )
     names = {cell.task for cell in cells}
     assert len(cells) == len(names) > 1
@@ -257,10 +289,20 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prompt_tuned(model: Path, **more: Any) -> dict[str, Any]:
     """An experiment that tunes a prompt for each of three functions, in two steps."""
     few = {"functions": FUNCTIONS, "shares": {"train": 0.995, "test": 0.005}}
-    quick = {"n": 2, "first_rows": 50, "steps": 2, "batch": 4, "evaluate_every": 0, "longest_answer": 24, "threads": 1}
+    quick = {
+        "n": 2,
+        "first_rows": 50,
+        "steps": 2,
+        "batch": 4,
+        "evaluate_every": 0,
+        "longest_answer": 24,
+        "threads": 1,
+    }
     return {
         "recipes": [{"recipe": "taskbench/english", "set": few}],
-        "learners": [{"learner": "prompt-tune", "model": str(model), "shots": 8, "device": "cpu", **quick}],
+        "learners": [
+            {"learner": "prompt-tune", "model": str(model), "shots": 8, "device": "cpu", **quick}
+        ],
         "tasks": "each",
         "evaluate": ["test"],
         **more,
@@ -294,8 +336,15 @@ def test_tasks_are_trained_in_one_batch_answer_together_and_as_they_would_alone(
         monkeypatch.setattr(PromptTune, "answer_tasks", way)
         outcome = fill(prompt_tuned(tiny_model), tmp_path / name)
         assert not outcome.state.failed
-        tables.append([outcome.store.predictions([run])["prediction"].to_pylist() for run in sorted(outcome.runs)])
-        assert sorted(Runs(outcome.store).table[TASK_FIELD].to_pylist()) == sorted(NAMES)  # a row for each
+        tables.append(
+            [
+                outcome.store.predictions([run])["prediction"].to_pylist()
+                for run in sorted(outcome.runs)
+            ]
+        )
+        assert sorted(Runs(outcome.store).table[TASK_FIELD].to_pylist()) == sorted(
+            NAMES
+        )  # a row for each
         about = [outcome.store.environment(run) for run in outcome.runs]
         assert [(one["trained"], one["together"]) for one in about] == [("tasks", 3)] * 3
     assert batches == [3, 3]  # one training of three tasks, not three of one
@@ -324,7 +373,10 @@ def test_a_batch_of_tasks_that_fails_is_trained_one_by_one_and_says_so(
     [
         ({"tasks": "eech"}, "tasks: .*did you mean 'each'"),
         ({"tasks": []}, "tasks: .*name at least one task"),
-        ({"tasks": ["taskbench/antonym[eng]"]}, r"has no task 'taskbench/antonym\[eng\]'.*antonyms"),
+        (
+            {"tasks": ["taskbench/antonym[eng]"]},
+            r"has no task 'taskbench/antonym\[eng\]'.*antonyms",
+        ),
     ],
 )
 def test_choices_that_cannot_be(more: dict[str, Any], sentence: str) -> None:

@@ -46,7 +46,9 @@ def test_properties(values: list[float], random: object) -> None:
     assert (bonferroni(p) <= 1).all()
     order = np.argsort(p[::-1], kind="stable")
     for method in (holm, benjamini_hochberg, bonferroni):
-        assert np.allclose(method(p[::-1]), method(p)[::-1])  # the order of the tests does not matter
+        assert np.allclose(
+            method(p[::-1]), method(p)[::-1]
+        )  # the order of the tests does not matter
         assert (np.diff(method(p[::-1])[order]) >= 0).all()  # nor is a smaller p overtaken
     assert np.allclose(benjamini_hochberg(p), scipy.stats.false_discovery_control(p))
 
@@ -55,7 +57,12 @@ def test_properties(values: list[float], random: object) -> None:
 def test_holm_is_closed_testing_with_bonferroni(p: list[float]) -> None:
     """By definition: a hypothesis falls when every set that holds it falls by Bonferroni."""
     for i, found in enumerate(holm(p)):
-        sets = [s for r in range(1, len(p) + 1) for s in itertools.combinations(range(len(p)), r) if i in s]
+        sets = [
+            s
+            for r in range(1, len(p) + 1)
+            for s in itertools.combinations(range(len(p)), r)
+            if i in s
+        ]
         assert found == pytest.approx(max(min(1.0, len(s) * min(p[j] for j in s)) for s in sets))
 
 

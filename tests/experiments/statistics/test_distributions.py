@@ -19,7 +19,9 @@ def test_a_quantile_has_its_share_on_either_side(p: float, df: float) -> None:
 
 @pytest.mark.parametrize("p", [0.5, 0.51, 0.8, 0.975, 0.999999])
 def test_one_and_two_degrees_of_freedom_have_formulas(p: float) -> None:
-    assert distributions.t_quantile(p, 1) == pytest.approx(1 / math.tan(math.pi * (1 - p)), rel=1e-9, abs=1e-12)
+    assert distributions.t_quantile(p, 1) == pytest.approx(
+        1 / math.tan(math.pi * (1 - p)), rel=1e-9, abs=1e-12
+    )
     assert distributions.t_quantile(p, 2) == pytest.approx(
         (2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-9, abs=1e-12
     )
@@ -31,7 +33,9 @@ def test_without_end_of_freedom_it_is_the_normal_distribution() -> None:
 
 def test_few_and_many_quantiles_are_the_same_numbers() -> None:
     many = [1 + i / 7 for i in range(1_000)]
-    assert distributions.t_quantiles(0.975, many) == [distributions.t_quantile(0.975, df) for df in many]
+    assert distributions.t_quantiles(0.975, many) == [
+        distributions.t_quantile(0.975, df) for df in many
+    ]
 
 
 def test_the_power_of_a_test_without_an_effect_is_its_level() -> None:

@@ -43,7 +43,9 @@ def generator(*parts: str | int) -> np.random.Generator:
 
 
 @pytest.mark.parametrize(("right", "n", "score", "exact"), NEWCOMBE)
-def test_published_intervals(right: int, n: int, score: tuple[float, float], exact: tuple[float, float]) -> None:
+def test_published_intervals(
+    right: int, n: int, score: tuple[float, float], exact: tuple[float, float]
+) -> None:
     assert wilson(right, n) == pytest.approx(score, abs=5e-5)
     assert clopper_pearson(right, n) == pytest.approx(exact, abs=5e-5)
 
@@ -62,7 +64,10 @@ def test_shares_agree_with_scipy(n: int, data: Any, level: float) -> None:
     assert wilson(right, n, level) == pytest.approx((1 - high, 1 - low), abs=1e-12)
 
 
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30) | st.lists(st.floats(0, 1), min_size=2, max_size=30))
+@given(
+    st.lists(st.floats(-5, 5), min_size=2, max_size=30)
+    | st.lists(st.floats(0, 1), min_size=2, max_size=30)
+)
 def test_t_agrees_with_scipy(scores: list[float]) -> None:
     found = over_seeds(scores)
     se = scipy.stats.sem(scores)
@@ -112,7 +117,9 @@ def test_order_of_seeds_and_items_does_not_matter(seeds: int, items: int, seed: 
     table = (rng.random((seeds, items)) < 0.7).astype(float)
     shuffled = table[rng.permutation(seeds)][:, rng.permutation(items)]
     one, other = two_way(table), two_way(shuffled)
-    assert (one.mean, one.low, one.high) == pytest.approx((other.mean, other.low, other.high), abs=1e-9)
+    assert (one.mean, one.low, one.high) == pytest.approx(
+        (other.mean, other.low, other.high), abs=1e-9
+    )
     assert 0 <= one.low <= one.mean <= one.high <= 1
 
 
@@ -126,7 +133,9 @@ def test_an_interval_never_collapses() -> None:
 
 @pytest.mark.parametrize("score", [0.0, 0.1, 0.4, 1.0])
 @pytest.mark.parametrize("seeds", [2, 3, 25])
-def test_seeds_that_score_the_same_do_not_promise_that_all_seeds_will(score: float, seeds: int) -> None:
+def test_seeds_that_score_the_same_do_not_promise_that_all_seeds_will(
+    score: float, seeds: int
+) -> None:
     """A hundred items at most can tell an accuracy of 1 from one of 0.99, however many seeds are right on all of them."""
     alike = over_seeds([score] * seeds, items=100)
     assert alike.method == "Wilson over items, seeds alike"
@@ -167,7 +176,9 @@ def test_bad_numbers_get_a_sentence(call: Any, word: str) -> None:
         call()
 
 
-def draw(rng: np.random.Generator, seeds: int, items: int, middle: float, by_seed: float, by_item: float) -> Any:
+def draw(
+    rng: np.random.Generator, seeds: int, items: int, middle: float, by_seed: float, by_item: float
+) -> Any:
     """Right or wrong answers with seed and item effects on the logit scale."""
     logit = middle + by_seed * rng.normal(size=(seeds, 1)) + by_item * rng.normal(size=(1, items))
     return (rng.random((seeds, items)) < scipy.special.expit(logit)).astype(float)
@@ -231,12 +242,15 @@ def test_the_bootstrap_of_three_seeds_does_not() -> None:
     assert sum(low <= right <= high for low, high in ends) / 1_000 < 0.80
 
 
-@pytest.mark.parametrize(("share", "n"), [(0.5, 30), (0.8, 100), (0.95, 100), (0.99, 500), (0.02, 60)])
+@pytest.mark.parametrize(
+    ("share", "n"), [(0.5, 30), (0.8, 100), (0.95, 100), (0.99, 500), (0.02, 60)]
+)
 def test_shares_cover_exactly(share: float, n: int) -> None:
     """No simulation needed: the coverage is a sum over all outcomes."""
     mass = scipy.stats.binom.pmf(np.arange(n + 1), n, share)
     covered = {
-        f: sum(m for k, m in enumerate(mass) if f(k, n)[0] <= share <= f(k, n)[1]) for f in (wilson, clopper_pearson)
+        f: sum(m for k, m in enumerate(mass) if f(k, n)[0] <= share <= f(k, n)[1])
+        for f in (wilson, clopper_pearson)
     }
     assert covered[clopper_pearson] >= 0.95
     assert covered[wilson] >= 0.92
@@ -253,7 +267,12 @@ def test_differences_of_seeds_may_be_below_zero_where_shares_end() -> None:
 
 @pytest.mark.parametrize("equal", [[0.0] * 4, [0.1] * 3, [1.0] * 25])
 def test_equal_scores_or_differences_have_no_interval_of_no_width(equal: list[float]) -> None:
-    for found in (over_tasks(equal), over_seed_differences(equal), over_task_differences(equal), over_seeds(equal)):
+    for found in (
+        over_tasks(equal),
+        over_seed_differences(equal),
+        over_task_differences(equal),
+        over_seeds(equal),
+    ):
         assert found.mean == pytest.approx(equal[0])
         assert math.isnan(found.low)
         assert math.isnan(found.high)
@@ -336,7 +355,10 @@ def test_differences_of_tasks_that_share_parts_are_covered() -> None:
 
 def test_tasks_with_parts_of_their_own_have_the_interval_over_tasks() -> None:
     gaps = [0.1, 0.3, -0.2, 0.4, 0.25]
-    plain, own = over_task_differences(gaps), over_task_differences(gaps, [[name] for name in "abcde"])
+    plain, own = (
+        over_task_differences(gaps),
+        over_task_differences(gaps, [[name] for name in "abcde"]),
+    )
     assert (own.low, own.high) == pytest.approx((plain.low, plain.high))
     assert plain.low == pytest.approx(over_seed_differences(gaps).low)
     for few in ([["a"], ["b"], ["a"], ["b"], ["c"]], [["a", name] for name in "bcdef"]):

@@ -46,7 +46,9 @@ def test_a_confounder_makes_no_difference_within_its_strata() -> None:
             sides = [1 / (1 + np.exp(-(ability + shift + rng.normal(size=(1, n))))) for n in sizes]
             first, second = ((rng.random(side.shape) < side).astype(float) for side in sides)
             strata.append((first, second))
-        one, other = (np.concatenate([stratum[side] for stratum in strata], axis=1) for side in (0, 1))
+        one, other = (
+            np.concatenate([stratum[side] for stratum in strata], axis=1) for side in (0, 1)
+        )
         whole, within = between_kinds(one, other), between_kinds_by_stratum(strata)
         missed["whole"] += not whole.low <= 0 <= whole.high
         missed["strata"] += not within.low <= 0 <= within.high

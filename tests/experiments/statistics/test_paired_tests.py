@@ -66,7 +66,9 @@ def test_the_order_of_items_does_not_matter(pairs: list[tuple[int, int]], random
     assert mcnemar(a, b) == mcnemar(c, d)
 
 
-@pytest.mark.parametrize(("items", "differing"), [(20, 0.3), (50, 0.4), *slow_except([(50, 0.1), (100, 0.2)])])
+@pytest.mark.parametrize(
+    ("items", "differing"), [(20, 0.3), (50, 0.4), *slow_except([(50, 0.1), (100, 0.2)])]
+)
 def test_mid_p_errs_as_often_as_promised(items: int, differing: float) -> None:
     """The exact error rate where neither model is better, summed over all outcomes: how many items differ, and which way."""
     rate = {"exact": 0.0, "mid-p": 0.0}
@@ -74,7 +76,10 @@ def test_mid_p_errs_as_often_as_promised(items: int, differing: float) -> None:
         ways = scipy.stats.binom.pmf(np.arange(differ + 1), differ, 0.5)
         ways = ways * scipy.stats.binom.pmf(differ, items, differing)
         for method in rate:
-            p = [mcnemar(*answers(0, k, differ - k, items - differ), method=method).p for k in range(differ + 1)]
+            p = [
+                mcnemar(*answers(0, k, differ - k, items - differ), method=method).p
+                for k in range(differ + 1)
+            ]
             rate[method] += sum(w for w, value in zip(ways, p, strict=True) if value <= 0.05)
     assert rate["exact"] <= 0.05
     assert rate["exact"] < rate["mid-p"] <= 0.052
@@ -107,7 +112,9 @@ def test_bootstrap_agrees_with_scipy() -> None:
     a = rng.random(200)
     b = a + rng.normal(0.03, 0.3, 200)
     ours = paired_bootstrap(a, b, resamples=20_000)
-    theirs = scipy.stats.bootstrap((b - a,), np.mean, n_resamples=20_000, method="percentile", rng=rng)
+    theirs = scipy.stats.bootstrap(
+        (b - a,), np.mean, n_resamples=20_000, method="percentile", rng=rng
+    )
     assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.003)
     assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.003)
     assert ours.p == pytest.approx(scipy.stats.ttest_rel(a, b).pvalue, abs=0.02)
@@ -177,17 +184,29 @@ def errors(world: tuple[int, int, float, float, float], times: int) -> float:
         hard = by_item * rng.normal(size=(1, items))
         tables = []
         for _learner in range(2):
-            logit = middle + hard + by_seed * rng.normal(size=(seeds, 1)) + 0.5 * rng.normal(size=(1, items))
+            logit = (
+                middle
+                + hard
+                + by_seed * rng.normal(size=(seeds, 1))
+                + 0.5 * rng.normal(size=(1, items))
+            )
             tables.append((rng.random((seeds, items)) < 1 / (1 + np.exp(-logit))).astype(float))
         wrong += paired_two_way(tables[0], tables[1]).p <= 0.05
     return wrong / times
 
 
-ALIKE = [(3, 300, 1.4, 0.0, 1.0), (3, 300, 1.4, 0.5, 1.0), (5, 300, 2.5, 0.2, 1.0), (10, 100, 0.0, 0.5, 1.0)]
+ALIKE = [
+    (3, 300, 1.4, 0.0, 1.0),
+    (3, 300, 1.4, 0.5, 1.0),
+    (5, 300, 2.5, 0.2, 1.0),
+    (10, 100, 0.0, 0.5, 1.0),
+]
 
 
 @pytest.mark.parametrize("world", ALIKE, ids=str)
-def test_two_way_seldom_finds_what_is_not_there(world: tuple[int, int, float, float, float]) -> None:
+def test_two_way_seldom_finds_what_is_not_there(
+    world: tuple[int, int, float, float, float],
+) -> None:
     assert errors(world, 400) <= 0.10
 
 
@@ -197,10 +216,14 @@ def test_two_way_errs_nearly_as_promised(world: tuple[int, int, float, float, fl
     assert errors(world, 5_000) <= 0.075
 
 
-def table(rng: np.random.Generator, seeds: int, hard: np.ndarray[Any, Any], by_seed: float) -> np.ndarray[Any, Any]:
+def table(
+    rng: np.random.Generator, seeds: int, hard: np.ndarray[Any, Any], by_seed: float
+) -> np.ndarray[Any, Any]:
     """Right or wrong answers of some trainings to items of given difficulty."""
     logit = 0.3 + hard + by_seed * rng.normal(size=(seeds, 1)) + 0.5 * rng.normal(size=hard.shape)
-    right: np.ndarray[Any, Any] = (rng.random((seeds, hard.shape[1])) < 1 / (1 + np.exp(-logit))).astype(float)
+    right: np.ndarray[Any, Any] = (
+        rng.random((seeds, hard.shape[1])) < 1 / (1 + np.exp(-logit))
+    ).astype(float)
     return right
 
 
@@ -226,13 +249,17 @@ def test_independent_seeds_of_one_effect_are_welch() -> None:
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
 
 
-@pytest.mark.parametrize(("a", "b", "by_seed"), [(3, 3, 0.5), (3, 5, 0.3), (2, 3, 0.3), (2, 2, 0.3), (3, 3, 0.0)])
+@pytest.mark.parametrize(
+    ("a", "b", "by_seed"), [(3, 3, 0.5), (3, 5, 0.3), (2, 3, 0.3), (2, 2, 0.3), (3, 3, 0.0)]
+)
 def test_independent_seeds_seldom_find_what_is_not_there(a: int, b: int, by_seed: float) -> None:
     rng = generator("independent", a, b, str(by_seed))
     wrong, times = 0, 400
     for _ in range(times):
         hard = rng.normal(size=(1, 300))
-        wrong += independent_seeds(table(rng, a, hard, by_seed), table(rng, b, hard, by_seed)).p <= 0.05
+        wrong += (
+            independent_seeds(table(rng, a, hard, by_seed), table(rng, b, hard, by_seed)).p <= 0.05
+        )
     assert wrong / times <= 0.08
 
 
@@ -256,7 +283,11 @@ def test_all_right_against_all_wrong() -> None:
     assert (alike.p, alike.difference) == (1.0, 0.0)
     assert alike.low < 0 < alike.high
     assert welch([0.0, 1e-90], [0.0, 1e-90]).p == 1.0
-    for low, high in ((0.0, 1.0), (0.1, 0.2), (0.7, 0.3)):  # 0.1 three times has a mean that is not 0.1
+    for low, high in (
+        (0.0, 1.0),
+        (0.1, 0.2),
+        (0.7, 0.3),
+    ):  # 0.1 three times has a mean that is not 0.1
         assert welch([low] * 3, [high] * 3).p == pytest.approx(2 / 20)
 
 

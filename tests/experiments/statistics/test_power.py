@@ -61,7 +61,9 @@ def test_more_of_anything_helps() -> None:
     st.integers(2, 20),
     st.integers(2, 5000),
 )
-def test_power_is_a_share_and_grows(gap: float, accuracy: float, sd: float, r: float, seeds: int, items: int) -> None:
+def test_power_is_a_share_and_grows(
+    gap: float, accuracy: float, sd: float, r: float, seeds: int, items: int
+) -> None:
     question = PowerQuestion(gap=gap, accuracy=accuracy, seed_sd=sd, paired_correlation=r)
     small = power(question, items, seeds)
     assert 0 <= small <= 1 + 1e-9
@@ -96,15 +98,21 @@ CASES = [
 
 
 @pytest.mark.parametrize(("question", "examples", "seeds"), CASES)
-def test_simulated_experiments_find_the_gap_as_often(question: PowerQuestion, examples: int, seeds: int) -> None:
+def test_simulated_experiments_find_the_gap_as_often(
+    question: PowerQuestion, examples: int, seeds: int
+) -> None:
     """Within 0.08 of the formula by 400 experiments: three standard errors, and the little that Satterthwaite is off."""
-    assert simulate(question, examples, seeds, 400) == pytest.approx(power(question, examples, seeds), abs=0.08)
+    assert simulate(question, examples, seeds, 400) == pytest.approx(
+        power(question, examples, seeds), abs=0.08
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("question", "examples", "seeds"), CASES)
 def test_many_simulated_experiments(question: PowerQuestion, examples: int, seeds: int) -> None:
-    assert simulate(question, examples, seeds, 10_000) == pytest.approx(power(question, examples, seeds), abs=0.04)
+    assert simulate(question, examples, seeds, 10_000) == pytest.approx(
+        power(question, examples, seeds), abs=0.04
+    )
 
 
 def answers(
@@ -118,7 +126,9 @@ def answers(
     shared = rng.random((1, examples))
     own = rng.random((2, seeds, examples))
     # Each run takes the shared number with probability sqrt(r): two runs both do with probability r.
-    luck = np.where(rng.random((2, seeds, examples)) < sqrt(question.paired_correlation), shared, own)
+    luck = np.where(
+        rng.random((2, seeds, examples)) < sqrt(question.paired_correlation), shared, own
+    )
     level = np.array([question.accuracy, question.accuracy + question.gap])[:, None, None]
     level = level + question.seed_sd * rng.normal(size=(2, seeds, 1))
     a, b = (luck < level).astype(float)
@@ -130,10 +140,15 @@ def test_real_answers_find_the_gap_as_often() -> None:
     question = PowerQuestion(0.05, 0.8, seed_sd=0.02, paired_correlation=0.4, seed_correlation=0.4)
     rng = generator("answers")
     times = 500
-    found = sum(paired_two_way(*answers(question, 400, 6, rng)).p <= 0.05 for _ in range(times)) / times
+    found = (
+        sum(paired_two_way(*answers(question, 400, 6, rng)).p <= 0.05 for _ in range(times)) / times
+    )
     assert found == pytest.approx(power(question, 400, 6), abs=0.07)
     one = replace(question, seed_sd=0.0)
-    found = sum(mcnemar(*(t[0] for t in answers(one, 1000, 1, rng))).p <= 0.05 for _ in range(times)) / times
+    found = (
+        sum(mcnemar(*(t[0] for t in answers(one, 1000, 1, rng))).p <= 0.05 for _ in range(times))
+        / times
+    )
     assert found == pytest.approx(power(one, 1000, 1), abs=0.07)
 
 

@@ -59,7 +59,9 @@ def test_a_seed_succeeds_above_95_percent_not_at_it(tmp_path: Path) -> None:
 
 
 def test_seeds_without_an_ood_score_neither_succeed_nor_fail(tmp_path: Path) -> None:
-    _, _, (finding,) = analyse("ctlpp/table1", made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0] * 3})))
+    _, _, (finding,) = analyse(
+        "ctlpp/table1", made_up(tmp_path, group("ctl/R", "ndr", {"iid": [1.0] * 3}))
+    )
     assert finding.table is not None
     assert finding.table[0]["over 95 % ood"] == "–"
     assert not any("share" in judgement.claim for judgement in finding.judgements)
@@ -75,7 +77,9 @@ def test_another_world_is_not_compared_with_the_papers_numbers(tmp_path: Path) -
 
 def test_numbers_are_compared_for_the_published_draw_alone(tmp_path: Path) -> None:
     independent = {"recipe.draw": "independent"}
-    runs = made_up(tmp_path, group("ctl/A", "bilstm", {"iid": [0.4] * 3, "ood": [0.2] * 3}, independent))
+    runs = made_up(
+        tmp_path, group("ctl/A", "bilstm", {"iid": [0.4] * 3, "ood": [0.2] * 3}, independent)
+    )
     _, _, (finding,) = analyse("ctlpp/table1", runs)
     assert finding.judgements == ()
 
@@ -83,7 +87,11 @@ def test_numbers_are_compared_for_the_published_draw_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "settings", "problem"),
     [
-        ("table1", {"draw": "nope"}, "must be 'published', 'chains', 'independent' or 'any', not 'nope'"),
+        (
+            "table1",
+            {"draw": "nope"},
+            "must be 'published', 'chains', 'independent' or 'any', not 'nope'",
+        ),
         ("table1", {"most": 0}, "a whole number of at least 1, not '0'"),
         ("table1", {"converged": 1.5}, "a number from 0 to 1, not '1.5'"),
         ("curves", {"threshold": 95}, "a number from 0 to 1, not '95'"),
@@ -107,7 +115,9 @@ def test_a_heat_map_of_another_model_is_another_figure() -> None:
 
 
 def test_runs_on_something_else_are_refused(tmp_path: Path) -> None:
-    runs = made_up(tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"}))
+    runs = made_up(
+        tmp_path, group("babi/1", "stm", {"test": [1.0]}, {"learner.preset": "dyna-babi"})
+    )
     with pytest.raises(StudyError, match="has no runs of trained learners on ctl/A or ctl/R"):
         analyse("ctlpp/table1", runs)
 
@@ -120,7 +130,9 @@ def test_runs_of_which_no_seed_is_left_have_a_page(tmp_path: Path) -> None:
     assert "No runs are left to draw." in page.read_text(encoding="utf-8")
 
 
-def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_them_apart(tmp_path: Path) -> None:
+def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_them_apart(
+    tmp_path: Path,
+) -> None:
     scores = {"iid": [1.0, 1.0, 1.0], "ood": [0.7, 0.5, 0.9]}
     runs = made_up(
         tmp_path,
@@ -130,10 +142,18 @@ def test_draws_of_other_numbers_of_processes_have_a_column_and_names_that_tell_t
     )
     finding = table1(runs)
     assert finding.table is not None
-    assert [(row["data"], row["processes"]) for row in finding.table] == [("A", 32), ("R", 8), ("R", 32)]
+    assert [(row["data"], row["processes"]) for row in finding.table] == [
+        ("A", 32),
+        ("R", 8),
+        ("R", 32),
+    ]
     names = {judgement.claim.partition(":")[0] for judgement in finding.judgements}
     assert names == {"NDR, A", "NDR, R (8 processes)", "NDR, R (32 processes)"}
-    other = made_up(tmp_path, group("ctl/R", "ndr", scores), group("ctl/A", "ndr", scores, {"recipe.draw": "chains"}))
+    other = made_up(
+        tmp_path,
+        group("ctl/R", "ndr", scores),
+        group("ctl/A", "ndr", scores, {"recipe.draw": "chains"}),
+    )
     assert short_names(trainings(other)) == ["NDR, A (chains)", "NDR, R (published)"]
 
 
@@ -171,4 +191,6 @@ def test_parameters_are_those_that_training_changes() -> None:
         "Transformer": 155_018,
         "NDR": 673_299,
     }
-    assert [j.verdict for j in finding.judgements if "Transformer: parameters" in j.claim] == ["disagrees"]
+    assert [j.verdict for j in finding.judgements if "Transformer: parameters" in j.claim] == [
+        "disagrees"
+    ]

@@ -42,7 +42,9 @@ def test_the_share_of_variance_tells_whether_tables_or_seeds_decide(tmp_path: Pa
     shares = {}
     for name, scores in (("table", by_table), ("seed", by_seed)):
         (tmp_path / name).mkdir()
-        _, _, (summary, each) = analyse("ctlpp/tables", made_up(tmp_path / name, *on_tables(scores)))
+        _, _, (summary, each) = analyse(
+            "ctlpp/tables", made_up(tmp_path / name, *on_tables(scores))
+        )
         (row,) = table_rows(summary)
         assert (row["tables"], row["networks"]) == (8, 40)
         assert [one["networks"] for one in table_rows(each)] == [5] * 8
@@ -61,9 +63,13 @@ def test_the_variance_share_is_that_of_a_random_effects_model() -> None:
         held = 0
         for _ in range(300):
             effects = rng.normal(0, np.sqrt(true), 12)[:, None]
-            estimate = variance_share((effects + rng.normal(0, np.sqrt(1 - true), (12, 4))).tolist())
+            estimate = variance_share(
+                (effects + rng.normal(0, np.sqrt(1 - true), (12, 4))).tolist()
+            )
             held += estimate.low <= true <= estimate.high
-        assert held >= 300 * 0.92, "the interval is said to hold the true share in 95 % of all samples"
+        assert held >= 300 * 0.92, (
+            "the interval is said to hold the true share in 95 % of all samples"
+        )
 
 
 def test_the_interval_over_tables_is_wider_than_one_over_networks(tmp_path: Path) -> None:
@@ -71,7 +77,9 @@ def test_the_interval_over_tables_is_wider_than_one_over_networks(tmp_path: Path
     scores = [[level + 0.001 * k for k in range(10)] for level in (0.2, 0.5, 0.8)]
     _, _, (summary, _) = analyse("ctlpp/tables", made_up(tmp_path, *on_tables(scores)))
     (row,) = table_rows(summary)
-    assert row["mean over tables"].endswith("[0.000, 1.000]"), "over 30 networks it would be 0.41 to 0.60"
+    assert row["mean over tables"].endswith("[0.000, 1.000]"), (
+        "over 30 networks it would be 0.41 to 0.60"
+    )
 
 
 def test_draws_of_one_table_are_not_taken_for_tables(tmp_path: Path) -> None:
@@ -87,7 +95,9 @@ def test_draws_of_one_table_are_not_taken_for_tables(tmp_path: Path) -> None:
     (whole,) = table_rows(summary)
     assert "mean over tables" not in whole
     (judged, _) = each.judgements
-    assert judged.ours == pytest.approx(0.6), "the network that did not learn is not compared, as in Table 1"
+    assert judged.ours == pytest.approx(0.6), (
+        "the network that did not learn is not compared, as in Table 1"
+    )
 
 
 def test_trainings_of_different_kinds_are_not_compared(tmp_path: Path) -> None:
@@ -107,26 +117,43 @@ def test_functions_that_are_regrouped_are_compared_with_themselves(tmp_path: Pat
     groups = []
     for shift, gain in ((0, 0.4), (1, 0.2)):
         for order, ood in ((near, 0.5 + gain), (far, 0.5)):
-            tables = {name: ((functions[k] + shift) % 4).tolist() for name, k in zip("abcd", order, strict=True)}
-            fields = {"recipe.symbols": 4, "recipe.functions": 4, "recipe.max_length": 3, "recipe.tables": tables}
-            groups.append(group("ctl/R", "bilstm", {"iid": [1.0, 1.0], "ood": [ood - 0.1, ood + 0.1]}, fields))
+            tables = {
+                name: ((functions[k] + shift) % 4).tolist()
+                for name, k in zip("abcd", order, strict=True)
+            }
+            fields = {
+                "recipe.symbols": 4,
+                "recipe.functions": 4,
+                "recipe.max_length": 3,
+                "recipe.tables": tables,
+            }
+            groups.append(
+                group("ctl/R", "bilstm", {"iid": [1.0, 1.0], "ood": [ood - 0.1, ood + 0.1]}, fields)
+            )
     _, _, (summary, each) = analyse("ctlpp/tables", made_up(tmp_path, *groups))
     (row,) = table_rows(summary)
     assert (row["regrouped"], row["positive"]) == (2, "2 of 2")
     assert row["difference"].startswith("0.300 [")
-    assert (row["smallest distance"], row["largest distance"]) == (pytest.approx(0.8), pytest.approx(0.5))
+    assert (row["smallest distance"], row["largest distance"]) == (
+        pytest.approx(0.8),
+        pytest.approx(0.5),
+    )
     assert sorted((one["table"], one["distance"]) for one in table_rows(each)) == [
         ("functions 1", 0.0), ("functions 1", 0.5), ("functions 2", 0.0), ("functions 2", 0.5),
     ]  # fmt: skip
     (figure,) = each.figures
     assert figure.name == "regrouping"
-    assert len(figure.draw(figure.data).axes[0].lines) == 3, "a line for each set of functions, and chance"
+    assert len(figure.draw(figure.data).axes[0].lines) == 3, (
+        "a line for each set of functions, and chance"
+    )
 
 
 def world(first: list[list[int]], second: list[list[int]]) -> SymbolWorld:
     images = np.array(first + second)
     names = tuple("abcdefgh"[: len(images)])
-    return SymbolWorld(names, images, {"a": tuple(range(len(first))), "b": tuple(range(len(first), len(images)))})
+    return SymbolWorld(
+        names, images, {"a": tuple(range(len(first))), "b": tuple(range(len(first), len(images)))}
+    )
 
 
 def test_the_distance_of_groups_is_how_often_their_outputs_differ() -> None:
@@ -150,14 +177,24 @@ def test_stored_small_worlds_give_the_numbers_of_the_page() -> None:
     summaries = {}
     for name in ("explored", "fresh", "regrouped"):
         _, _, (summary, each) = analyse("ctlpp/tables", RESULTS / "tables-small" / f"{name}.csv")
-        summaries[name] = {row["trainings"].split(",")[1].strip(): row for row in table_rows(summary)}
+        summaries[name] = {
+            row["trainings"].split(",")[1].strip(): row for row in table_rows(summary)
+        }
         if name == "regrouped":
-            pairs = {v: [r for r in table_rows(each) if r["trainings"].split(",")[1].strip() == v] for v in "AR"}
+            pairs = {
+                v: [r for r in table_rows(each) if r["trainings"].split(",")[1].strip() == v]
+                for v in "AR"
+            }
             for own in pairs.values():
                 distances = {(r["table"], r["distance"]) for r in own}
                 assert len(distances) == 20
-                assert all(abs(a - b) > 0.3 for (n, a), (m, b) in combinations(distances, 2) if n == m)
-    assert [summaries["explored"][v]["share of variance between tables"][:4] for v in "AR"] == ["0.74", "0.76"]
+                assert all(
+                    abs(a - b) > 0.3 for (n, a), (m, b) in combinations(distances, 2) if n == m
+                )
+    assert [summaries["explored"][v]["share of variance between tables"][:4] for v in "AR"] == [
+        "0.74",
+        "0.76",
+    ]
     assert summaries["fresh"]["R"]["distance and ood"] == "-0.76 [-0.88, -0.59]"
     assert summaries["regrouped"]["R"]["difference"] == "0.285 [0.181, 0.389]"
     assert summaries["regrouped"]["A"]["difference"] == "0.282 [0.166, 0.398]"

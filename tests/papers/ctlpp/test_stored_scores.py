@@ -18,7 +18,9 @@ def _beside_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctlpp_scores, "PAPER_STEPS", {"ndr": 80, "transformer": 80})
 
 
-def result(seeds: dict[int, float], step: int, members: str = "A:0-1", data: str = "A") -> dict[str, Any]:
+def result(
+    seeds: dict[int, float], step: int, members: str = "A:0-1", data: str = "A"
+) -> dict[str, Any]:
     """Return a training as `ctlpp_gpu.py` writes it, measured last at a step."""
     return {
         "data": data,
@@ -30,7 +32,10 @@ def result(seeds: dict[int, float], step: int, members: str = "A:0-1", data: str
         "command": f"ctlpp_gpu.py train --members {members}",
         "settings": {"steps": 80, "precision": "bf16"},
         "layers": {split: {"8": list(seeds.values())} for split in ("iid", "ood")},
-        "curves": {str(s): [[step, n, score, 0.0] for n in ("iid", "ood", "all")] for s, score in seeds.items()},
+        "curves": {
+            str(s): [[step, n, score, 0.0] for n in ("iid", "ood", "all")]
+            for s, score in seeds.items()
+        },
     }
 
 
@@ -47,7 +52,11 @@ def test_seeds_that_were_trained_further_replace_themselves() -> None:
     assert stopped["seeds"] == {"2": {"iid": 0.3, "ood": 0.3, "all": 0.3}}
     assert other["recipe"] == "ctl/R"
     assert "learner.steps" not in ended["fields"]
-    assert {seed: scores["ood"] for seed, scores in ended["seeds"].items()} == {"0": 0.9, "1": 0.8, "4": 0.7}
+    assert {seed: scores["ood"] for seed, scores in ended["seeds"].items()} == {
+        "0": 0.9,
+        "1": 0.8,
+        "4": 0.7,
+    }
     commands = ended["environment"]["command"].split("; ")
     assert [command.rpartition(" ")[2] for command in commands] == ["one)", "two)", "three)"]
     assert "stopped after step 76" in commands[0]
@@ -71,7 +80,10 @@ def test_a_split_that_was_not_measured_has_no_score() -> None:
     without = result({0: 0.5}, 80, data="T1p8")
     without["curves"] = {"0": [[80, "iid", 1.0, 0.0], [80, "ood", 0.5, 0.0]]}
     group = group_of(without, "one")
-    assert (group["n"], group["seeds"]) == ({"iid": 1000, "ood": 1000}, {"0": {"iid": 1.0, "ood": 0.5}})
+    assert (group["n"], group["seeds"]) == (
+        {"iid": 1000, "ood": 1000},
+        {"0": {"iid": 1.0, "ood": 0.5}},
+    )
 
 
 def test_commands_are_named_once_when_seeds_of_one_run_end_in_several() -> None:
@@ -96,8 +108,18 @@ def test_curves_of_stopped_and_ended_seeds_are_one_group() -> None:
         add_curves(groups, group_of(result(seeds, step), "one"))
     (group,) = groups
     assert group["fields"] == {"learner.preset": "ctlpp", "learner.precision": "bf16"}
-    assert {seed: scores["ood"] for seed, scores in group["seeds"].items()} == {"0": 0.1, "2": 0.4, "6": 0.6, "10": 0.3}
-    assert {seed: curve[-1][0] for seed, curve in group["curves"].items()} == {"0": 76, "2": 40, "6": 80, "10": 80}
+    assert {seed: scores["ood"] for seed, scores in group["seeds"].items()} == {
+        "0": 0.1,
+        "2": 0.4,
+        "6": 0.6,
+        "10": 0.3,
+    }
+    assert {seed: curve[-1][0] for seed, curve in group["curves"].items()} == {
+        "0": 76,
+        "2": 40,
+        "6": 80,
+        "10": 80,
+    }
     assert list(group["curves"]) == ["0", "2", "6", "10"]
 
 
@@ -124,7 +146,9 @@ def test_learners_with_stopped_runs_are_compared_before_the_end_and_others_at_it
         add(scores, group_of(one, "one"))
         add_curves(curves, group_of(one, "one"))
     groups = before_the_end(scores, curves, 76)
-    found = {g["learner"]: (g["fields"].get("learner.steps"), g["seeds"]["0"]["ood"]) for g in groups}
+    found = {
+        g["learner"]: (g["fields"].get("learner.steps"), g["seeds"]["0"]["ood"]) for g in groups
+    }
     assert found == {"transformer": (None, 0.7), "ndr": (76, 0.1)}
 
 
@@ -142,7 +166,11 @@ def test_accuracies_by_layers_of_one_training_are_one_entry() -> None:
     from ctlpp_scores import add_layers, layers_of
 
     entries: list[dict[str, Any]] = []
-    for one in (result({0: 0.1, 1: 0.2, 2: 0.3}, 76), result({5: 0.5, 0: 0.9}, 80), result({1: 0.8}, 80)):
+    for one in (
+        result({0: 0.1, 1: 0.2, 2: 0.3}, 76),
+        result({5: 0.5, 0: 0.9}, 80),
+        result({1: 0.8}, 80),
+    ):
         add_layers(entries, layers_of(one))
     (now,) = entries
     assert (now["seeds"], now["step"]) == ([0, 1, 2, 5], [80, 80, 76, 80])
@@ -168,15 +196,24 @@ def test_states_of_seeds_are_gathered_from_the_last_file_that_has_them(tmp_path:
     with np.load(tmp_path / "out.npz") as file:
         assert file["seeds"].tolist() == [0, 1, 4]
         assert file["pairs.answers"].tolist() == [[0], [11], [41]]
-        assert file["singles.readout"].tolist() == [[[127, 0]], [[127, 11]], [[127, 41]]], "bytes, as long as 127"
+        assert file["singles.readout"].tolist() == [[[127, 0]], [[127, 11]], [[127, 41]]], (
+            "bytes, as long as 127"
+        )
     with pytest.raises(SystemExit, match="seed 5"):
         write_states(files, [0, 5], tmp_path / "out.npz")
-    old: dict[str, Any] = {"seeds": [7], "singles": texts["singles"], "singles.readout": [[[1.0, -2.0]]]}
+    old: dict[str, Any] = {
+        "seeds": [7],
+        "singles": texts["singles"],
+        "singles.readout": [[[1.0, -2.0]]],
+    }
     np.savez(tmp_path / "old.npz", **old)
     write_states([*files, tmp_path / "old.npz"], [1, 7], tmp_path / "out.npz")
     write_states([tmp_path / "out.npz"], [7, 1], tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as file:
-        assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == ([7, 1], [[[64, -127]], [[127, 11]]])
+        assert (file["seeds"].tolist(), file["singles.readout"].tolist()) == (
+            [7, 1],
+            [[[64, -127]], [[127, 11]]],
+        )
         assert (file["pairs.seeds"].tolist(), file["pairs.answers"].tolist()) == ([1], [[11]])
 
 
@@ -187,7 +224,9 @@ def test_trainings_of_more_steps_than_the_papers_count_after_these_and_at_their_
     add(groups, group_of(result({0: 0.5}, 80), "before"))
     longer = result({0: 0.0, 1: 0.0}, 200)
     longer["settings"]["steps"] = 200
-    curve = [[step, split, score, 0.0] for step, score in ((80, 0.2), (200, 1.0)) for split in SPLITS]
+    curve = [
+        [step, split, score, 0.0] for step, score in ((80, 0.2), (200, 1.0)) for split in SPLITS
+    ]
     longer["curves"] = {"0": curve, "1": curve}
     group = group_of(longer, "longer")
     for _ in range(2):  # the second time changes nothing

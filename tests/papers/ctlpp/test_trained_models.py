@@ -62,7 +62,9 @@ class PlantedCodes:
         for text in inputs:
             (f,), symbol = self._read(text)
             code = int(self.groups[f] == "b") if self.codes == "by group" else 0
-            states.append(self.vectors[self.world.images[f, symbol], code] + 0.05 * self.noise.normal(size=48))
+            states.append(
+                self.vectors[self.world.images[f, symbol], code] + 0.05 * self.noise.normal(size=48)
+            )
         return np.array(states)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
@@ -70,7 +72,9 @@ class PlantedCodes:
         for text in inputs:
             (f, g), symbol = self._read(text)
             readable = self.codes == "one" or self.groups[f] == self.groups[g]
-            answers.append(str(self.world.images[g, self.world.images[f, symbol]]) if readable else "?")
+            answers.append(
+                str(self.world.images[g, self.world.images[f, symbol]]) if readable else "?"
+            )
         return answers
 
 
@@ -82,7 +86,9 @@ def planted(codes: str) -> TrainedModel:
 
 
 @pytest.mark.parametrize(("codes", "separate"), [("by group", 8), ("one", 0)])
-def test_separate_codes_of_groups_are_found_where_they_are_planted(codes: str, separate: int) -> None:
+def test_separate_codes_of_groups_are_found_where_they_are_planted(
+    codes: str, separate: int
+) -> None:
     model = planted(codes)
     table, values = evidence_table(model, symbol_cosines(model, "readout"))
     assert sum(v.separate for v in values) == separate
@@ -130,9 +136,16 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     models = [planted("by group"), planted("one")]
     functions, symbols = models[0].world.images.shape
     singles = [models[0].text([f], s) for f in range(functions) for s in range(symbols)]
-    pairs = [models[0].text([f, g], s) for s in range(symbols) for f in range(functions) for g in range(functions)]
+    pairs = [
+        models[0].text([f, g], s)
+        for s in range(symbols)
+        for f in range(functions)
+        for g in range(functions)
+    ]
     classes = np.array([*map(str, range(symbols)), "?"])
-    answers = [[classes.tolist().index(answer) for answer in m.fitted.answer(pairs)] for m in models]
+    answers = [
+        [classes.tolist().index(answer) for answer in m.fitted.answer(pairs)] for m in models
+    ]
     np.savez_compressed(
         tmp_path / "states.npz",
         singles=np.array(singles),
@@ -140,7 +153,9 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
         classes=classes,
         seeds=np.array([7, 5]),
         **{
-            "singles.readout": np.stack([m.fitted.represent(singles) for m in models]).astype(np.float16),
+            "singles.readout": np.stack([m.fitted.represent(singles) for m in models]).astype(
+                np.float16
+            ),
             "pairs.answers": np.array(answers, dtype=np.int8),
         },  # type: ignore[arg-type]
     )
@@ -150,19 +165,36 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     runs = made_up(tmp_path, scores, other)
     _, _, (finding,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"))
     assert finding.table is not None
-    cells = {(r["first"], r["second"]): r["accuracy"] for r in finding.table if r["panel"] == "(b) groups"}
-    assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 0.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 1.0}
+    cells = {
+        (r["first"], r["second"]): r["accuracy"]
+        for r in finding.table
+        if r["panel"] == "(b) groups"
+    }
+    assert cells == {
+        ("G_a", "G_a"): 1.0,
+        ("G_a", "G_b"): 0.0,
+        ("G_b", "G_a"): 0.0,
+        ("G_b", "G_b"): 1.0,
+    }
     assert "seed 7 (ood accuracy 0.400" in finding.figures[0].caption
     assert finding.figures[0].name == "figure6"
     widest = int(finding.text.split()[1])
     symbol = (widest + 1) % 8
-    _, _, (asked,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), symbol=symbol)
-    assert asked.text.startswith(f"Symbol {symbol} was asked for; symbol {widest} has the largest gap")
+    _, _, (asked,) = analyse(
+        "ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), symbol=symbol
+    )
+    assert asked.text.startswith(
+        f"Symbol {symbol} was asked for; symbol {widest} has the largest gap"
+    )
     _, _, (codes,) = analyse("ctlpp/codes", runs, states=str(tmp_path / "states.npz"), variant="R")
-    assert [one.name for one in codes.figures] == ["codes-R"], "a page can show A and R; no seed succeeds"
+    assert [one.name for one in codes.figures] == ["codes-R"], (
+        "a page can show A and R; no seed succeeds"
+    )
     with pytest.raises(StudyError, match=r"the setting 'seed' must be '5' or '7' for .*, not '3'"):
         analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=3)
-    with pytest.raises(StudyError, match=r"the setting 'learner' must be 'ndr' for .*, not 'bilstm'"):
+    with pytest.raises(
+        StudyError, match=r"the setting 'learner' must be 'ndr' for .*, not 'bilstm'"
+    ):
         analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), learner="bilstm")
     _, _, (less,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "states.npz"), seed=5)
     assert less.table is not None
@@ -172,7 +204,9 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
     arrays |= {"pairs.seeds": np.array([5]), "pairs.answers": arrays["pairs.answers"][1:]}
     np.savez(tmp_path / "partly.npz", **arrays)
     _, _, (answered,) = analyse("ctlpp/figure6", runs, states=str(tmp_path / "partly.npz"))
-    assert "seed 5 (ood accuracy 0.900" in answered.figures[0].caption, "seed 7 fails more, but has no answers to pairs"
+    assert "seed 5 (ood accuracy 0.900" in answered.figures[0].caption, (
+        "seed 7 fails more, but has no answers to pairs"
+    )
     _, _, (failed,) = analyse("ctlpp/figure10", runs, states=str(tmp_path / "partly.npz"))
     assert "seed 7" in failed.figures[0].caption
 
@@ -182,7 +216,12 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
     model = planted("one")
     functions, symbols = model.world.images.shape
     singles = [model.text([f], s) for f in range(functions) for s in range(symbols)]
-    pairs = [model.text([f, g], s) for s in range(symbols) for f in range(functions) for g in range(functions)]
+    pairs = [
+        model.text([f, g], s)
+        for s in range(symbols)
+        for f in range(functions)
+        for g in range(functions)
+    ]
     answers = np.array([[int(answer) for answer in model.fitted.answer(pairs)]], dtype=np.int8)
     readout = np.stack([model.fitted.represent(singles)])
     arrays: dict[str, Any] = {
@@ -191,7 +230,12 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
         "classes": [str(s) for s in range(symbols)],
         "seeds": [0],
     }
-    arrays |= {"singles.readout": readout, "pairs.answers": answers, "learner": "transformer", "data": "R-chains"}
+    arrays |= {
+        "singles.readout": readout,
+        "pairs.answers": answers,
+        "learner": "transformer",
+        "data": "R-chains",
+    }
     path = tmp_path / "states.npz"
     np.savez(path, **arrays)
     chains = {"recipe.draw": "chains"}
@@ -204,11 +248,15 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
     )
     _, _, (finding,) = analyse("ctlpp/codes", runs, states=str(path), variant="R", draw="chains")
     assert finding.table is not None
-    assert [row["ood"] for row in finding.table] == [0.9], "the learner is the file's where none is asked for"
+    assert [row["ood"] for row in finding.table] == [0.9], (
+        "the learner is the file's where none is asked for"
+    )
     assert finding.text.startswith("No unseen pair of functions fails")
     others: list[dict[str, Any]] = [{"variant": "A", "draw": "chains"}, {"variant": "R"}]
     for other in [*others, {"variant": "R", "draw": "chains", "learner": "ndr"}]:
-        with pytest.raises(StudyError, match="has states of transformer on R, draw chains, which are not those of"):
+        with pytest.raises(
+            StudyError, match="has states of transformer on R, draw chains, which are not those of"
+        ):
             analyse("ctlpp/codes", runs, states=str(path), **other)
     np.savez(path, **{**arrays, "data": "R-processes8"})
     several = made_up(
@@ -217,7 +265,9 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
         group("ctl/R", "transformer", {"iid": [1.0], "ood": [0.7]}, {"recipe.processes": 8}),
     )
     _, _, (finding,) = analyse("ctlpp/codes", several, states=str(path), variant="R")
-    assert [row["ood"] for row in finding.table or ()] == [0.7], "the runs are those of the file's number of processes"
+    assert [row["ood"] for row in finding.table or ()] == [0.7], (
+        "the runs are those of the file's number of processes"
+    )
 
 
 def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:
@@ -230,10 +280,17 @@ def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_o
     assert {(row["seen pairs"], row["unseen pairs"]) for row in reversed_roles} == {(0.0, 1.0)}
 
 
-def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_that_does_not() -> None:
+def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_that_does_not() -> (
+    None
+):
     def symbols(gaps: list[float], right: list[float]) -> list[dict[str, Any]]:
         return [
-            {"symbol": s, "gap of groups": g, "unseen pairs": r, "codes": "separate" if g > 0.4 else "one"}
+            {
+                "symbol": s,
+                "gap of groups": g,
+                "unseen pairs": r,
+                "codes": "separate" if g > 0.4 else "one",
+            }
             for s, (g, r) in enumerate(zip(gaps, right, strict=True))
         ]
 
@@ -244,12 +301,18 @@ def test_a_seed_that_fails_on_the_symbol_of_the_largest_gap_is_told_from_one_tha
     assert through_it["through the others"] == pytest.approx(2.9 / 3)
     assert through_it["correlation"] < -0.9
     beside_it = seed_row(symbols([0.1, 0.5, 0.2, 0.0], [0.0, 1.0, 1.0, 1.0]))
-    assert (beside_it["of symbol"], beside_it["worst symbol"], beside_it["its share of failures"]) == (1, 0, 0.0)
+    assert (
+        beside_it["of symbol"],
+        beside_it["worst symbol"],
+        beside_it["its share of failures"],
+    ) == (1, 0, 0.0)
     perfect = seed_row(symbols([0.1, 0.5], [1.0, 1.0]))
     assert (perfect["worst symbol"], perfect["its share of failures"]) == (None, None)
 
 
-def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where_that_is_planted() -> None:
+def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where_that_is_planted() -> (
+    None
+):
     """Five seeds, of which two orders of 120 are as strong; all have as many scattered symbols."""
     rows = [{"ood": seed / 10, "separate": seed, "scattered": 2} for seed in range(5)]
     text = codes_and_outcomes(rows)
@@ -259,7 +322,9 @@ def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where
 
 
 @pytest.mark.parametrize("of_network", [True, False])
-def test_what_a_networks_own_gap_explains_is_told_from_what_makes_a_symbol_hard(of_network: bool) -> None:
+def test_what_a_networks_own_gap_explains_is_told_from_what_makes_a_symbol_hard(
+    of_network: bool,
+) -> None:
     """Ten networks, eight symbols. Symbols differ in both worlds; in one the network's own gap adds to its failures."""
     rng = np.random.default_rng(5)
     symbol = np.linspace(0, 1, 8)
@@ -282,7 +347,9 @@ def test_concordance_is_1_for_one_order_and_near_0_for_random_ones() -> None:
     rng = np.random.default_rng(0)
     assert concordance(np.stack([rng.permutation(8) for _ in range(200)])) < 0.05
     tied = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
-    assert concordance(tied) == pytest.approx(1.0), "ties take nothing away where all networks have the same"
+    assert concordance(tied) == pytest.approx(1.0), (
+        "ties take nothing away where all networks have the same"
+    )
 
 
 def test_states_are_arranged_by_the_symbol_that_a_function_gives() -> None:
@@ -308,7 +375,12 @@ def test_rows_of_figure_6_are_first_functions_and_columns_second_ones() -> None:
     right = np.broadcast_to((groups == 0)[:, None], (8, 32, 32))
     rows = list(cluster_accuracy._rows("", right, model, 0, groups, ["G_a", "G_b"]))
     cells = {(row["first"], row["second"]): row["accuracy"] for row in rows}
-    assert cells == {("G_a", "G_a"): 1.0, ("G_a", "G_b"): 1.0, ("G_b", "G_a"): 0.0, ("G_b", "G_b"): 0.0}
+    assert cells == {
+        ("G_a", "G_a"): 1.0,
+        ("G_a", "G_b"): 1.0,
+        ("G_b", "G_a"): 0.0,
+        ("G_b", "G_b"): 0.0,
+    }
     assert [row["inputs"] for row in rows] == [256] * 4
 
 
@@ -348,8 +420,14 @@ def test_arrows_of_a_graph_end_at_circles_with_solid_heads() -> None:
 
 
 def test_the_graph_of_r_is_that_of_a_with_training_and_test_exchanged() -> None:
-    a, r = ({(e["from"], e["to"]): e["when"] for e in graph_table(name)} for name in ("ctl/A", "ctl/R"))
-    exchange = {"training only": "test only", "test only": "training only", "training and test": "training and test"}
+    a, r = (
+        {(e["from"], e["to"]): e["when"] for e in graph_table(name)} for name in ("ctl/A", "ctl/R")
+    )
+    exchange = {
+        "training only": "test only",
+        "test only": "training only",
+        "training and test": "training and test",
+    }
     assert {edge: exchange[when] for edge, when in a.items()} == r
     assert a["a", "b"] == "training only"
     assert a["a", "a"] == "test only"

@@ -30,7 +30,11 @@ def right_if(share: Callable[[Item], float]) -> Reply:
         kind = (seed, *item.values())
         turn = turns[kind]
         turns[kind] += 1
-        return item["answer"] if int((turn + 1) * share(item) + 1e-9) > int(turn * share(item) + 1e-9) else "elsewhere"
+        return (
+            item["answer"]
+            if int((turn + 1) * share(item) + 1e-9) > int(turn * share(item) + 1e-9)
+            else "elsewhere"
+        )
 
     return reply
 
@@ -53,7 +57,9 @@ def trained(
         items[names[split]] = table
         for seed in range(seeds):
             replies = [reply(row, place, seed) for place, row in enumerate(rows)]
-            scores = "".join(str(int(text == row["answer"])) for text, row in zip(replies, rows, strict=True))
+            scores = "".join(
+                str(int(text == row["answer"])) for text, row in zip(replies, rows, strict=True)
+            )
             places = [texts.setdefault(text, len(texts)) for text in replies]
             answers.setdefault(str(seed), {})[split] = {"scores": scores, "predictions": places}
     means = {
@@ -80,9 +86,16 @@ def story_file(folder: Path, *trainings: tuple[dict[str, Any], dict[str, Any]]) 
     return open_runs(write_scores(groups, folder / "scores.json", items))
 
 
-def question(kind: str, support: int, composition: str = "MOVE", answer: str = "park", group: str = "") -> Item:
+def question(
+    kind: str, support: int, composition: str = "MOVE", answer: str = "park", group: str = ""
+) -> Item:
     """Return the traits of a question."""
-    traits = {"question": kind, "support": str(support), "composition": composition, "answer": answer}
+    traits = {
+        "question": kind,
+        "support": str(support),
+        "composition": composition,
+        "answer": answer,
+    }
     return {**traits, "group": group or kind}
 
 

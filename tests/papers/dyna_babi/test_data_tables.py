@@ -43,7 +43,12 @@ def test_means_are_those_of_the_examples() -> None:
 def test_gifts_are_counted_by_the_support_alone() -> None:
     """A construct whose name contains another's is not it."""
     counts = gift_counts(
-        [example(5, 2, "GIVE+MOVE"), example(5, 2, "GRAB+MOVE"), example(5, 1), example(5, 2, "FORGIVE")]
+        [
+            example(5, 2, "GIVE+MOVE"),
+            example(5, 2, "GRAB+MOVE"),
+            example(5, 1),
+            example(5, 2, "FORGIVE"),
+        ]
     )
     assert counts == {(2, True): 1, (2, False): 2, (1, False): 1}
 
@@ -82,9 +87,13 @@ def test_table_1_judges_each_task() -> None:
 def test_table_2_judges_sizes_and_the_questions_left_out() -> None:
     (finding,) = find_study("dyna-babi/table2")("quick", examples=30)
     judged = verdicts(finding)
-    assert {judged[claim] for claim in judged if claim.endswith((": size", "left out"))} == {"agrees"}
+    assert {judged[claim] for claim in judged if claim.endswith((": size", "left out"))} == {
+        "agrees"
+    }
     assert sum(claim.endswith(": size") for claim in judged) == 10
-    (left_out,) = (j for j in finding.judgements if j.claim == "concat-T7-trimmed: questions left out")
+    (left_out,) = (
+        j for j in finding.judgements if j.claim == "concat-T7-trimmed: questions left out"
+    )
     assert (left_out.ours, left_out.place) == (1_585, "section A.1.2")
     assert finding.table is not None
     assert all(row["examples"] == 30 for row in finding.table)
@@ -109,7 +118,9 @@ def test_counts_as_published_agree_and_others_do_not() -> None:
     assert {*verdicts(gift_finding(Counter(PUBLISHED))).values()} == {"agrees"}
     within = Counter({**PUBLISHED, (2, True): 99 - 20, (2, False): 734 + 20})
     assert {*verdicts(gift_finding(within)).values()} == {"agrees"}
-    beyond = verdicts(gift_finding(Counter({**PUBLISHED, (2, True): 99 + 40, (2, False): 734 - 40})))
+    beyond = verdicts(
+        gift_finding(Counter({**PUBLISHED, (2, True): 99 + 40, (2, False): 734 - 40}))
+    )
     assert {claim for claim in beyond if beyond[claim] == "disagrees"} == {
         "2 supporting facts, with GIVE",
         "2 supporting facts, without GIVE",

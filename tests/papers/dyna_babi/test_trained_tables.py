@@ -27,7 +27,13 @@ from taskloom.papers.dyna_babi.enriched_table import GIFTS, gift_accuracy, table
 from taskloom.papers.dyna_babi.iid_ood_table import drop, table3
 from taskloom.papers.dyna_babi.inoculation import dose_rows, figure7
 from taskloom.papers.dyna_babi.phrasing_table import figure4, phrasing_gap, sensitive_pairs, table10
-from taskloom.papers.dyna_babi.story_runs import MIX, StoryTrainings, contrast, kinds_gap, story_trainings
+from taskloom.papers.dyna_babi.story_runs import (
+    MIX,
+    StoryTrainings,
+    contrast,
+    kinds_gap,
+    story_trainings,
+)
 from tests.papers.dyna_babi.made_up_stories import (
     SMOLLM2,
     Item,
@@ -66,12 +72,19 @@ def test_a_planted_drop_from_iid_to_ood_is_found(tmp_path: Path) -> None:
     finding = table3(runs)[0]
     assert finding.table is not None
     (row,) = finding.table.to_dicts()
-    assert (row["model"], row["data"], row["falls"], row["iid"]) == ("EntNet", "T7", "yes", "1.000 ± 0.000")
+    assert (row["model"], row["data"], row["falls"], row["iid"]) == (
+        "EntNet",
+        "T7",
+        "yes",
+        "1.000 ± 0.000",
+    )
     draws(finding)
 
 
 def test_where_nothing_falls_no_drop_is_found(tmp_path: Path) -> None:
-    runs = story_file(tmp_path, trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.5), seeds=1))
+    runs = story_file(
+        tmp_path, trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.5), seeds=1)
+    )
     finding = table3(runs)[0]
     assert finding.table is not None
     assert finding.table.to_dicts()[0]["falls"] == "inconclusive"
@@ -86,7 +99,10 @@ def test_passes_over_the_training_data_follow_from_steps_batch_and_size(tmp_path
     )
     finding = table3(runs)[0]
     assert finding.table is not None
-    assert {row["model"]: row["passes"] for row in finding.table} == {"EntNet": "4.0", "majority": ""}
+    assert {row["model"]: row["passes"] for row in finding.table} == {
+        "EntNet": "4.0",
+        "majority": "",
+    }
 
 
 def test_the_interval_of_a_drop_of_one_seed_is_over_questions() -> None:
@@ -97,15 +113,22 @@ def test_the_interval_of_a_drop_of_one_seed_is_over_questions() -> None:
     assert over_seeds == pytest.approx((0.4, 0.4 - 0.0248, 0.4 + 0.0248), abs=1e-4)
 
 
-def test_published_numbers_of_the_same_model_get_a_verdict_and_of_another_model_none(tmp_path: Path) -> None:
+def test_published_numbers_of_the_same_model_get_a_verdict_and_of_another_model_none(
+    tmp_path: Path,
+) -> None:
     settings = {"learner.preset": "dyna-babi"}
-    same = trained("babi/concat-T7", "stm", T7, right_if(lambda item: 1.0), seeds=3, fields=settings)
+    same = trained(
+        "babi/concat-T7", "stm", T7, right_if(lambda item: 1.0), seeds=3, fields=settings
+    )
     other = trained("babi/concat-T7-trimmed", "fine-tune", T7, right_if(lambda item: 0.5), seeds=3)
     judgements = {j.claim: j for j in table3(story_file(tmp_path, same, other))[0].judgements}
     assert judgements["STM, T7: iid"].verdict == "agrees"  # 0.994 in the paper
     assert judgements["STM, T7: ood"].verdict == "disagrees"  # 0.267
     assert judgements["SmolLM2-135M, T7: ood"].verdict == "not comparable"
-    assert any("model SmolLM2-135M (paper: T5-base)" in c for c in judgements["SmolLM2-135M, T7: ood"].conditions)
+    assert any(
+        "model SmolLM2-135M (paper: T5-base)" in c
+        for c in judgements["SmolLM2-135M, T7: ood"].conditions
+    )
 
 
 # Tables 4 and 9
@@ -119,7 +142,10 @@ def test_a_training_set_that_helps_is_found_and_one_that_does_not_is_not(tmp_pat
         trained("babi/diverse-T7", "fine-tune", T7, right_if(lambda item: 0.9)),
     )
     groups = {group.data: group for group in story_trainings(runs)}
-    better, same = contrast(groups["inject"], groups["diverse"]), contrast(groups["concat"], groups["inject"])
+    better, same = (
+        contrast(groups["inject"], groups["diverse"]),
+        contrast(groups["concat"], groups["inject"]),
+    )
     assert better is not None
     assert same is not None
     assert better.difference == pytest.approx(0.6, abs=0.02)
@@ -160,7 +186,10 @@ def test_the_random_twin_of_a_pretrained_model_has_its_own_row_and_shows_what_pr
         ),
     )
     main, claims = table3(runs)
-    assert [row["model"] for row in main.table or ()] == ["SmolLM2-135M", "SmolLM2-135M (random weights)"]
+    assert [row["model"] for row in main.table or ()] == [
+        "SmolLM2-135M",
+        "SmolLM2-135M (random weights)",
+    ]
     assert all("random weights" not in judgement.claim for judgement in main.judgements)
     assert claims.table is not None
     (row,) = claims.table
@@ -211,7 +240,10 @@ def test_one_training_set_has_one_mark_in_all_panels(tmp_path: Path) -> None:
     (figure,) = table4(story_file(tmp_path, *trainings))[0].figures
     drawing = figure.draw(figure.data)
     labels = [text.get_text() for text in drawing.legends[0].get_texts()]
-    assert [label for label in labels if label != "published"] == ["SmolLM2-135M, concat", "SmolLM2-135M, diverse"]
+    assert [label for label in labels if label != "published"] == [
+        "SmolLM2-135M, concat",
+        "SmolLM2-135M, diverse",
+    ]
 
 
 def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> None:
@@ -225,20 +257,29 @@ def test_table_4_leaves_out_models_that_learned_concat_alone(tmp_path: Path) -> 
     )
     finding = table4(runs)[0]
     assert finding.table is not None
-    assert {row["trained"].partition(",")[2] for row in finding.table} == {" concat(T7)", " diverse(T7)"}
+    assert {row["trained"].partition(",")[2] for row in finding.table} == {
+        " concat(T7)",
+        " diverse(T7)",
+    }
     assert len({row["trained"].partition(",")[0] for row in finding.table}) == 1
 
 
 def test_the_own_test_of_diverse_does_not_pass_for_that_of_concat(tmp_path: Path) -> None:
     own = {"test": mixed(), "mix": mixed()}
-    finding = table4(story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", own, right_if(lambda item: 1.0))))[0]
+    finding = table4(
+        story_file(
+            tmp_path, trained("babi/diverse-T7", "fine-tune", own, right_if(lambda item: 1.0))
+        )
+    )[0]
     assert finding.table is not None
     assert {row["test"] for row in finding.table} == {"mix"}
 
 
 def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
     weak = right_if(lambda item: 0.0 if "GIVE" in item["composition"] else 1.0)
-    finding, differences = gift_accuracy(story_file(tmp_path, trained("babi/concat-T7", "bidaf", T7, weak, seeds=3)))
+    finding, differences = gift_accuracy(
+        story_file(tmp_path, trained("babi/concat-T7", "bidaf", T7, weak, seeds=3))
+    )
     assert finding.table is not None
     means = {row["support"]: row["mean"] for row in finding.table}
     assert (means["3 facts, without GIVE"], means["3 facts, with GIVE"]) == (1.0, 0.0)
@@ -252,7 +293,9 @@ def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shift", "sure"), [(0.3, True), (0.0, False)])
-def test_the_difference_that_gifts_make_is_tested_seed_by_seed(tmp_path: Path, shift: float, sure: bool) -> None:
+def test_the_difference_that_gifts_make_is_tested_seed_by_seed(
+    tmp_path: Path, shift: float, sure: bool
+) -> None:
     """Seeds differ much from each other, so that intervals of both kinds overlap; each seed has the planted difference."""
 
     def reply(item: Item, place: int, seed: int) -> str:
@@ -268,7 +311,9 @@ def test_the_difference_that_gifts_make_is_tested_seed_by_seed(tmp_path: Path, s
 # Figure 3
 
 
-SEEN = frozenset({("where-P", "MOVE"), ("where-O", "GRAB+MOVE"), ("where-was-O", "COREF+GRAB+MOVE")})
+SEEN = frozenset(
+    {("where-P", "MOVE"), ("where-O", "GRAB+MOVE"), ("where-was-O", "COREF+GRAB+MOVE")}
+)
 
 
 def is_in(item: Item) -> bool:
@@ -278,7 +323,9 @@ def is_in(item: Item) -> bool:
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_higher_accuracy_on_seen_compositions_is_found(tmp_path: Path, seeds: int) -> None:
     planted = right_if(lambda item: 0.9 if is_in(item) else 0.3)
-    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, planted, seeds=seeds))
+    runs = story_file(
+        tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, planted, seeds=seeds)
+    )
     gap = seen_gap(only(runs, "diverse").answers(MIX), SEEN)
     assert gap is not None
     assert gap[0] == pytest.approx(0.6, abs=0.02)
@@ -286,23 +333,37 @@ def test_higher_accuracy_on_seen_compositions_is_found(tmp_path: Path, seeds: in
     finding = composition_finding(only(runs, "diverse"), only(runs, "diverse").answers(MIX), SEEN)
     cells = [cell for figure in finding.figures for cell in figure.data]
     assert {(c["question"], c["composition"]) for c in cells if c["seen"]} == SEEN
-    assert [figure.data.to_dicts()[0]["facts"] for figure in finding.figures] == ["n ≤ 2", "n = 3", "n ≥ 4"]
+    assert [figure.data.to_dicts()[0]["facts"] for figure in finding.figures] == [
+        "n ≤ 2",
+        "n = 3",
+        "n ≥ 4",
+    ]
     draws(finding)
 
 
 def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_path: Path) -> None:
-    alike = trained("babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, right_if(lambda item: 0.5), seeds=1)
+    alike = trained(
+        "babi/diverse-T7", "fine-tune", {"mix": mixed(240)}, right_if(lambda item: 0.5), seeds=1
+    )
     gap = seen_gap(only(story_file(tmp_path, alike), "diverse").answers(MIX), SEEN)
     assert gap is not None
     assert gap[1] < 0 < gap[2]
 
 
-def test_an_advantage_of_one_seen_composition_does_not_hold_over_compositions(tmp_path: Path) -> None:
+def test_an_advantage_of_one_seen_composition_does_not_hold_over_compositions(
+    tmp_path: Path,
+) -> None:
     """Over questions it is clear; but one composition in three is no evidence about seen compositions."""
     planted = right_if(lambda item: 0.9 if item["composition"] == "MOVE" else 0.3)
     seen = [question(*of) for of in (("where-P", 1, "MOVE"), ("where-O", 2, "GRAB+MOVE"))] * 100
-    unseen = [question("where-P", 2, composition) for composition in ("GRAB+MOVE", "DROP+MOVE", "GIVE+MOVE")] * 60
-    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": [*seen, *unseen]}, planted, seeds=3))
+    unseen = [
+        question("where-P", 2, composition)
+        for composition in ("GRAB+MOVE", "DROP+MOVE", "GIVE+MOVE")
+    ] * 60
+    runs = story_file(
+        tmp_path,
+        trained("babi/diverse-T7", "fine-tune", {"mix": [*seen, *unseen]}, planted, seeds=3),
+    )
     answers = only(runs, "diverse").answers(MIX)
     by_questions = seen_gap(answers, SEEN)
     assert by_questions is not None
@@ -321,11 +382,19 @@ def test_a_difference_that_the_number_of_facts_makes_is_none_at_equal_numbers_of
 ) -> None:
     """Accuracy falls with the facts and does not depend on training; seen compositions have mostly few facts, unseen ones many."""
     few = [question("where-P", 1, "MOVE")] * 90 + [question("where-P", 2, "GRAB+MOVE")] * 30
-    many = [question("where-was-O", 4, "COREF+GRAB+MOVE")] * 30 + [question("where-O", 4, "GIVE+MOVE")] * 90
+    many = [question("where-was-O", 4, "COREF+GRAB+MOVE")] * 30 + [
+        question("where-O", 4, "GIVE+MOVE")
+    ] * 90
     planted = right_if(lambda item: 0.9 if int(item["support"]) <= 2 else 0.3)
-    runs = story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": [*few, *many]}, planted, seeds=seeds))
+    runs = story_file(
+        tmp_path,
+        trained("babi/diverse-T7", "fine-tune", {"mix": [*few, *many]}, planted, seeds=seeds),
+    )
     group = only(runs, "diverse")
-    gap, equal = seen_gap(group.answers(MIX), SEEN), seen_gap_at_equal_facts(group.answers(MIX), SEEN)
+    gap, equal = (
+        seen_gap(group.answers(MIX), SEEN),
+        seen_gap_at_equal_facts(group.answers(MIX), SEEN),
+    )
     assert gap is not None
     assert gap[1] > 0.1
     assert equal is not None
@@ -336,10 +405,17 @@ def test_a_difference_that_the_number_of_facts_makes_is_none_at_equal_numbers_of
     assert "inconclusive" in text
 
 
-def test_a_planted_fall_with_the_number_of_facts_is_told_apart_by_what_training_has(tmp_path: Path) -> None:
-    planted = right_if(lambda item: (0.9 if int(item["support"]) <= 2 else 0.4) if is_in(item) else 0.3)
+def test_a_planted_fall_with_the_number_of_facts_is_told_apart_by_what_training_has(
+    tmp_path: Path,
+) -> None:
+    planted = right_if(
+        lambda item: (0.9 if int(item["support"]) <= 2 else 0.4) if is_in(item) else 0.3
+    )
     answers = only(
-        story_file(tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(600)}, planted, seeds=3)), "diverse"
+        story_file(
+            tmp_path, trained("babi/diverse-T7", "fine-tune", {"mix": mixed(600)}, planted, seeds=3)
+        ),
+        "diverse",
     ).answers(MIX)
     seen, unseen = facts_gap(answers, SEEN, True), facts_gap(answers, SEEN, False)
     assert seen is not None
@@ -379,14 +455,18 @@ def test_a_planted_sensitivity_to_phrasing_is_found(tmp_path: Path) -> None:
 
 
 def test_the_papers_shares_stand_beside_models_that_it_does_not_have(tmp_path: Path) -> None:
-    runs = story_file(tmp_path, trained("babi/diverse-T12", "entnet", pairs(), right_if(lambda item: 0.5)))
+    runs = story_file(
+        tmp_path, trained("babi/diverse-T12", "entnet", pairs(), right_if(lambda item: 0.5))
+    )
     finding = table10(runs)[0]
     assert finding.judgements == ()
     assert "both right 0.469, only yes-no right 0.009" in finding.notes[-1]
 
 
 def test_equal_accuracy_in_both_phrasings_is_no_sensitivity(tmp_path: Path) -> None:
-    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), right_if(lambda item: 0.5)))
+    runs = story_file(
+        tmp_path, trained("babi/diverse-T12", "fine-tune", pairs(), right_if(lambda item: 0.5))
+    )
     group = only(runs, "diverse")
     yes_no, where = (group.answers(split).scores for split in pairs())
     result = phrasing_gap(yes_no, where)
@@ -395,7 +475,9 @@ def test_equal_accuracy_in_both_phrasings_is_no_sensitivity(tmp_path: Path) -> N
 
 
 def test_runs_without_both_phrasings_are_refused(tmp_path: Path) -> None:
-    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", T7, right_if(lambda item: 0.5)))
+    runs = story_file(
+        tmp_path, trained("babi/diverse-T12", "fine-tune", T7, right_if(lambda item: 0.5))
+    )
     with pytest.raises(StudyError, match="both phrasings"):
         table10(runs)
 
@@ -404,14 +486,23 @@ def test_runs_without_both_phrasings_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.0, "not comparable")])
-def test_shares_of_answers_to_double_disjunctions(tmp_path: Path, share: float, verdict: str) -> None:
+def test_shares_of_answers_to_double_disjunctions(
+    tmp_path: Path, share: float, verdict: str
+) -> None:
     probe = [question("yes-no", 4, "DROP+GRAB+INDEF", "yes", "double") for _ in range(30)]
     probe += [question("yes-no", 1, "INDEF", "maybe", "single") for _ in range(20)]
-    runs = story_file(tmp_path, trained("babi/diverse-T12", "fine-tune", {"probe": probe}, lambda i, p, s: "maybe"))
+    runs = story_file(
+        tmp_path,
+        trained("babi/diverse-T12", "fine-tune", {"probe": probe}, lambda i, p, s: "maybe"),
+    )
     finding = figure8(runs)
     assert finding.table is not None
     shares = {(row["question"].split()[0], row["answered"]): row["mean"] for row in finding.table}
-    assert (shares["double", "yes"], shares["double", "maybe"], shares["one", "maybe"]) == (share, 1.0, 1.0)
+    assert (shares["double", "yes"], shares["double", "maybe"], shares["one", "maybe"]) == (
+        share,
+        1.0,
+        1.0,
+    )
     assert {j.verdict for j in finding.judgements} == {verdict}
     draws(finding)
 
@@ -444,8 +535,13 @@ def test_a_planted_order_of_models_is_found_and_a_random_one_is_not() -> None:
 
 def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
     models = {"entnet": 0.2, "stm": 0.4, "bidaf": 0.6, "fine-tune": 0.9}
-    trainings = [trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s)) for name, s in models.items()]  # type: ignore[misc]
-    guessing = trained("babi/concat-T7", "majority", T7, right_if(lambda item: 0.1), seeds=1)  # which is no model
+    trainings = [
+        trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s))
+        for name, s in models.items()
+    ]  # type: ignore[misc]
+    guessing = trained(
+        "babi/concat-T7", "majority", T7, right_if(lambda item: 0.1), seeds=1
+    )  # which is no model
     runs = story_file(tmp_path, *trainings, guessing)
     csv = tmp_path / "squad.csv"
     csv.write_text("model,score\nEntNet,10\nSTM,20\nbidaf,30\nSmolLM2-135M,40\n")
@@ -488,11 +584,17 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
     assert rows == pytest.approx({0: 0.3, 50: 0.6, 500: 1.0})
     finding, claim = figure7(
-        story_file(tmp_path, CONCAT, *later, trained("babi/concat-T7", "stm", T7, right_if(lambda _: 0.3)))
+        story_file(
+            tmp_path, CONCAT, *later, trained("babi/concat-T7", "stm", T7, right_if(lambda _: 0.3))
+        )
     )
     assert finding.table is not None
     assert {row["trained"] for row in finding.table} == {"EntNet, concat(T7)"}
-    assert [(row["dose"], round(row["mean"], 3)) for row in finding.table] == [(0, 0.3), (50, 0.6), (500, 1.0)]
+    assert [(row["dose"], round(row["mean"], 3)) for row in finding.table] == [
+        (0, 0.3),
+        (50, 0.6),
+        (500, 1.0),
+    ]
     assert "| 50 |" in markdown(finding)
     assert claim.table is not None
     assert [row["outcome"] for row in claim.table] == ["holds in one training"]
@@ -525,7 +627,9 @@ def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
 
 
 def test_the_dose_of_none_has_the_questions_of_its_own_run(tmp_path: Path) -> None:
-    base = trained("babi/concat-T7", "entnet", {"mix": mixed(600)}, right_if(lambda item: 0.3), seeds=1)
+    base = trained(
+        "babi/concat-T7", "entnet", {"mix": mixed(600)}, right_if(lambda item: 0.3), seeds=1
+    )
     rows = dose_rows(story_file(tmp_path, base, *dosed("runs/ab/abcdef/model", {50: 0.6})))
     assert {row["dose"]: row["n"] for row in rows} == {0: 600, 50: 60}
 
@@ -544,8 +648,19 @@ def test_doses_stand_beside_the_seeds_that_they_continue(tmp_path: Path) -> None
         right_if(lambda item: 0.1),
         fields={**SMOLLM2, "learner.pretrained": False},
     )
-    elsewhere = {**SMOLLM2, "learner.start_from": "runs/ab/abcdef/model", "recipe.splits.train.n": 150}
-    dose = trained("babi/mix-T7", "fine-tune", {"mix": mixed()}, right_if(lambda item: 0.6), seeds=1, fields=elsewhere)
+    elsewhere = {
+        **SMOLLM2,
+        "learner.start_from": "runs/ab/abcdef/model",
+        "recipe.splits.train.n": 150,
+    }
+    dose = trained(
+        "babi/mix-T7",
+        "fine-tune",
+        {"mix": mixed()},
+        right_if(lambda item: 0.6),
+        seeds=1,
+        fields=elsewhere,
+    )
     finding = figure7(story_file(tmp_path, base, twin, dose))[0]
     assert finding.table is not None
     rows = [(row["trained"], row["dose"], row["seeds"], row["mean"]) for row in finding.table]
@@ -568,6 +683,8 @@ def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
 
 
 def test_two_seeds_that_fall_by_the_same_do_not_prove_a_fall() -> None:
-    assert drop([0.51, 0.52], [0.50, 0.51], (100, 100)) == pytest.approx(drop([0.515], [0.505], (100, 100)))
+    assert drop([0.51, 0.52], [0.50, 0.51], (100, 100)) == pytest.approx(
+        drop([0.515], [0.505], (100, 100))
+    )
     gap, low, high = drop([0.9, 0.9], [0.2, 0.2], (100, 100))
     assert 0.5 < low < gap < high < 0.85

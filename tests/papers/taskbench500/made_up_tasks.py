@@ -55,7 +55,9 @@ def chains() -> list[tuple[str, tuple[str, ...]]]:
     return [(task.expression, task.operands) for task in select(["lexical", "factual"], ["chain"])]
 
 
-def with_r2(x: Sequence[float], slope: float, intercept: float, r2: float, seed: int = 0) -> NDArray[np.float64]:
+def with_r2(
+    x: Sequence[float], slope: float, intercept: float, r2: float, seed: int = 0
+) -> NDArray[np.float64]:
     """Return y whose line over x has just this slope, intercept and r²."""
     across = np.asarray(x)
     line = slope * across + intercept
@@ -63,5 +65,7 @@ def with_r2(x: Sequence[float], slope: float, intercept: float, r2: float, seed:
     design = np.stack([across, np.ones(len(across))], axis=1)
     noise -= design @ np.linalg.lstsq(design, noise, rcond=None)[0]
     explained = float(((line - line.mean()) ** 2).sum())
-    y: NDArray[np.float64] = line + noise * np.sqrt(explained * (1 - r2) / r2 / float(noise @ noise))
+    y: NDArray[np.float64] = line + noise * np.sqrt(
+        explained * (1 - r2) / r2 / float(noise @ noise)
+    )
     return y

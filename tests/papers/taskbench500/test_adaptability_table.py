@@ -21,7 +21,10 @@ ATOMS = [task.expression for task in select(["lexical", "factual", "random"], ["
 
 def test_means_over_tasks_agree_and_disagree_with_the_paper(tmp_path: Path) -> None:
     near = [adapted(t, s) for t, s in zip(ATOMS, spread(0.426, 0.1, len(ATOMS)), strict=True)]
-    far = [adapted(t, s, "fine-tune") for t, s in zip(ATOMS, spread(0.1, 0.05, len(ATOMS)), strict=True)]
+    far = [
+        adapted(t, s, "fine-tune")
+        for t, s in zip(ATOMS, spread(0.1, 0.05, len(ATOMS)), strict=True)
+    ]
     main, _, claims = analyse("taskbench500/table1", made_up(tmp_path, *near, *far))[2]
     verdicts = {j.claim: j.verdict for j in main.judgements}
     assert verdicts["FFT, atomic: mean over tasks"] == "disagrees"
@@ -67,21 +70,48 @@ def test_the_best_constant_stands_beside_every_score(tmp_path: Path) -> None:
     groups += [constant(task, score) for task, score in constants.items()]
     groups += [constant(task, 0.9, {"recipe.case": "lower"}) for task in constants]
     main, families, beside = analyse("taskbench500/table1", made_up(tmp_path, *groups))[2]
-    assert {r["procedure"]: r["atomic"] for r in (main.table or ())}["best constant"].startswith("0.200 ±")
+    assert {r["procedure"]: r["atomic"] for r in (main.table or ())}["best constant"].startswith(
+        "0.200 ±"
+    )
     assert next(iter(families.table or ()))["best constant"].startswith("0.200 ±")
     assert beside.table is not None
     (line,) = beside.table
-    assert (line["mean"], line["best constant"], line["tasks above the constant"]) == ("0.333", "0.200", "2 of 3")
+    assert (line["mean"], line["best constant"], line["tasks above the constant"]) == (
+        "0.333",
+        "0.200",
+        "2 of 3",
+    )
     assert line["difference"].startswith("+0.133")
 
 
 def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
     """`majority` ran in an experiment of its own, with more recipes; only runs on the same data count as the control."""
-    small = {"lexicon": "packaged", "catalog": None, "few_shot": None, "sequences.n": 60, "pairs": "published"}
-    words = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "entailments[eng]"]}}
-    more = {"recipe": "taskbench/500", "set": {**small, "functions": ["antonyms[eng]", "map(antonyms[eng])"]}}
-    other = {"recipe": "taskbench/500", "set": {**small, "functions": ["entailments[eng]"], "case": "lower"}}
-    common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": 10, "store": tmp_path, "engine": "here"}
+    small = {
+        "lexicon": "packaged",
+        "catalog": None,
+        "few_shot": None,
+        "sequences.n": 60,
+        "pairs": "published",
+    }
+    words = {
+        "recipe": "taskbench/500",
+        "set": {**small, "functions": ["antonyms[eng]", "entailments[eng]"]},
+    }
+    more = {
+        "recipe": "taskbench/500",
+        "set": {**small, "functions": ["antonyms[eng]", "map(antonyms[eng])"]},
+    }
+    other = {
+        "recipe": "taskbench/500",
+        "set": {**small, "functions": ["entailments[eng]"], "case": "lower"},
+    }
+    common: dict[str, Any] = {
+        "tasks": "each",
+        "evaluate": ["test"],
+        "limit": 10,
+        "store": tmp_path,
+        "engine": "here",
+    }
     tl.run(recipes=[more, other], learners=["majority"], **common)
     found = tl.run(recipes=[words], learners=["nearest-neighbour"], **common)
     known = {one.task: one.constant for one in adaptations(open_runs(found.store.path))}
@@ -89,7 +119,9 @@ def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
     assert known["entailments[eng]"] is None
 
 
-def test_random_twins_permuted_labels_and_memorisation_are_no_generalisation(tmp_path: Path) -> None:
+def test_random_twins_permuted_labels_and_memorisation_are_no_generalisation(
+    tmp_path: Path,
+) -> None:
     runs = made_up(
         tmp_path,
         adapted("father", 0.5),

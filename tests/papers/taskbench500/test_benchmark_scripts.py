@@ -29,8 +29,17 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules.pop(name, None)
 
 
-def row(task: str, split: str, text: str, targets: list[str], separators: bool = False, key: str = "") -> Row:
-    head = {"part": "p", "task": task, "split": split, "side": "", "key": key, "separators": separators}
+def row(
+    task: str, split: str, text: str, targets: list[str], separators: bool = False, key: str = ""
+) -> Row:
+    head = {
+        "part": "p",
+        "task": task,
+        "split": split,
+        "side": "",
+        "key": key,
+        "separators": separators,
+    }
     return {**head, "input": text, "targets": targets}
 
 
@@ -47,7 +56,10 @@ def data(folder: Path) -> Path:
     key = "x # y"
     sequences = [row("map(father)", "train", "x y", ["new york new york"], False, key)]
     sequences += [row("map(father)", "train", "x # y", ["new york # new york"], True, key)]
-    sequences += [row("map(father)", "test", text, ["new york rome"], "#" in text, key) for text in ("x y", "x # y")]
+    sequences += [
+        row("map(father)", "test", text, ["new york rome"], "#" in text, key)
+        for text in ("x y", "x # y")
+    ]
     write(
         folder,
         words=words,
@@ -55,7 +67,8 @@ def data(folder: Path) -> Path:
         positions=[{"task": "map(father)", "key": key, "sets": [["new york", "rome"], ["rome"]]}],
         words_constants=[{"task": "father", "separators": False, "constant": "cy"}],
         sequences_constants=[
-            {"task": "map(father)", "separators": apart, "constant": "new york"} for apart in (False, True)
+            {"task": "map(father)", "separators": apart, "constant": "new york"}
+            for apart in (False, True)
         ],
     )
     (folder / "data.json").write_text(json.dumps({"case": "lower", "length": 2, "kept": 1}))
@@ -88,17 +101,29 @@ def test_every_prediction_is_kept_and_can_be_scored_again(script: Any, tmp_path:
     for name, seed, said in (("words", 0, ["ann", "dan"]), ("words", 1, ["CY", "cy"])):
         rows = [{"task": "father", "separators": False, "input": t, "prediction": s}
                 for t, s in zip(("eve", "fay"), said, strict=True)]  # fmt: skip
-        finish(answers, f"{name}-{seed}", {"data": name, "seed": seed, "learner": "lora", "settings": settings}, rows)
+        finish(
+            answers,
+            f"{name}-{seed}",
+            {"data": name, "seed": seed, "learner": "lora", "settings": settings},
+            rows,
+        )
     rows = [
         {"task": "map(father)", "separators": False, "input": "x y", "prediction": "new york rome"},
-        {"task": "map(father)", "separators": True, "input": "x # y", "prediction": "new york # rome"},
+        {
+            "task": "map(father)",
+            "separators": True,
+            "input": "x # y",
+            "prediction": "new york # rome",
+        },
     ]
     job = {"data": "sequences", "seed": 0, "learner": "lora", "settings": settings}
     finish(answers, "sequences-0", job, rows)
 
     groups = collect.collected(answers, folder, out / "scores.json", "abc")
     trained = [g for g in groups if g["learner"] == "lora"]
-    words, joined, separated = sorted(trained, key=lambda g: str(g["fields"].get("recipe.sequences.separators", "")))
+    words, joined, separated = sorted(
+        trained, key=lambda g: str(g["fields"].get("recipe.sequences.separators", ""))
+    )
     assert words["seeds"] == {"0": {"test": 0.5}, "1": {"test": 1.0}}
     # By the public rule "new york" is two words: the perfect answer is right nowhere without separators.
     assert joined["seeds"] == separated["seeds"] == {"0": {"test": 1.0}}
@@ -112,7 +137,13 @@ def test_every_prediction_is_kept_and_can_be_scored_again(script: Any, tmp_path:
 
 def finish(folder: Path, name: str, job: Row, rows: list[Row]) -> None:
     write(folder, **{name: [{"part": "p", "side": "", **row} for row in rows]})
-    about = {"job": {"name": name, **job}, "curves": {}, "gpu": "none", "commit": "abc", "seconds": 1.0}
+    about = {
+        "job": {"name": name, **job},
+        "curves": {},
+        "gpu": "none",
+        "commit": "abc",
+        "seconds": 1.0,
+    }
     (folder / f"{name}.json").write_text(json.dumps(about))
 
 

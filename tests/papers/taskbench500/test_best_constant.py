@@ -19,7 +19,9 @@ from taskloom.suites.taskbench.catalog import select
 from tests.analysis.made_up_scores import made_up
 from tests.papers.taskbench500.made_up_tasks import adapted, constant
 
-UNIONS = [(task.expression, task.operands) for task in select(["lexical", "factual", "random"], ["union"])]
+UNIONS = [
+    (task.expression, task.operands) for task in select(["lexical", "factual", "random"], ["union"])
+]
 ATOMS = sorted({atom for _, parts in UNIONS for atom in parts})
 
 TESTS = 40
@@ -44,7 +46,9 @@ class World:
         x = [np.mean([self.scores[a] for a in parts]) for _, parts in UNIONS]
         y = [self.scores[task] for task, _ in UNIONS]
         beside = [self.constants[task] for task, _ in UNIONS]
-        excess_x = [np.mean([self.scores[a] - self.constants[a] for a in parts]) for _, parts in UNIONS]
+        excess_x = [
+            np.mean([self.scores[a] - self.constants[a] for a in parts]) for _, parts in UNIONS
+        ]
         excess_y = [self.scores[task] - self.constants[task] for task, _ in UNIONS]
         atoms = [parts for _, parts in UNIONS]
         return (
@@ -64,7 +68,9 @@ def world(rng: np.random.Generator, skilled: bool) -> World:
         skill[task] = float(np.mean([skill[atom] for atom in parts]))
     constants = {task: rng.binomial(TESTS, share) / TESTS for task, share in true.items()}
     noise = {task: float(rng.normal(0, 0.03)) for task in true}
-    scores = {task: float(np.clip(constants[task] + skill[task] + noise[task], 0, 1)) for task in true}
+    scores = {
+        task: float(np.clip(constants[task] + skill[task] + noise[task], 0, 1)) for task in true
+    }
     return World(scores, constants)
 
 

@@ -12,7 +12,9 @@ FACTS = frozenset({"factual"})
 
 CONSTRUCTED = [
     CatalogTask("land(is_occupation_actor, is_birthplace_la)", "land", FACTS, printed=True),
-    CatalogTask("land(is_birthplace_la, is_occupation_actor)", "land", FACTS, printed=True, same_as="x"),
+    CatalogTask(
+        "land(is_birthplace_la, is_occupation_actor)", "land", FACTS, printed=True, same_as="x"
+    ),
     CatalogTask("land(is_birthplace_la, is_birthplace_nyc)", "land", FACTS, printed=False),
     CatalogTask("union(father, mother)", "union", FACTS, printed=True),
 ]
@@ -24,7 +26,9 @@ def study(number: int, **settings: object) -> Finding:
 
 
 def test_tasks_are_counted_by_composition_and_family() -> None:
-    rows = [(r["composition"], r["family"], r["tasks"], r["printed"]) for r in family_rows(CONSTRUCTED)]
+    rows = [
+        (r["composition"], r["family"], r["tasks"], r["printed"]) for r in family_rows(CONSTRUCTED)
+    ]
     assert rows == [("land", "factual", 3, 2), ("union", "factual", 1, 1)]
     assert [row["same as"] for row in task_rows(CONSTRUCTED)] == ["", "x", "", ""]
 

@@ -33,14 +33,19 @@ def planted(folder: Path, r2: float, slope: float = 1.3, intercept: float = 0.05
     groups = [adapted(atom, score) for atom, score in atoms.items()]
     groups += [adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)]
     # Constants that have nothing to do with the scores: what the parts explain, they explain beside them too.
-    groups += [constant(name, float(RNG.uniform(0, 0.01))) for name in (*atoms, *(t for t, _ in tasks))]
+    groups += [
+        constant(name, float(RNG.uniform(0, 0.01))) for name in (*atoms, *(t for t, _ in tasks))
+    ]
     return made_up(folder, *groups)
 
 
 def table3(runs: Runs) -> dict[str, Finding]:
     """Return the findings of Table 3 by what follows the name of the table."""
     findings = analyse("taskbench500/table3", runs)[2]
-    return {finding.title.removeprefix("TaskBench500 Table 3").strip(": "): finding for finding in findings}
+    return {
+        finding.title.removeprefix("TaskBench500 Table 3").strip(": "): finding
+        for finding in findings
+    }
 
 
 CONSTANT, PLAIN, ANSWERS, CLAIMS = (
@@ -77,7 +82,10 @@ def test_few_of_400_lines_without_a_relation_seem_to_have_one() -> None:
     pairs = rng.uniform(size=(400, 2, 30))
     significant = [regress(x, y).significant for x, y in pairs]
     assert 0.02 < np.mean(significant) < 0.09
-    covered = [regress(x, 0.7 * x + e).slope_low <= 0.7 <= regress(x, 0.7 * x + e).slope_high for x, e in pairs]
+    covered = [
+        regress(x, 0.7 * x + e).slope_low <= 0.7 <= regress(x, 0.7 * x + e).slope_high
+        for x, e in pairs
+    ]
     assert 0.91 < np.mean(covered) < 0.985
 
 
@@ -104,9 +112,14 @@ def test_intervals_of_r2_hold_the_true_one_where_tasks_share_parts() -> None:
     covered: dict[str, list[bool]] = {"parts": [], "points": []}
     for _ in range(150):
         tasks = pairs_of(28, 57, rng)
-        score, own = ({f"f{i}": value for i, value in enumerate(rng.normal(0, sd, 28))} for sd in (1.0, 0.8))
+        score, own = (
+            {f"f{i}": value for i, value in enumerate(rng.normal(0, sd, 28))} for sd in (1.0, 0.8)
+        )
         x = [(score[a] + score[b]) / 2 for a, b in tasks]
-        y = [v + (own[a] + own[b]) / 2 + rng.normal(0, 0.1) for v, (a, b) in zip(x, tasks, strict=True)]
+        y = [
+            v + (own[a] + own[b]) / 2 + rng.normal(0, 0.1)
+            for v, (a, b) in zip(x, tasks, strict=True)
+        ]
         true = 0.5 / (0.5 + 0.5 * 0.8**2 + 0.01)
         for how, parts in (("parts", tasks), ("points", None)):
             line = regress(x, y, parts=parts)
@@ -144,17 +157,27 @@ def test_as_many_points_as_weights_explain_nothing() -> None:
 
 def test_a_claim_that_a_number_is_small_holds_where_it_is() -> None:
     small, large, wide = ((0.1, 0.0, 0.2), (0.8, 0.7, 0.9), (0.5, 0.3, 0.7))
-    outcomes = [PaperClaim("r² < 0.5", "", "", *ends, limit=0.5, below=True).outcome() for ends in (small, large, wide)]
+    outcomes = [
+        PaperClaim("r² < 0.5", "", "", *ends, limit=0.5, below=True).outcome()
+        for ends in (small, large, wide)
+    ]
     assert outcomes == ["holds", "does not hold", "inconclusive"]
-    outcomes = [PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome() for ends in (small, large, wide)]
+    outcomes = [
+        PaperClaim("r² > 0.5", "", "", *ends, limit=0.5).outcome() for ends in (small, large, wide)
+    ]
     assert outcomes == ["does not hold", "holds", "inconclusive"]
 
 
 def test_a_claim_that_two_are_alike_holds_where_their_difference_is_small() -> None:
     alike, apart, wide = ((0.01, -0.02, 0.04), (-0.2, -0.3, -0.1), (0.01, -0.1, 0.1))
-    outcomes = [PaperClaim("alike", "", "", *ends, within=0.05).outcome() for ends in (alike, apart, wide)]
+    outcomes = [
+        PaperClaim("alike", "", "", *ends, within=0.05).outcome() for ends in (alike, apart, wide)
+    ]
     assert outcomes == ["holds", "does not hold", "inconclusive"]
-    assert PaperClaim("alike", "", "", *alike, within=0.05, trainings=1).outcome() == "holds in one training"
+    assert (
+        PaperClaim("alike", "", "", *alike, within=0.05, trainings=1).outcome()
+        == "holds in one training"
+    )
 
 
 def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
@@ -169,13 +192,17 @@ def test_numbers_are_judged_beside_the_papers(tmp_path: Path) -> None:
 def test_another_model_is_not_compared_with_the_papers_numbers(tmp_path: Path) -> None:
     smaller = {"learner.model": "smollm2"}
     groups = [adapted(a, 0.3, fields=smaller) for a in ("antonyms[eng]", "hyponyms[eng]")]
-    runs = made_up(tmp_path, *groups, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4, fields=smaller))
+    runs = made_up(
+        tmp_path, *groups, adapted("chain(antonyms[eng], hyponyms[eng])", 0.4, fields=smaller)
+    )
     main = table3(runs)[PLAIN]
     assert {j.verdict for j in main.judgements} == {"not comparable"}
     assert "model SmolLM2-135M (paper: T5-base)" in main.judgements[0].conditions
 
 
-def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(tmp_path: Path) -> None:
+def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(
+    tmp_path: Path,
+) -> None:
     """Scores of chains and of their parts both follow the number of answers, and nothing else."""
     tasks = chains()
     sizes = np.exp(RNG.uniform(0, 4, len(tasks)))
@@ -185,8 +212,17 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
         noise = RNG.normal(0, 0.02, 2)
         if not known & set(parts):
             known |= set(parts)
-            groups += [adapted(atom, 0.1 + 0.1 * np.log(size) + float(noise[0])) for atom in dict.fromkeys(parts)]
-            groups.append(adapted(task, 0.1 + 0.1 * np.log(size) + float(noise[1]), further={"answers": float(size)}))
+            groups += [
+                adapted(atom, 0.1 + 0.1 * np.log(size) + float(noise[0]))
+                for atom in dict.fromkeys(parts)
+            ]
+            groups.append(
+                adapted(
+                    task,
+                    0.1 + 0.1 * np.log(size) + float(noise[1]),
+                    further={"answers": float(size)},
+                )
+            )
     line = row(table3(made_up(tmp_path, *groups))[ANSWERS], composition="chain")
     assert float(line["r² of parts"].split()[0]) > 0.9
     assert float(line["r² beside answers"].split("[")[1].split(",")[0]) == 0.0
@@ -195,7 +231,8 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(t
 def maps(folder: Path) -> Runs:
     """Return words, their maps that score as the words with separators and nothing without, and the public code's scores."""
     atoms = {
-        f"{name}[eng]": 0.1 + 0.2 * i for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
+        f"{name}[eng]": 0.1 + 0.2 * i
+        for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
     }
     groups = [adapted(atom, score) for atom, score in atoms.items()]
     for separators in (False, True):
@@ -212,30 +249,43 @@ def test_separators_and_ways_of_scoring_stand_side_by_side(tmp_path: Path) -> No
     found = table3(maps(tmp_path))
     main = found[PLAIN]
     assert row(main, composition="map (+separators)", scoring="right")["r²"].startswith("1.00")
-    assert row(main, composition="map (+separators)", scoring="reference-compatible")["slope"].startswith("0.50")
+    assert row(main, composition="map (+separators)", scoring="reference-compatible")[
+        "slope"
+    ].startswith("0.50")
     assert row(main, composition="map", scoring="right")["r²"] == "–"
     assert any("0.020 by right scoring and 0.010 as the public code" in note for note in main.notes)
     excess = row(found[CONSTANT], composition="map (+separators)")
     assert (excess["mean"], excess["best constant"]) == ("0.400", "0.010")
     assert excess["r² of excess"].startswith("1.00")
-    outcomes = {r["measure"]: r["outcome"] for r in (found[CLAIMS].table or ()) if "map with sep" in r["claim"]}
+    outcomes = {
+        r["measure"]: r["outcome"]
+        for r in (found[CLAIMS].table or ())
+        if "map with sep" in r["claim"]
+    }
     assert outcomes["r² of excess, FPT, 4 tasks"] == "holds"
 
 
 def test_full_fine_tuning_with_separators_is_the_papers_exception(tmp_path: Path) -> None:
     """The paper says of it that composed tasks do not follow; here they do."""
     atoms = {
-        f"{name}[eng]": 0.1 + 0.2 * i for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
+        f"{name}[eng]": 0.1 + 0.2 * i
+        for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
     }
     apart = {"recipe.sequences.separators": True}
     groups = [adapted(atom, score, "lora") for atom, score in atoms.items()]
-    groups += [adapted(f"map({atom})", score, "lora", fields=apart) for atom, score in atoms.items()]
-    groups += [constant(atom, 0.0) for atom in atoms] + [constant(f"map({atom})", 0.0, apart) for atom in atoms]
+    groups += [
+        adapted(f"map({atom})", score, "lora", fields=apart) for atom, score in atoms.items()
+    ]
+    groups += [constant(atom, 0.0) for atom in atoms] + [
+        constant(f"map({atom})", 0.0, apart) for atom in atoms
+    ]
     claims = list(table3(made_up(tmp_path, *groups))[CLAIMS].table or ())
     assert {claim["claim"] for claim in claims} == {
         "map with separators: composed does not follow from atomic (r² < 0.5)"
     }
-    assert {claim["measure"]: claim["outcome"] for claim in claims}["r² of excess, FFT, 4 tasks"] == "does not hold"
+    assert {claim["measure"]: claim["outcome"] for claim in claims}[
+        "r² of excess, FFT, 4 tasks"
+    ] == "does not hold"
 
 
 def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path) -> None:
@@ -245,7 +295,9 @@ def test_the_figures_have_a_point_for_every_task_and_say_how_many(tmp_path: Path
     assert "n = 4 for each line" in figure.caption
     drawing = figures.svg(figure.draw(figure.data))
     assert "map (+separators): r² 1.00" in drawing
-    assert sum("score more as sequences than as words" in note for note in finding.notes) == 2  # a line each
+    assert (
+        sum("score more as sequences than as words" in note for note in finding.notes) == 2
+    )  # a line each
     (all_of_them,) = analyse("taskbench500/figure3", maps(tmp_path))[2]
     assert len(all_of_them.figures[0].data) == 8
 
@@ -261,9 +313,15 @@ def test_a_claim_rests_on_parts_where_tasks_share_them() -> None:
     parts = [("a", name) for name in "bcdefgh"] + list(zip("bcdefgh", "cdefghb", strict=True))
     more = [0.30, 0.32, 0.31, 0.33, 0.29, 0.30, 0.31, 0.01, 0.0, 0.01, 0.0, 0.01, 0.0, 0.01]
     less = [0.0] * len(more)
-    outcomes = [difference_claim("", "", "", more, less, paired=True, parts=own).outcome() for own in (None, parts)]
+    outcomes = [
+        difference_claim("", "", "", more, less, paired=True, parts=own).outcome()
+        for own in (None, parts)
+    ]
     assert outcomes == ["holds", "inconclusive"]
-    assert difference_claim("", "", "", less, less, paired=True, within=0.05).outcome() == "inconclusive"
+    assert (
+        difference_claim("", "", "", less, less, paired=True, within=0.05).outcome()
+        == "inconclusive"
+    )
 
 
 def test_differences_of_r2_to_published_ones_are_covered() -> None:
@@ -276,7 +334,9 @@ def test_differences_of_r2_to_published_ones_are_covered() -> None:
         theirs_x, theirs_y, _ = _unions(rng)
         theirs = round(float(np.corrcoef(theirs_x, theirs_y)[0, 1] ** 2), 2)
         number = PublishedNumber("made-up", "Table 3", {}, theirs, None, 57)
-        judged = judge_estimate(line.r2, (line.r2_low, line.r2_high), 57, number, r2_interval(theirs, 57))
+        judged = judge_estimate(
+            line.r2, (line.r2_low, line.r2_high), 57, number, r2_interval(theirs, 57)
+        )
         covered += judged.difference_low <= 0 <= judged.difference_high
         disagree += judged.verdict == "disagrees"
     assert covered / times >= 0.94

@@ -31,15 +31,24 @@ def learnt(learner: str = "lora", slower: float = 1.0, **fields: Any) -> list[di
         for number, task in enumerate(tasks):
             points = curve(RATES[family] * slower, number)
             named = {key.replace("__", "."): value for key, value in fields.items()}
-            groups.append(adapted(task, points[500], learner, split="memorise", fields=named, curve=points))
+            groups.append(
+                adapted(task, points[500], learner, split="memorise", fields=named, curve=points)
+            )
     return groups
 
 
 def test_planted_rates_of_the_families_come_out(tmp_path: Path) -> None:
-    main, claims = analyse("taskbench500/figure2", made_up(tmp_path, *learnt(), *learnt("prompt-tune", 0.2)))[2]
+    main, claims = analyse(
+        "taskbench500/figure2", made_up(tmp_path, *learnt(), *learnt("prompt-tune", 0.2))
+    )[2]
     assert main.table is not None
     first = main.table[0]
-    assert (first["method"], first["family"], first["tasks"], first["steps"]) == ("fine-tuning", "lexical", 3, 500)
+    assert (first["method"], first["family"], first["tasks"], first["steps"]) == (
+        "fine-tuning",
+        "lexical",
+        3,
+        500,
+    )
     assert first["at the end"] == "0.972"
     outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
     assert outcomes["fine-tuning: lexical tasks are memorised faster than factual ones"] == "holds"
@@ -48,7 +57,10 @@ def test_planted_rates_of_the_families_come_out(tmp_path: Path) -> None:
     assert "3 lexical, 3 factual, 3 random" in figure.caption
     assert len(figure.data) == 2 * 3 * 5
     point = figure.data[0]
-    assert (point["step"], point["mean"]) == (100, pytest.approx(0.51))  # of tasks with 0.50, 0.51 and 0.52
+    assert (point["step"], point["mean"]) == (
+        100,
+        pytest.approx(0.51),
+    )  # of tasks with 0.50, 0.51 and 0.52
     assert point["low"] < 0.5
     assert point["high"] > 0.52
 
@@ -62,7 +74,10 @@ def test_a_planted_reversal_is_seen(tmp_path: Path) -> None:
     ]
     claims = analyse("taskbench500/figure2", made_up(tmp_path, *groups))[2][1]
     outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
-    assert outcomes["fine-tuning: lexical tasks are memorised faster than random ones"] == "does not hold"
+    assert (
+        outcomes["fine-tuning: lexical tasks are memorised faster than random ones"]
+        == "does not hold"
+    )
 
 
 def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
@@ -80,7 +95,9 @@ def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
     assert outcomes["pre-training helps to memorise permuted labels (B > A)"] == "inconclusive"
 
 
-def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figure_6(tmp_path: Path) -> None:
+def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figure_6(
+    tmp_path: Path,
+) -> None:
     """Of a pre-trained model that is fine-tuned, with permuted labels alone."""
     groups = [
         *learnt(),
@@ -90,7 +107,9 @@ def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figur
     claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2][1]
     outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ()) if "random" in r["claim"]}
     text = "fine-tuning: random relations are memorised faster than permuted"
-    assert outcomes == {f"{text} {family} tasks": "does not hold" for family in ("lexical", "factual")}
+    assert outcomes == {
+        f"{text} {family} tasks": "does not hold" for family in ("lexical", "factual")
+    }
 
 
 def test_runs_without_curves_are_refused(tmp_path: Path) -> None:
@@ -100,7 +119,11 @@ def test_runs_without_curves_are_refused(tmp_path: Path) -> None:
 
 def test_tasks_that_are_all_at_zero_have_no_interval(tmp_path: Path) -> None:
     zero = dict.fromkeys(range(100, 600, 100), 0.0)
-    groups = [adapted(task, 0.0, "lora", split="memorise", curve=zero) for task in FAMILIES["random"]]
+    groups = [
+        adapted(task, 0.0, "lora", split="memorise", curve=zero) for task in FAMILIES["random"]
+    ]
     main = analyse("taskbench500/figure2", made_up(tmp_path, *groups))[2][0]
-    assert {(row["mean"], row["low"], row["high"]) for row in main.figures[0].data} == {(0.0, None, None)}
+    assert {(row["mean"], row["low"], row["high"]) for row in main.figures[0].data} == {
+        (0.0, None, None)
+    }
     assert main.figures[0].draw(main.figures[0].data) is not None

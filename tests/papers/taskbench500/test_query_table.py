@@ -14,7 +14,10 @@ pytest.importorskip("pyoxigraph")
 
 BY_NAME = {rule.name.partition("(")[0]: rule for rule in RULES}
 ONE, OTHER = {("a", "x"), ("b", "y")}, {("a", "x"), ("c", "z")}
-TRUE, FALSE = {("a", "true"), ("b", "false"), ("c", "true")}, {("a", "false"), ("b", "false"), ("d", "true")}
+TRUE, FALSE = (
+    {("a", "true"), ("b", "false"), ("c", "true")},
+    {("a", "false"), ("b", "false"), ("d", "true")},
+)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ def unions(folder: Path, easier: float, harder: float, wobble: float = 0.01) -> 
     for number, (a, b) in enumerate(PAIRS):
         shift = wobble * (number - 2.5)
         masses = {f"mass {a}": easier + shift, f"mass {b}": harder - shift}
-        groups.append(adapted(f"union({a}, {b})", 0.3, fields={"recipe.balanced": True}, further=masses))
+        groups.append(
+            adapted(f"union({a}, {b})", 0.3, fields={"recipe.balanced": True}, further=masses)
+        )
     return made_up(folder, *groups)
 
 
@@ -34,7 +36,9 @@ def unions(folder: Path, easier: float, harder: float, wobble: float = 0.01) -> 
     ("easier", "harder", "outcome"),
     [(0.30, 0.10, "holds"), (0.10, 0.30, "does not hold"), (0.20, 0.20, "inconclusive")],
 )
-def test_planted_masses_come_out(tmp_path: Path, easier: float, harder: float, outcome: str) -> None:
+def test_planted_masses_come_out(
+    tmp_path: Path, easier: float, harder: float, outcome: str
+) -> None:
     main, claims = analyse("taskbench500/figure4", unions(tmp_path, easier, harder))[2]
     assert main.table is not None
     (row,) = main.table
@@ -60,7 +64,10 @@ def test_the_papers_pair_is_judged(tmp_path: Path) -> None:
 
 def test_a_union_whose_sides_have_no_runs_is_left_out_with_a_note(tmp_path: Path) -> None:
     stray = adapted(
-        "union(child, father)", 0.2, fields={"recipe.balanced": True}, further={"mass child": 0.1, "mass father": 0.2}
+        "union(child, father)",
+        0.2,
+        fields={"recipe.balanced": True},
+        further={"mass child": 0.1, "mass father": 0.2},
     )
     groups = [adapted(task, score) for task, score in EASE.items()]
     one = adapted(
@@ -73,7 +80,9 @@ def test_a_union_whose_sides_have_no_runs_is_left_out_with_a_note(tmp_path: Path
     assert any("union(child, father) (FPT)" in note for note in main.notes)
 
 
-def test_sides_that_are_learnt_equally_well_are_not_called_easier_and_harder(tmp_path: Path) -> None:
+def test_sides_that_are_learnt_equally_well_are_not_called_easier_and_harder(
+    tmp_path: Path,
+) -> None:
     pair = adapted(
         "union(antonyms[eng], synonyms[eng])",
         0.3,
@@ -93,7 +102,9 @@ def test_masses_are_sums_of_probabilities_by_side() -> None:
     table = pa.table(
         {
             "run": ["r"] * 4,
-            "traits": pa.array([[("side", side)] for side in sides], pa.map_(pa.string(), pa.string())),
+            "traits": pa.array(
+                [[("side", side)] for side in sides], pa.map_(pa.string(), pa.string())
+            ),
             "logprobs": pa.array(logs, pa.list_(pa.float64())),
         }
     )

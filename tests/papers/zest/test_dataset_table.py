@@ -37,12 +37,17 @@ def test_words_are_those_of_the_passage_without_the_question() -> None:
 
 def test_the_data_file_and_the_generator_have_the_same_published_numbers() -> None:
     numbers = {(n.of["split"], n.of["what"]): n.value for n in published("zest", "Table 2")}
-    assert numbers == {(split, what): value for split, row in PAPER.items() for what, value in row.items()}
+    assert numbers == {
+        (split, what): value for split, row in PAPER.items() for what, value in row.items()
+    }
 
 
 def test_published_statistics_agree_and_longer_passages_do_not() -> None:
     assert {j.verdict for j in table2_finding(AS_PUBLISHED).judgements} == {"agrees"}
-    longer = {**AS_PUBLISHED, "dev": replace(AS_PUBLISHED["dev"], passage_words=122 * 1.06, na=0.68)}
+    longer = {
+        **AS_PUBLISHED,
+        "dev": replace(AS_PUBLISHED["dev"], passage_words=122 * 1.06, na=0.68),
+    }
     disagreeing = [j.claim for j in table2_finding(longer).judgements if j.verdict == "disagrees"]
     assert disagreeing == ["dev: mean words of a passage", "dev: share of n/a"]
 

@@ -23,7 +23,9 @@ def rows(name: str, n: int, *overrides: str) -> list[Example]:
 
 
 @pytest.mark.parametrize("name", ["1", "2", "3", "5", "7", "8", "10", "11", "13", "mix-T12"])
-def test_babi_text_is_solved_again_with_the_same_answers_and_supports(name: str, tmp_path: Path) -> None:
+def test_babi_text_is_solved_again_with_the_same_answers_and_supports(
+    name: str, tmp_path: Path
+) -> None:
     file = tmp_path / "out.txt"
     examples = rows(name, 60)
     file.write_text("".join(export.babi_text(examples)))
@@ -154,14 +156,20 @@ CONFIG: dict[str, Any] = {
             },
             "filter_config": [
                 {"num_supp_fact_range": [1, 1], "max_pass": 20, "max_len": 20},
-                {"num_supp_fact_range": [4, 15], "max_pass": 20, "required_supp_fact_types": ["grab"]},
+                {
+                    "num_supp_fact_range": [4, 15],
+                    "max_pass": 20,
+                    "required_supp_fact_types": ["grab"],
+                },
             ],
         }
     ],
 }
 
 
-def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reference_configuration_becomes_a_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mix.json"
     file.write_text(json.dumps(CONFIG))
     assert reference_config.main([str(file)]) == 0
@@ -172,7 +180,9 @@ def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pyte
     sizes = sorted(int(e.traits["support"]) for e in examples)
     assert sizes[:20] == [1] * 20
     assert all(s >= 4 for s in sizes[20:])
-    assert all("GRAB" in str(e.traits["composition"]) for e in examples if e.traits["group"] == "wp-4-15")
+    assert all(
+        "GRAB" in str(e.traits["composition"]) for e in examples if e.traits["group"] == "wp-4-15"
+    )
     assert {e.traits["question"] for e in examples} == {"where-P"}
 
 
@@ -184,9 +194,18 @@ def test_a_reference_configuration_becomes_a_recipe(tmp_path: Path, capsys: pyte
         ({"tasks": [{"story_params": {"actions": ["fly"]}}]}, "unknown 'fly'"),
         ({"tasks": [{"story_params": {"sampels": 3}}]}, "did you mean 'samples'"),
         ({"tasks": [{"filter_config": {"max_length": 3}}]}, "unknown key 'max_length'"),
-        ({"tasks": [{"filter_config": {"always_pass_q_types": ["list"]}}]}, "always_pass_q_types: questions that are"),
-        ({"tasks": [{"filter_config": {"filter_each_q": False}}]}, "filter_each_q: with several questions a story"),
-        ({"tasks": [{"story_params": {}}, {"game_variables": {"persons": ["Bob"]}}]}, "one vocabulary"),
+        (
+            {"tasks": [{"filter_config": {"always_pass_q_types": ["list"]}}]},
+            "always_pass_q_types: questions that are",
+        ),
+        (
+            {"tasks": [{"filter_config": {"filter_each_q": False}}]},
+            "filter_each_q: with several questions a story",
+        ),
+        (
+            {"tasks": [{"story_params": {}}, {"game_variables": {"persons": ["Bob"]}}]},
+            "one vocabulary",
+        ),
     ],
 )
 def test_configurations_that_cannot_be_imported(change: dict[str, Any], message: str) -> None:
@@ -194,7 +213,9 @@ def test_configurations_that_cannot_be_imported(change: dict[str, Any], message:
         reference_config.convert({**CONFIG, **change})
 
 
-def test_importer_says_what_is_wrong_with_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_importer_says_what_is_wrong_with_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert reference_config.main([str(tmp_path / "none.json")]) == 2
     assert "there is no file" in capsys.readouterr().err
 
@@ -231,14 +252,22 @@ def test_what_a_configuration_leaves_out_is_what_the_reference_does() -> None:
     assert {*group["events"], *group["wording"]} == {
         *["MOVE", "GRAB", "DROP", "GIVE", "COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"]
     }
-    few = {**story, "actions": ["move", "coref"], "coref": ["move", "grab", "indef"], "exhaustive": True}
+    few = {
+        **story,
+        "actions": ["move", "coref"],
+        "coref": ["move", "grab", "indef"],
+        "exhaustive": True,
+    }
     made = reference_config.convert({"name": "x", "tasks": [{"story_params": few}]})
     assert made["groups"][0]["events"] == {"MOVE": 1.0, "GRAB": 0.0}
     assert made["groups"][0]["exhaustive"]
     split = check(made, "mine", "mine").plan(0).splits[0]
     text = " ".join(e.input for e in split.rows(0, 20))
     assert " either in the " in text
-    removed = {"story_params": story, "filter_config": {"remove_distractors": True, "num_supp_fact_range": [4, 15]}}
+    removed = {
+        "story_params": story,
+        "filter_config": {"remove_distractors": True, "num_supp_fact_range": [4, 15]},
+    }
     (short,) = reference_config.convert({"name": "x", "tasks": [removed]})["groups"]
     assert short["distractors"] == 0
     assert short["support"] == "4..15"

@@ -11,7 +11,10 @@ N = 60
 
 
 def test_both_phrasings_are_row_by_row_of_the_same_stories() -> None:
-    asked, where = (list(plan_of(name).split("pairs").rows(0, N)) for name in ("phrasing-T12", "phrasing-T12-where"))
+    asked, where = (
+        list(plan_of(name).split("pairs").rows(0, N))
+        for name in ("phrasing-T12", "phrasing-T12-where")
+    )
     for one, other in zip(asked, where, strict=True):
         assert one.targets == ("yes",)
         assert one.input.removesuffix(one.question) == other.input.removesuffix(other.question)
@@ -39,13 +42,17 @@ def test_the_phrasing_changes_no_digest_where_nothing_is_rephrased() -> None:
     assert read("babi/phrasing-T12-where").fields.model_dump(mode="json")["phrasing"] == "where-P"
 
 
-def test_a_double_disjunction_has_two_indefinite_sentences_in_its_support_and_its_control_one() -> None:
+def test_a_double_disjunction_has_two_indefinite_sentences_in_its_support_and_its_control_one() -> (
+    None
+):
     groups = set()
     for example in plan_of("double-disjunctions").split("probe").rows(0, N):
         events = events_of(example).events
         support = [int(line) - 1 for line in str(example.traits["support_lines"]).split()]
         indefinite = sum(events[i].kind == "either" for i in support)
         group = example.traits["group"]
-        assert (indefinite, example.targets) == ((2, ("yes",)) if group == "double" else (1, ("maybe",)))
+        assert (indefinite, example.targets) == (
+            (2, ("yes",)) if group == "double" else (1, ("maybe",))
+        )
         groups.add(group)
     assert groups == {"double", "single"}

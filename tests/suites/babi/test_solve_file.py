@@ -31,16 +31,28 @@ def published(number: int) -> StoryFileReport:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n3 Mary dropped the milk.\n", "story:3: the story contr"),
-        ("\n\n1 Mary went to the park.\n\n2 Mary dropped the milk.\n3 Where is Mary?\n", "story:5: the story contr"),
+        (
+            "1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n3 Mary dropped the milk.\n",
+            "story:3: the story contr",
+        ),
+        (
+            "\n\n1 Mary went to the park.\n\n2 Mary dropped the milk.\n3 Where is Mary?\n",
+            "story:5: the story contr",
+        ),
         (
             "1 Mary is in the park.\n2 Mary took the milk in either the den or the hall.\n3 Where is Mary?\n",
             "no place is",
         ),
-        ("1 The den is north of the hall.\n2 What is north of the zoo?\n", "story:2: .*about the zoo, of which"),
+        (
+            "1 The den is north of the hall.\n2 What is north of the zoo?\n",
+            "story:2: .*about the zoo, of which",
+        ),
         ("1 The den is north of the hall.\n2 Mary went to the park.\n", "story:2: cannot read"),
         ("1 Mary went to the park.\n2 Where is Bob?\n", "story:2: the question is about Bob"),
-        ("1 Mary went to the park.\n2 Where is the milk?\n", "story:2: the question is about the milk"),
+        (
+            "1 Mary went to the park.\n2 Where is the milk?\n",
+            "story:2: the question is about the milk",
+        ),
     ],
 )
 def test_stories_that_cannot_be_are_refused_with_their_line(text: str, message: str) -> None:
@@ -53,9 +65,7 @@ def test_constructs_on_things_are_answered() -> None:
         "1 Mary took the apple and the milk.\n2 Then she gave them to John.\n3 Bill did not take the milk.\n"
         "4 John dropped the apple in either the den or the hall.\n5 John is not in the den.\n"
     )
-    asked = (
-        "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
-    )
+    asked = "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
     report = solve_text(told + asked)
     assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "apple,milk"]
     assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), (1, 2)]
@@ -126,7 +136,10 @@ def solve(tmp_path: Path, text: str) -> StoryFileReport:
 
 
 def test_a_wrong_answer_is_reported_with_the_proof(tmp_path: Path) -> None:
-    report = solve(tmp_path, "1 Mary went to the park.\n2 Mary got the milk.\n3 Where is the milk?\tschool\t1 2\n")
+    report = solve(
+        tmp_path,
+        "1 Mary went to the park.\n2 Mary got the milk.\n3 Where is the milk?\tschool\t1 2\n",
+    )
     (solved,) = report.differences
     assert (solved.verdict, solved.answer, solved.support) == ("wrong", "park", (1, 2))
     assert "[1] Mary is in the park" in report.text()
@@ -135,7 +148,8 @@ def test_a_wrong_answer_is_reported_with_the_proof(tmp_path: Path) -> None:
 
 def test_an_open_question_says_what_remains(tmp_path: Path) -> None:
     report = solve(
-        tmp_path, "1 Mary is either in the park or the school.\n2 John is in the office.\n3 Where is Mary?\tpark\t1\n"
+        tmp_path,
+        "1 Mary is either in the park or the school.\n2 John is in the office.\n3 Where is Mary?\tpark\t1\n",
     )
     (solved,) = report.differences
     assert solved.verdict == "open"
@@ -145,12 +159,19 @@ def test_an_open_question_says_what_remains(tmp_path: Path) -> None:
 def test_cited_supports_are_judged(tmp_path: Path) -> None:
     story = "1 Mary went to the park.\n2 John is in the school.\n"
     for cited, judged in [("1", "official"), ("1 2", "larger"), ("2", "insufficient")]:
-        assert solve(tmp_path, f"{story}3 Where is Mary?\tpark\t{cited}\n").solved[0].support_verdict == judged
+        assert (
+            solve(tmp_path, f"{story}3 Where is Mary?\tpark\t{cited}\n").solved[0].support_verdict
+            == judged
+        )
 
 
 def test_unclaimed_questions_are_answered(tmp_path: Path) -> None:
     report = solve(tmp_path, "1 Mary took the milk.\n2 How many objects is Mary carrying?\n")
-    assert (report.solved[0].answer, report.solved[0].verdict, report.differences) == ("one", "unclaimed", ())
+    assert (report.solved[0].answer, report.solved[0].verdict, report.differences) == (
+        "one",
+        "unclaimed",
+        (),
+    )
     assert "one" in report.text()
 
 
@@ -162,13 +183,19 @@ def test_unclaimed_questions_are_answered(tmp_path: Path) -> None:
             "story.txt:1: the story contradicts itself: Mary cannot leave",
         ),
         ("1 Mary is in the park.\n2 Where is John?\n", "story.txt:2: the question is about John"),
-        ("1 Mary is in the park.\n2 Where is the milk?\n", "story.txt:2: the question is about the milk"),
+        (
+            "1 Mary is in the park.\n2 Where is the milk?\n",
+            "story.txt:2: the question is about the milk",
+        ),
         (
             "1 Mary is in the park.\n2 John is in the school.\n3 Mary got the milk.\n4 Mary gave the milk to John.\n"
             "5 Where is Mary?\n",
             "story.txt:4: the story contradicts itself: no place is left",
         ),
-        ("1 The park is north of the school.\n2 Mary is in the park.\n", "story.txt:2: cannot read"),
+        (
+            "1 The park is north of the school.\n2 Mary is in the park.\n",
+            "story.txt:2: cannot read",
+        ),
     ],
 )
 def test_bad_stories_are_refused_with_their_line(tmp_path: Path, text: str, message: str) -> None:
@@ -189,15 +216,24 @@ def test_no_cut_of_a_file_is_read_as_a_wrong_claim(tmp_path: Path, story: str) -
             report = solve(tmp_path, story[:end])
             assert {s.verdict for s in report.solved} <= {"agrees", "unclaimed"}
             assert {s.support_verdict for s in report.solved} <= {"official", "unclaimed"}
-    with pytest.raises(InputError, match=r"story.txt:2: the file ends without a line end in 'p', .*; end the line if"):
+    with pytest.raises(
+        InputError,
+        match=r"story.txt:2: the file ends without a line end in 'p', .*; end the line if",
+    ):
         solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp")
-    assert solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp\n").answers == {"wrong": 1}
+    assert solve(tmp_path, "1 Mary went to the park.\n2 Where is Mary?\tp\n").answers == {
+        "wrong": 1
+    }
 
 
 def test_two_things_given_at_once_are_both_the_answer() -> None:
     story = "1 Mary took the milk and the apple.\n2 Then she gave them to John.\n"
     (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk,apple\t1 2\n").solved
-    assert (solved.answer, solved.verdict, solved.support_verdict) == ("apple,milk", "agrees", "official")
+    assert (solved.answer, solved.verdict, solved.support_verdict) == (
+        "apple,milk",
+        "agrees",
+        "official",
+    )
     assert "latest" not in solved.proof
     (solved,) = solve_text(story + "3 What did Mary give to John?\tmilk\t1 2\n").solved
     assert solved.verdict == "wrong"
@@ -220,7 +256,12 @@ OTHERS = {
         "park",
         {1, 3},
     ),
-    15: ("Wolves are afraid of mice.|Gertrude is a wolf.", "What is gertrude afraid of?", "mouse", {1, 2}),
+    15: (
+        "Wolves are afraid of mice.|Gertrude is a wolf.",
+        "What is gertrude afraid of?",
+        "mouse",
+        {1, 2},
+    ),
     16: ("Lily is a swan.|Lily is gray.|Greg is a swan.", "What color is Greg?", "gray", {1, 2, 3}),
     17: (
         "The red square is above the triangle.|The triangle is above the pink rectangle.",
@@ -228,7 +269,12 @@ OTHERS = {
         "no",
         {1, 2},
     ),
-    18: ("The box is bigger than the cup.|The tin fits inside the cup.", "Does the box fit in the tin?", "no", {1, 2}),
+    18: (
+        "The box is bigger than the cup.|The tin fits inside the cup.",
+        "Does the box fit in the tin?",
+        "no",
+        {1, 2},
+    ),
     19: (
         "The garden is north of the office.|The kitchen is east of the garden.",
         "How do you go from the office to the kitchen?",
@@ -261,7 +307,10 @@ def test_standard_input_is_named_in_reports_and_faults(monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", io.StringIO("1 Mary went to the park.\n2 Where is Mary?\n"))
     report = solve_file("-")
     assert report.text().startswith("standard input: 1 story, 1 question, natural reading\n")
-    for text in ("1 Mary is in the park.\n2 Where is John?\n", "1 Emily is a cat.\n2 What is winona afraid of?\n"):
+    for text in (
+        "1 Mary is in the park.\n2 Where is John?\n",
+        "1 Emily is a cat.\n2 What is winona afraid of?\n",
+    ):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
         with pytest.raises(InputError, match=r"^standard input\b.*2: the question is about"):
             solve_file("-")
@@ -283,5 +332,8 @@ def test_machines_find_the_same_keys_for_every_task() -> None:
 
 def test_a_file_that_claims_unknown_agrees_where_the_text_leaves_it_open(tmp_path: Path) -> None:
     """So that a dataset with unknown answers, written as bAbI text, is found right again."""
-    report = solve(tmp_path, "1 Mary took the milk.\n2 Where is the milk?\tunknown\t\n3 Where is Mary?\tpark\t1\n")
+    report = solve(
+        tmp_path,
+        "1 Mary took the milk.\n2 Where is the milk?\tunknown\t\n3 Where is Mary?\tpark\t1\n",
+    )
     assert [s.verdict for s in report.solved] == ["agrees", "open"]

@@ -32,7 +32,9 @@ def small_recipes(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         changes["draw"] = draw(st.sampled_from(["independent", "chains", "published"]))
     if variant == "S":
         changes |= {"functions": 8, "overlap": 2, "shared_symbols": changes["symbols"] // 2 + 1}
-    names = draw(st.lists(st.sampled_from(SPLITS[variant][1:]), min_size=1, max_size=3, unique=True))
+    names = draw(
+        st.lists(st.sampled_from(SPLITS[variant][1:]), min_size=1, max_size=3, unique=True)
+    )
     sizes = {name: {"n": draw(st.integers(0, 12))} for name in names}
     changes["splits"] = {"train": {"n": draw(st.integers(0, 60))}, **sizes}
     return f"ctl/{variant}-independent" if variant != "length" else "ctl/length", changes
@@ -71,12 +73,18 @@ def test_the_capacity_that_a_refusal_names_is_the_border(
     plan = outcome(name, changes, split, capacity)
     if isinstance(plan, RecipeError):
         # All that one split could have may be what another one needs, or less than what training always has.
-        assert "always in training" in str(plan) or (isinstance(plan, CapacityError) and plan.split != split)
+        assert "always in training" in str(plan) or (
+            isinstance(plan, CapacityError) and plan.split != split
+        )
         return
     sets = {s.name: inputs(s) for s in plan.splits}
     assert {s: len(rows) for s, rows in sets.items()} == {s.name: s.n for s in plan.splits}
     tests = [set(sets[s.name]) for s in plan.splits if s.role == "test"]
-    assert sum(map(len, tests)) == len(set().union(*tests)) == sum(s.n for s in plan.splits if s.role == "test")
+    assert (
+        sum(map(len, tests))
+        == len(set().union(*tests))
+        == sum(s.n for s in plan.splits if s.role == "test")
+    )
     assert not set(sets["train"]) & set().union(*tests)
     refusal = outcome(name, changes, split, capacity + 1)
     assert isinstance(refusal, CapacityError)
@@ -85,9 +93,18 @@ def test_the_capacity_that_a_refusal_names_is_the_border(
 
 def test_small_test_splits_fit_beside_each_other() -> None:
     """Room for the paper's 1,000 of the first would leave none for the second."""
-    changes = ["symbols=3", "functions=4", "max_length=3", "splits={train: {n: 20}, ood: {n: 5}, all: {n: 5}}"]
+    changes = [
+        "symbols=3",
+        "functions=4",
+        "max_length=3",
+        "splits={train: {n: 20}, ood: {n: 5}, all: {n: 5}}",
+    ]
     plan = read("ctl/A-independent", changes).plan(0)
-    assert [(s.name, len(set(inputs(s)))) for s in plan.splits] == [("train", 20), ("ood", 5), ("all", 5)]
+    assert [(s.name, len(set(inputs(s)))) for s in plan.splits] == [
+        ("train", 20),
+        ("ood", 5),
+        ("all", 5),
+    ]
 
 
 def test_more_iid_rows_than_the_papers_training_has() -> None:

@@ -161,7 +161,8 @@ def test_the_size_of_training_moves_no_other_split(name: str) -> None:
 def test_training_beyond_the_papers_size() -> None:
     for draw in ("published", "chains", "independent"):
         made = {
-            n: tl.make("ctl/R", set=["functions=16", f"splits.train.n={n}", f"draw={draw}"]) for n in (1_000, 12_000)
+            n: tl.make("ctl/R", set=["functions=16", f"splits.train.n={n}", f"draw={draw}"])
+            for n in (1_000, 12_000)
         }
         train = set(made[12_000].table("train").column("input").to_pylist())
         for split in ("iid", "ood", "all", "self-loop"):
@@ -212,7 +213,9 @@ def test_every_chain_of_s_with_all_its_symbols() -> None:
     chains: dict[tuple[str, ...], set[int]] = {}
     for e in d["train"]:
         if e.traits["length"] == 6:
-            chains.setdefault(tuple(str(e.traits["functions"]).split()), set()).add(int(e.input.split()[-1]))
+            chains.setdefault(tuple(str(e.traits["functions"]).split()), set()).add(
+                int(e.input.split()[-1])
+            )
     whole = 0
     for chain, symbols in chains.items():
         functions = np.array([[world.names.index(f) for f in chain]] * world.symbols)

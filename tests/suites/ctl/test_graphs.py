@@ -25,7 +25,11 @@ def worlds(draw: st.DrawFn, variant: str) -> SymbolWorld:
     fields["table_seed"] = draw(st.integers(0, 99))
     if variant == "S":
         # Six functions, so that all chains of three can be tried: four groups of one, and two shared ones.
-        fields |= {"overlap": 2, "shared_symbols": draw(st.integers(-(-symbols // 2), symbols)), "functions": 6}
+        fields |= {
+            "overlap": 2,
+            "shared_symbols": draw(st.integers(-(-symbols // 2), symbols)),
+            "functions": 6,
+        }
     else:
         groups = draw(st.integers(1, 3))
         fields |= {"groups": groups, "functions": draw(st.integers(groups, 5))}
@@ -100,7 +104,9 @@ def test_outsiders_have_no_rank(world: SymbolWorld, length: int, seed: int) -> N
         assert (rank >= 0) == (tuple(map(int, row)) in inside)
 
 
-@given(st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3), (3, 3)]), st.integers(1, 30), st.integers(0, 9))
+@given(
+    st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3), (3, 3)]), st.integers(1, 30), st.integers(0, 9)
+)
 def test_grouped_orders_are_bijections_that_keep_chains_together(
     shape: tuple[int, int], chains: int, seed: int
 ) -> None:
@@ -114,7 +120,11 @@ def test_grouped_orders_are_bijections_that_keep_chains_together(
 
 
 def test_reserved_chains_and_the_rest_are_the_whole() -> None:
-    world = build(CtlFields(variant="length", functions=4, new_functions=1, symbols=3, splits={"train": {"n": 1}}))
+    world = build(
+        CtlFields(
+            variant="length", functions=4, new_functions=1, symbols=3, splits={"train": {"n": 1}}
+        )
+    )
     order = Key("x").permutation(4**3)
     known = world.groups["known"]
     kept, rest = ChainPool(world, known, 3, order, 0, 10), ChainPool(world, known, 3, order, 10, 64)

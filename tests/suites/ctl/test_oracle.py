@@ -21,7 +21,15 @@ from taskloom.suites.ctl.published_draw import published_count
 from taskloom.suites.ctl.world import SymbolWorld, build, draw_allowed
 from tests.slow import slow_except
 
-NAMES = ["A_paper", "R_paper", "S_16_6_paper", "S_4_2_paper", "A_small_depth1to4", "R_small_depth1to4", "S_small"]
+NAMES = [
+    "A_paper",
+    "R_paper",
+    "S_16_6_paper",
+    "S_4_2_paper",
+    "A_small_depth1to4",
+    "R_small_depth1to4",
+    "S_small",
+]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -52,7 +60,9 @@ def train_graph(w: SymbolWorld, variant: str) -> graphs.Graph:
     return graphs.alternating(w) if variant == "A" else graphs.repeating(w)
 
 
-def test_every_expression_evaluates_right(oracles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_expression_evaluates_right(
+    oracles: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = lines(oracles / "ctlpp" / "expressions.jsonl")
     tables = {r["table"]: r for r in rows if "functions" in r}
     checked = 0
@@ -62,7 +72,19 @@ def test_every_expression_evaluates_right(oracles: Path, tmp_path: Path, capsys:
         order = "order=" + head["order"].split(" ")[0]
         mine = [r for r in rows if r["table"] == table and "expr" in r]
         assert (
-            run(["apply", "ctl/A", *(r["expr"] for r in mine), "--tables", str(given), "--set", order, "--json"]) == 0
+            run(
+                [
+                    "apply",
+                    "ctl/A",
+                    *(r["expr"] for r in mine),
+                    "--tables",
+                    str(given),
+                    "--set",
+                    order,
+                    "--json",
+                ]
+            )
+            == 0
         )
         for row, line in zip(mine, capsys.readouterr().out.splitlines(), strict=True):
             answer = json.loads(line)
@@ -83,7 +105,9 @@ def test_every_sample_of_the_reference_obeys_our_graphs(oracles: Path, name: str
         "pairs": train,
         "test_all": graphs.anything(w),
         "test_self_loop": graphs.repeating(w),
-        "test_group_alternate": graphs.staged(w, "cross") if info["variant"] == "S" else graphs.alternating(w),
+        "test_group_alternate": graphs.staged(w, "cross")
+        if info["variant"] == "S"
+        else graphs.alternating(w),
         "test_all_pairs": graphs.staged(w, "any") if info["variant"] == "S" else graphs.anything(w),
     }
     if info["variant"] == "S":
@@ -112,7 +136,10 @@ def test_every_sample_of_the_reference_obeys_our_graphs(oracles: Path, name: str
 def test_exact_counts_of_the_training_graph(oracles: Path, name: str) -> None:
     info = meta(oracles, name)
     w = world(info)
-    ours = {str(k): Pool(train_graph(w, info["variant"]), w, int(k)).size for k in info["train_plan_counts_exact"]}
+    ours = {
+        str(k): Pool(train_graph(w, info["variant"]), w, int(k)).size
+        for k in info["train_plan_counts_exact"]
+    }
     assert ours == info["train_plan_counts_exact"]
 
 
@@ -151,9 +178,17 @@ def test_our_groups_and_first_allowed_sets_equal_the_reference(oracles: Path) ->
     for row in lines(oracles / "ctlpp" / "S_settings.jsonl"):
         splits = {"train": {"n": 1000}}
         k = row["symbol_overlap"]
-        fields = CtlFields(variant="S", overlap=row["overlap"], shared_symbols=k, splits=splits, include_singles=False)
+        fields = CtlFields(
+            variant="S",
+            overlap=row["overlap"],
+            shared_symbols=k,
+            splits=splits,
+            include_singles=False,
+        )
         ours = build(fields)
-        assert {g: "".join(ours.names[f] for f in m) for g, m in ours.groups.items()} == row["groups"]
+        assert {g: "".join(ours.names[f] for f in m) for g, m in ours.groups.items()} == row[
+            "groups"
+        ]
         drawn = draw_allowed(fields)
         for i, f in enumerate(row["groups"]["o"][: -(-8 // k)]):
             for path, group in enumerate(("a1", "b1")):
@@ -166,10 +201,24 @@ def test_our_groups_and_first_allowed_sets_equal_the_reference(oracles: Path) ->
 def test_quotas_of_the_paper(oracles: Path) -> None:
     info = meta(oracles, "A_paper")
     possible = {int(k): v for k, v in info["train_plan_counts_exact"].items()}
-    assert equalise(301_000, possible, 0.5) == {2: 2_048, 3: 32_768, 4: 88_728, 5: 88_728, 6: 88_728}
+    assert equalise(301_000, possible, 0.5) == {
+        2: 2_048,
+        3: 32_768,
+        4: 88_728,
+        5: 88_728,
+        6: 88_728,
+    }
     # With the reference's own, too high counts its quotas come out; with exact ones fewer of length 4.
-    assert equalise(301_000, {2: 1_152, 4: 184_320, 6: 29_491_200}, 0.5) == {2: 576, 4: 92_160, 6: 208_264}
-    assert equalise(301_000, {2: 1_064, 4: 163_856, 6: 25_233_824}, 0.5) == {2: 532, 4: 81_928, 6: 218_540}
+    assert equalise(301_000, {2: 1_152, 4: 184_320, 6: 29_491_200}, 0.5) == {
+        2: 576,
+        4: 92_160,
+        6: 208_264,
+    }
+    assert equalise(301_000, {2: 1_064, 4: 163_856, 6: 25_233_824}, 0.5) == {
+        2: 532,
+        4: 81_928,
+        6: 218_540,
+    }
     assert equalise(1_000, {2: 256, 4: 10**6, 6: 10**9}) == {2: 256, 4: 372, 6: 372}
 
 
@@ -188,7 +237,9 @@ def public_code(oracles: Path, variant: str) -> dict[str, Letters]:
         splits = {}
         for split in ("train", "pairs", "iid", "ood", "all"):
             words, lengths = letters[arrays[f"{split}.tokens"]], arrays[f"{split}.lengths"]
-            splits[split] = {int(n) - 1: words[lengths == n, :n][:, ::-1] for n in np.unique(lengths)}
+            splits[split] = {
+                int(n) - 1: words[lengths == n, :n][:, ::-1] for n in np.unique(lengths)
+            }
         return splits
 
 
@@ -202,7 +253,9 @@ def ours(variant: str) -> dict[str, Letters]:
             by_length.setdefault(len(text), []).append(text)
         # Every word is one letter, and every second letter a blank.
         splits[name] = {
-            n // 2: np.frombuffer("".join(texts).encode(), dtype=np.uint8).reshape(-1, n)[:, ::-2].astype(np.int64)
+            n // 2: np.frombuffer("".join(texts).encode(), dtype=np.uint8)
+            .reshape(-1, n)[:, ::-2]
+            .astype(np.int64)
             for n, texts in sorted(by_length.items())
         }
     return splits
@@ -230,11 +283,16 @@ def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant:
     assert sum(map(len, mine["train"].values())) == 300_000 + len(mine["pairs"][2])
     assert sorted(code(mine["pairs"][2])) == sorted(code(theirs["pairs"][2]))
     for split in ("ood", "all"):
-        assert {k: len(rows) for k, rows in mine[split].items()} == {k: len(rows) for k, rows in theirs[split].items()}
+        assert {k: len(rows) for k, rows in mine[split].items()} == {
+            k: len(rows) for k, rows in theirs[split].items()
+        }
     both = drawn(mine, added=True), drawn(theirs, added=False)
     for length in both[0]:
         # Iid takes some of what is drawn; where pairs are in training whole, ours takes none of them.
-        quotas = [len(t[length]) + len(s["iid"].get(length, ())) for t, s in zip(both, (mine, theirs), strict=True)]
+        quotas = [
+            len(t[length]) + len(s["iid"].get(length, ()))
+            for t, s in zip(both, (mine, theirs), strict=True)
+        ]
         assert quotas[0] == quotas[1], length
         chains = [np.unique(code(train[length][:, 1:])) for train in both]
         per_chain = [len(train[length]) / len(c) for train, c in zip(both, chains, strict=True)]
@@ -244,7 +302,9 @@ def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant:
             for train, first, c in zip(both, starts, chains, strict=True)
         ]
         # Two points. Of the few chains of two functions (271 in A, 133 in S) chance decides how many are drawn.
-        per_chain_within, nested_within = (0.16, 0.02) if length > 2 else (0.5, 0.08 if variant == "S" else 0.05)
+        per_chain_within, nested_within = (
+            (0.16, 0.02) if length > 2 else (0.5, 0.08 if variant == "S" else 0.05)
+        )
         assert per_chain[0] == pytest.approx(per_chain[1], abs=per_chain_within), length
         assert nested[0] == pytest.approx(nested[1], abs=nested_within), length
 
@@ -255,8 +315,12 @@ def test_the_reference_recipes_have_the_public_codes_functions(oracles: Path, va
     info = meta(oracles, name)
     fields: Any = read(f"ctl/{variant}-reference").fields
     w = build(fields)
-    assert {n: images.tolist() for n, images in zip(w.names, w.images, strict=True)} == info["functions"]
-    assert {g: [w.names[f] for f in m] for g, m in w.groups.items()} == {g: m for g, m in info["groups"].items() if m}
+    assert {n: images.tolist() for n, images in zip(w.names, w.images, strict=True)} == info[
+        "functions"
+    ]
+    assert {g: [w.names[f] for f in m] for g, m in w.groups.items()} == {
+        g: m for g, m in info["groups"].items() if m
+    }
     if w.allowed is not None:
         expected = world(info).allowed
         assert expected is not None
@@ -273,7 +337,9 @@ def test_published_counts_of_all_settings_of_s(oracles: Path) -> None:
             for path, group in enumerate(("a1", "b1")):
                 allowed[path, groups["o"].index(names.index(f)), paths[group]] = True
         w = SymbolWorld(names, np.array(list(functions.values())), groups, allowed)
-        assert {k: published_count(w, int(k)) for k in row["counts_reference"]} == row["counts_reference"]
+        assert {k: published_count(w, int(k)) for k in row["counts_reference"]} == row[
+            "counts_reference"
+        ]
     small = meta(oracles, "S_small")
     counts = small["train_plan_counts_reference"]
     assert {k: published_count(world(small), int(k)) for k in counts} == counts

@@ -84,7 +84,9 @@ def test_splits_are_disjoint_and_without_repeats(name: str) -> None:
         repeats = len(inputs[split]) - len(set(inputs[split]))
         if split == "train" and d.manifest["warnings"]:
             pairs = Counter(x for x in inputs[split] if len(x.split()) == 3)
-            assert set(pairs.values()) == {1, 2}, "every pair once for itself, and once more if it was drawn"
+            assert set(pairs.values()) == {1, 2}, (
+                "every pair once for itself, and once more if it was drawn"
+            )
             assert repeats == sum(count - 1 for count in pairs.values()) > 0
         else:
             assert repeats == 0, split
@@ -120,7 +122,9 @@ def test_singles_pairs_and_sizes() -> None:
 
 
 def test_pairs_instead_of_drawn_ones() -> None:
-    d = tl.make("ctl/A-independent", set=[*small("ctl/A"), "include_singles=false", "include_pairs=true"])
+    d = tl.make(
+        "ctl/A-independent", set=[*small("ctl/A"), "include_singles=false", "include_pairs=true"]
+    )
     counts = Counter(e.traits["length"] for e in d["train"])
     assert sum(counts.values()) == 2_500
     assert counts[2] == 1_024 == len({e.input for e in d["train"] if e.traits["length"] == 2})
@@ -141,7 +145,9 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "ref" in n else n for n in FULL])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if "ref" in n else n for n in FULL]
+)
 def test_full_sizes(name: str) -> None:
     sizes = {s.name: s.n for s in read(name).plan(0).splits}
     assert sizes["train"] == FULL[name]
@@ -164,7 +170,9 @@ def test_lengths_are_equalised_as_in_the_spec() -> None:
 
 
 def test_test_lengths_are_even() -> None:
-    assert Counter(e.traits["length"] for e in data("ctl/A")["ood"]) == dict.fromkeys(range(2, 7), 200)
+    assert Counter(e.traits["length"] for e in data("ctl/A")["ood"]) == dict.fromkeys(
+        range(2, 7), 200
+    )
     assert Counter(e.traits["length"] for e in data("ctl/S")["ood"]) == {2: 256, 4: 372, 6: 372}
 
 
@@ -178,7 +186,9 @@ def test_the_length_recipe() -> None:
     assert not chains & {e.traits["functions"] for e in d["new-compositions"]}
     new = {"i", "j"}
     assert all(new & set(str(e.traits["functions"]).split()) for e in d["new-primitives"])
-    assert {e.traits["functions"] for e in d["train"] if new & set(str(e.traits["functions"]).split())} == new
+    assert {
+        e.traits["functions"] for e in d["train"] if new & set(str(e.traits["functions"]).split())
+    } == new
 
 
 def test_seeds_share_no_more_than_chance() -> None:
@@ -212,7 +222,11 @@ def test_one_given_function_is_enough_to_apply_it() -> None:
 def test_many_symbols_and_functions() -> None:
     d = tl.make(
         "ctl/A-independent",
-        set=["symbols=120", "functions=300", "splits={train: {n: 40000}, iid: {n: 100}, ood: {n: 100}}"],
+        set=[
+            "symbols=120",
+            "functions=300",
+            "splits={train: {n: 40000}, iid: {n: 100}, ood: {n: 100}}",
+        ],
     )
     assert max(int(e.target) for e in d["ood"]) > 99
     names = {name for e in d["ood"] for name in str(e.traits["functions"]).split()}
@@ -220,7 +234,11 @@ def test_many_symbols_and_functions() -> None:
 
 
 def test_very_long_chains() -> None:
-    changes = ["min_length=30", "max_length=31", "splits={train: {n: 400}, iid: {n: 50}, ood: {n: 50}}"]
+    changes = [
+        "min_length=30",
+        "max_length=31",
+        "splits={train: {n: 400}, iid: {n: 50}, ood: {n: 50}}",
+    ]
     d = tl.make("ctl/A-independent", set=[*changes, "include_singles=false"])
     assert {e.traits["length"] for e in d["ood"]} == {30, 31}
     assert len({e.input for s in d.splits for e in d[s]}) == 500
@@ -230,7 +248,11 @@ def test_very_long_chains() -> None:
     ("name", "changes", "words"),
     [
         ("ctl/A", ["symbols=3", "functions=7"], ["3! = 6", "7 different functions"]),
-        ("ctl/A-independent", ["splits.train.n=999999999"], ["0.5 x 4,096 = 2,048", "only 143,165,696"]),
+        (
+            "ctl/A-independent",
+            ["splits.train.n=999999999"],
+            ["0.5 x 4,096 = 2,048", "only 143,165,696"],
+        ),
         ("ctl/A-independent", ["splits.train.n=100"], ["256 of length 1", "raise splits.train.n"]),
         ("ctl/A", ["splits.ood.n=99999999999"], ["splits.ood", "length 2: 4,096"]),
         ("ctl/A", ["splits.pairs.n=5000"], ["splits.pairs", "4,096"]),
@@ -245,15 +267,31 @@ def test_very_long_chains() -> None:
         ("ctl/S", ["groups=3"], ["2 paths"]),
         ("ctl/A", ["symbols=10000", "functions=300"], ["3,000,000 table entries"]),
         ("ctl/A", ["draw=chains", "symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
-        ("ctl/S", ["draw=chains", "symbols_per_chain=2"], ["only for draw 'chains' of variants A and R"]),
-        ("ctl/A", ["symbols_per_chain=2"], ["only for draw 'chains' of variants A and R, not 'published' of A"]),
+        (
+            "ctl/S",
+            ["draw=chains", "symbols_per_chain=2"],
+            ["only for draw 'chains' of variants A and R"],
+        ),
+        (
+            "ctl/A",
+            ["symbols_per_chain=2"],
+            ["only for draw 'chains' of variants A and R, not 'published' of A"],
+        ),
         ("ctl/A", ["draw=publshed"], ["draw"]),
         ("ctl/A", ["processes=0"], ["processes"]),
         ("ctl/length", ["draw=published"], ["variant length has only the draw 'independent'"]),
-        ("ctl/A", ["max_length=12"], ["cannot number the expressions of length 12", "draw: independent"]),
+        (
+            "ctl/A",
+            ["max_length=12"],
+            ["cannot number the expressions of length 12", "draw: independent"],
+        ),
         ("ctl/A", ["splits.iid.n=400000000"], ["splits.iid", "400,000,000"]),
         ("ctl/A", ["groups=100000000"], ["groups", "less than or equal to 10000"]),
-        ("ctl/A", ["groups=10000"], ["32 functions cannot fill the 10,000 groups a, b, c, d, e, f, g, h, …;"]),
+        (
+            "ctl/A",
+            ["groups=10000"],
+            ["32 functions cannot fill the 10,000 groups a, b, c, d, e, f, g, h, …;"],
+        ),
         ("ctl/length", ["deeper=10000000000"], ["deeper", "less than or equal to 64"]),
         ("ctl/A", ["overlap=8"], ["overlap: only for variant S, not for A"]),
         ("ctl/S", ["deeper=2"], ["deeper: only for variant length, not for S"]),
@@ -266,7 +304,9 @@ def test_very_long_chains() -> None:
         ("ctl/length", ["new_functions=8", "functions=0"], ["functions"]),
     ],
 )
-def test_impossible_settings_are_refused_with_the_arithmetic(name: str, changes: list[str], words: list[str]) -> None:
+def test_impossible_settings_are_refused_with_the_arithmetic(
+    name: str, changes: list[str], words: list[str]
+) -> None:
     with pytest.raises(RecipeError) as caught:
         read(name, changes).plan(0)
     for word in words:
@@ -277,5 +317,15 @@ def test_overlap_of_unusual_numbers() -> None:
     """Five functions over four groups: the reference's slicing leaves one group empty; ours is even."""
     from taskloom.suites.ctl.world import slices
 
-    assert slices([1, 2, 3, 4, 5], ["w", "x", "y", "z"]) == {"w": (1, 2), "x": (3,), "y": (4,), "z": (5,)}
-    assert slices(list(range(10)), ["w", "x", "y", "z"]) == {"w": (0, 1, 2), "x": (3, 4, 5), "y": (6, 7, 8), "z": (9,)}
+    assert slices([1, 2, 3, 4, 5], ["w", "x", "y", "z"]) == {
+        "w": (1, 2),
+        "x": (3,),
+        "y": (4,),
+        "z": (5,),
+    }
+    assert slices(list(range(10)), ["w", "x", "y", "z"]) == {
+        "w": (0, 1, 2),
+        "x": (3, 4, 5),
+        "y": (6, 7, 8),
+        "z": (9,),
+    }

@@ -36,13 +36,23 @@ RELATIONS = {
         "random0[eng]",
         "random7[eng]",
     ],
-    ("word[spa]", "word[spa]"): ["synonyms[spa]", "antonyms[spa]", "hyponyms[spa]", "entailments[spa]"],
+    ("word[spa]", "word[spa]"): [
+        "synonyms[spa]",
+        "antonyms[spa]",
+        "hyponyms[spa]",
+        "entailments[spa]",
+    ],
     ("word[eng]", "word[spa]"): ["translate[eng->spa]"],
     ("word[spa]", "word[eng]"): ["translate[spa->eng]"],
     ("entity", "entity"): ["father", "original_language_of_film_or_TV_show", "has_part", "P26"],
 }
 PREDICATES = {
-    "word[eng]": ["is_pos_noun[eng]", "is_pos_adverb[eng]", "is_sentiment_positive[eng]", "is_sentiment_neutral[eng]"],
+    "word[eng]": [
+        "is_pos_noun[eng]",
+        "is_pos_adverb[eng]",
+        "is_sentiment_positive[eng]",
+        "is_sentiment_neutral[eng]",
+    ],
     "word[spa]": ["is_pos_verb[spa]", "is_pos_noun[spa]"],
     "entity": ["is_occupation_actor", "is_birthplace_nyc", "is_instance_taxon"],
 }
@@ -70,11 +80,15 @@ def relations(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expr
         return Inverse((Atom(draw(st.sampled_from(inverses))),))
     if choice == 2:
         middle = draw(st.sampled_from(between(source)))
-        return Chain((draw(relations(middle, target, depth - 1)), draw(relations(source, middle, depth - 1))))
+        return Chain(
+            (draw(relations(middle, target, depth - 1)), draw(relations(source, middle, depth - 1)))
+        )
     if choice == 3:
         return Inverse((draw(relations(target, source, depth - 1)),))
     if choice == 6:
-        return Difference((draw(relations(source, target, depth - 1)), draw(relations(source, target, depth - 1))))
+        return Difference(
+            (draw(relations(source, target, depth - 1)), draw(relations(source, target, depth - 1)))
+        )
     operator = Union if choice == 4 else Intersection
     parts = draw(st.lists(relations(source, target, depth - 1), min_size=2, max_size=3))
     return operator(tuple(parts))
@@ -87,12 +101,17 @@ def predicates(draw: st.DrawFn, source: str, depth: int = 3) -> Expression:
         return Atom(draw(st.sampled_from(PREDICATES[source])))
     if choice == 1:
         target = draw(st.sampled_from(between(source)))
-        return Is(Atom(draw(st.sampled_from(RELATIONS[source, target]))), draw(st.sampled_from(VALUES[target])))
+        return Is(
+            Atom(draw(st.sampled_from(RELATIONS[source, target]))),
+            draw(st.sampled_from(VALUES[target])),
+        )
     if choice == 2:
         return Lnot((draw(predicates(source, depth - 1)),))
     if choice == 3:
         middle = draw(st.sampled_from(between(source)))
-        return Chain((draw(predicates(middle, depth - 1)), draw(relations(source, middle, depth - 1))))
+        return Chain(
+            (draw(predicates(middle, depth - 1)), draw(relations(source, middle, depth - 1)))
+        )
     parts = draw(st.lists(predicates(source, depth - 1), min_size=2, max_size=3))
     return (Land if choice == 4 else Lor)(tuple(parts))
 
@@ -101,7 +120,9 @@ def predicates(draw: st.DrawFn, source: str, depth: int = 3) -> Expression:
 def sequences(draw: st.DrawFn, source: str, target: str, depth: int = 3) -> Expression:
     """A sequence function; the second operand is what comes before."""
     if source == target and draw(st.booleans()):
-        before = draw(sequences(source, target, depth - 1)) if depth and draw(st.booleans()) else None
+        before = (
+            draw(sequences(source, target, depth - 1)) if depth and draw(st.booleans()) else None
+        )
         own: Expression = draw(predicates(target, 1))
         return Filter((own,) if before is None else (own, before))
     if depth and draw(st.booleans()):
@@ -145,7 +166,9 @@ def small_words() -> Words:
     for number, row in enumerate(net.lemmas):
         for lemma in dict.fromkeys(lemma.lower() for lemma in row):
             net.index.setdefault(lemma, []).append(number)
-    net.counts = {form: [3 * len(row) - i for i in range(len(row))] for form, row in net.index.items()}
+    net.counts = {
+        form: [3 * len(row) - i for i in range(len(row))] for form, row in net.index.items()
+    }
     spanish = [
         ["planta"],
         ["árbol"],

@@ -29,7 +29,10 @@ EXPRESSIONS = [
     ("father(", "found the end"),
     ("map()", "takes 1 or 2 operands, here it has 0"),
     ("chain(father)", "takes 2 or more operands"),
-    ("chain(father, antonyms[eng])", "this takes an entity, and what comes before it gives English words"),
+    (
+        "chain(father, antonyms[eng])",
+        "this takes an entity, and what comes before it gives English words",
+    ),
     ("chain(antonyms[eng], translate[eng->spa])", "this takes an English word"),
     ("union(synonyms[eng], synonyms[spa])", "must have one type"),
     ("filter(father)", "filter expects a predicate"),
@@ -99,7 +102,13 @@ def test_files_of_facts(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     assert says in refused(
-        capsys, "make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", f"facts={tmp_path / name}"
+        capsys,
+        "make",
+        "taskbench/father",
+        "-o",
+        str(tmp_path / "x"),
+        "--set",
+        f"facts={tmp_path / name}",
     )
     assert not (tmp_path / "x").exists()
 
@@ -114,7 +123,11 @@ def tree(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (corpora / path.name).symlink_to(path)
     with zipfile.ZipFile(shared / "nltk_data" / "corpora" / "wordnet.zip") as packed:
         packed.extractall(corpora)
-    for name, value in (("TASKLOOM_DATA", tmp_path), ("TASKLOOM_CACHE", tmp_path / "cache"), ("HOME", tmp_path)):
+    for name, value in (
+        ("TASKLOOM_DATA", tmp_path),
+        ("TASKLOOM_CACHE", tmp_path / "cache"),
+        ("HOME", tmp_path),
+    ):
         monkeypatch.setenv(name, str(value))
     monkeypatch.delenv("NLTK_DATA", raising=False)
     open_lexicon.cache_clear()
@@ -154,13 +167,36 @@ def test_missing_and_damaged_corpora(tree: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_functions_are_no_stories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert app.run(["make", "taskbench/father", "-o", str(tmp_path / "x"), "--set", "facts=synthetic#people=600"]) == 0
-    asked = ("export", str(tmp_path / "x"), "--split", "test", "--format", "babi", "-o", str(tmp_path / "y"))
+    assert (
+        app.run(
+            [
+                "make",
+                "taskbench/father",
+                "-o",
+                str(tmp_path / "x"),
+                "--set",
+                "facts=synthetic#people=600",
+            ]
+        )
+        == 0
+    )
+    asked = (
+        "export",
+        str(tmp_path / "x"),
+        "--split",
+        "test",
+        "--format",
+        "babi",
+        "-o",
+        str(tmp_path / "y"),
+    )
     assert "is of taskbench, which offers no format of its own" in refused(capsys, *asked)
     assert not (tmp_path / "y").exists()
 
 
-def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_that_changed_are_never_mixed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A second make once kept the shards of the old file and made the others from the new one."""
     from taskloom.suites.taskbench.worlds.facts import open_world
     from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
@@ -173,7 +209,9 @@ def test_facts_that_changed_are_never_mixed(tmp_path: Path, capsys: pytest.Captu
     assert app.run([*made]) == 0
     write_ntriples(open_world("synthetic#people=600&seed=2"), file)
     assert "its data files have changed" in refused(capsys, *made)
-    assert "facts.nt.gz has changed since the dataset was made" in refused(capsys, "verify", str(out))
+    assert "facts.nt.gz has changed since the dataset was made" in refused(
+        capsys, "verify", str(out)
+    )
     assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
     # Interrupted before its manifest was written, it is no other.
     (out / "manifest.json").unlink()

@@ -29,7 +29,10 @@ def planned(share: float, n: int = 5) -> Plan:
 def test_the_smallest_share_is_drawn_and_a_smaller_one_is_refused() -> None:
     rows = planned(SMALLEST).split("test").rows(0, 2)
     assert len({str(text) for text in rows.column("input").to_pylist()}) == 2  # type: ignore[union-attr]
-    with pytest.raises(RecipeError, match=r"shares\.test: 0\.0019 of all sequences is too small a share to be drawn"):
+    with pytest.raises(
+        RecipeError,
+        match=r"shares\.test: 0\.0019 of all sequences is too small a share to be drawn",
+    ):
         planned(0.0019)
 
 
@@ -100,6 +103,8 @@ def test_every_request_is_met_at_the_border_between_listing_and_drawing(
     plan = of_sequences(FUNCTIONS[0], capacity, pairs, 1)
     rows = texts(plan)
     assert len(rows) == plan.split("test").n
-    assert abs(len(rows) - capacity) <= capacity // 10  # drawn ones are estimated where they are a share
+    assert (
+        abs(len(rows) - capacity) <= capacity // 10
+    )  # drawn ones are estimated where they are a share
     if not above:
         assert len(set(rows)) == capacity

@@ -17,12 +17,25 @@ from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositi
 from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 from taskloom.suites.taskbench.worlds.worlds import Worlds
 
-FACTUAL = ("father", "chain(occupation, father)", "union(place_of_birth, place_of_death)", "is_birthplace_london")
-SMALL = {"facts": "synthetic#people=600", "few_shot": None, "sequences.n": 60, "sequences.length": 4, "minimum": 20}
+FACTUAL = (
+    "father",
+    "chain(occupation, father)",
+    "union(place_of_birth, place_of_death)",
+    "is_birthplace_london",
+)
+SMALL = {
+    "facts": "synthetic#people=600",
+    "few_shot": None,
+    "sequences.n": 60,
+    "sequences.length": 4,
+    "minimum": 20,
+}
 
 
 def plan(functions: str | tuple[str, ...], **fields: object) -> Plan:
-    return read("taskbench/english", {"catalog": None, "functions": functions, **SMALL, **fields}).plan()
+    return read(
+        "taskbench/english", {"catalog": None, "functions": functions, **SMALL, **fields}
+    ).plan()
 
 
 def examples(made: Plan, split: str) -> list[Example]:
@@ -64,14 +77,18 @@ def test_nothing_is_left_in_capitals_and_every_answer_can_be_proved() -> None:
 def test_a_wrong_answer_does_not_pass_the_check() -> None:
     made = plan("map(father)", case="lower", **{"sequences.separators": True})
     row = examples(made, "test")[0]
-    wrong = Example(row.input, ("nobody # " + row.target.partition(" # ")[2],), key=row.key, task=row.task)
+    wrong = Example(
+        row.input, ("nobody # " + row.target.partition(" # ")[2],), key=row.key, task=row.task
+    )
     assert made.check is not None
     assert made.check(wrong) != wrong.targets
 
 
 def test_no_tested_pair_is_in_training_in_lower_case() -> None:
     made = plan(("hyponyms[eng]", "synonyms[eng]"), case="lower")
-    tables = {part.name: shards.to_table(part.rows(0, part.n), 0, made.traits) for part in made.splits}
+    tables = {
+        part.name: shards.to_table(part.rows(0, part.n), 0, made.traits) for part in made.splits
+    }
     assert find_pair_leaks(tables, {part.name: part.role for part in made.splits}) == []
 
 
@@ -92,16 +109,25 @@ def test_two_inputs_of_one_lower_case_text_are_left_out(tmp_path: Path) -> None:
     names = {"Q1": "Power", "Q2": "power", "Q3": "Iris", "Q4": "Ann", "Q5": "ANN", "Q6": "Bob"}
     lines = [f'<{entity}{q}> <{label}> "{text}"@en .' for q, text in names.items()]
     facts = (("Q1", "Q4"), ("Q2", "Q6"), ("Q3", "Q4"), ("Q3", "Q5"), ("Q3", "Q6"))
-    lines += [f"<{entity}{x}> <http://www.wikidata.org/prop/direct/P22> <{entity}{y}> ." for x, y in facts]
+    lines += [
+        f"<{entity}{x}> <http://www.wikidata.org/prop/direct/P22> <{entity}{y}> ." for x, y in facts
+    ]
     (tmp_path / "facts.nt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    fields = {"facts": str(tmp_path / "facts.nt"), "minimum": 1, "shares": {"train": 1.0}, "pairs": "published"}
+    fields = {
+        "facts": str(tmp_path / "facts.nt"),
+        "minimum": 1,
+        "shares": {"train": 1.0},
+        "pairs": "published",
+    }
     (row,) = examples(plan("father", case="lower", **fields), "train")
     assert row.input == "iris"
     assert sorted(row.targets) == ["ann", "bob"]
     assert len(examples(plan("father", **fields), "train")) == 3
 
 
-def ceilings(tasks: tuple[str, ...], case: str, separators: bool, length: int, facts: str) -> dict[str, float]:
+def ceilings(
+    tasks: tuple[str, ...], case: str, separators: bool, length: int, facts: str
+) -> dict[str, float]:
     """Score the official answers by the public code's rule, task by task."""
     shape = {"sequences.n": 400, "sequences.length": length, "sequences.separators": separators}
     made = plan(tasks, case=case, **{**shape, "facts": facts, "pairs": "published"})
@@ -112,13 +138,17 @@ def ceilings(tasks: tuple[str, ...], case: str, separators: bool, length: int, f
         assert isinstance(own, Positions)
         assert own.score(row.target, row) == 1.0
         public = ReferencePositions(own.sets, separators)
-        scores.setdefault(row.task.removeprefix("taskbench/"), []).append(public.score(row.target, row))
+        scores.setdefault(row.task.removeprefix("taskbench/"), []).append(
+            public.score(row.target, row)
+        )
     assert len(scores) == len(tasks)
     return {task: statistics.fmean(own) for task, own in scores.items()}
 
 
 @pytest.mark.parametrize("length", [4, 8])
-def test_by_the_public_rule_a_perfect_answer_is_right_in_lower_case_with_separators(length: int) -> None:
+def test_by_the_public_rule_a_perfect_answer_is_right_in_lower_case_with_separators(
+    length: int,
+) -> None:
     """Without separators answers of several words are missed in any case; invented fathers all have two names."""
     tasks = ("map(hyponyms[eng])", "map(synonyms[eng])", "map(father)", "map(occupation)")
     assert set(ceilings(tasks, "lower", True, length, "synthetic").values()) == {1.0}

@@ -5,13 +5,23 @@ from collections import Counter
 from pathlib import Path
 
 from taskloom.recipe import read
-from taskloom.suites.taskbench.catalog import catalog, composition, compositions, paper_atoms, select
+from taskloom.suites.taskbench.catalog import (
+    catalog,
+    composition,
+    compositions,
+    paper_atoms,
+    select,
+)
 from taskloom.suites.taskbench.fields import TaskbenchFields
 from taskloom.suites.taskbench.language import name, parse
 
 
 def test_the_catalog_is_that_of_the_paper(shared: Path) -> None:
-    theirs = {t["expr"]: t for t in json.loads((shared / "taskbench-tasks.json").read_text())["tasks"] if t["expr"]}
+    theirs = {
+        t["expr"]: t
+        for t in json.loads((shared / "taskbench-tasks.json").read_text())["tasks"]
+        if t["expr"]
+    }
     ours = {t.expression: t for t in catalog()}
     assert ours.keys() == theirs.keys()
     for expression, task in ours.items():
@@ -33,7 +43,9 @@ def test_counts_of_the_papers_tables() -> None:
 
 def test_select() -> None:
     assert len(select(["lexical", "random", "factual"], ["lor"])) == 13
-    assert [t.expression for t in select(["random"], ["atomic"])] == [f"random{k}[eng]" for k in range(4)]
+    assert [t.expression for t in select(["random"], ["atomic"])] == [
+        f"random{k}[eng]" for k in range(4)
+    ]
     assert all("random" not in t.families for t in select(["lexical"], ["union"]))
 
 
@@ -47,15 +59,28 @@ def test_the_rule_enumerates_every_task_of_the_paper() -> None:
     assert len(rule) == len(set(rule)) == 7_656
     assert len(named) == 496
     assert named <= set(rule)
-    factual = Counter(composition(parse(f)) for f in compositions(paper_atoms(["factual"]), KINDS[:6]))
-    assert factual == {"atomic": 54, "chain": 1_521, "union": 741, "intersection": 741, "land": 105, "lor": 105}
+    factual = Counter(
+        composition(parse(f)) for f in compositions(paper_atoms(["factual"]), KINDS[:6])
+    )
+    assert factual == {
+        "atomic": 54,
+        "chain": 1_521,
+        "union": 741,
+        "intersection": 741,
+        "land": 105,
+        "lor": 105,
+    }
 
 
 def test_compositions_of_a_few_atoms_by_hand() -> None:
     found = compositions(["father", "mother", "is_occupation_actor", "antonyms[eng]"], KINDS)
     words = ["father", "mother", "is_occupation_actor", "antonyms[eng]"]
     words += [f"chain({f}, {g})" for f in ("father", "mother") for g in ("father", "mother")]
-    words += ["chain(antonyms[eng], antonyms[eng])", "union(father, mother)", "intersection(father, mother)"]
+    words += [
+        "chain(antonyms[eng], antonyms[eng])",
+        "union(father, mother)",
+        "intersection(father, mother)",
+    ]
     relations = [f for f in words if f != "is_occupation_actor"]
     sequences = [f"map({f})" for f in relations] + ["filter(is_occupation_actor)"]
     sequences += [f"map({f}, filter(is_occupation_actor))" for f in ("father", "mother")]
@@ -63,7 +88,10 @@ def test_compositions_of_a_few_atoms_by_hand() -> None:
 
 
 def test_a_recipe_of_compositions() -> None:
-    made = read("taskbench/composed", ["compose={atoms: [father, mother, father.inv], compositions: [chain, union]}"])
+    made = read(
+        "taskbench/composed",
+        ["compose={atoms: [father, mother, father.inv], compositions: [chain, union]}"],
+    )
     assert isinstance(made.fields, TaskbenchFields)
     assert len(made.fields.tasks()) == 9 + 3
     plan = made.plan(0)
@@ -74,11 +102,18 @@ def test_a_recipe_of_compositions() -> None:
 
 def test_the_rule_pairs_both_orders_of_an_operator_that_is_not_symmetric() -> None:
     named = compositions(["father", "mother", "is_occupation_actor"], ["union", "difference"])
-    assert named == ["union(father, mother)", "difference(father, mother)", "difference(mother, father)"]
+    assert named == [
+        "union(father, mother)",
+        "difference(father, mother)",
+        "difference(mother, father)",
+    ]
 
 
 def test_invented_words_have_examples_of_every_lexical_task() -> None:
-    made = read("taskbench/500-synthetic", ["catalog={families: [lexical, random]}", "sequences.n=20", "few_shot=null"])
+    made = read(
+        "taskbench/500-synthetic",
+        ["catalog={families: [lexical, random]}", "sequences.n=20", "few_shot=null"],
+    )
     plan = made.plan(0)
     assert plan.left_out == {}
     assert [warning.partition(":")[0] for warning in plan.warnings] == ["pairs=published"]

@@ -42,7 +42,8 @@ def rows(made: Plan, split: str, start: int = 0, stop: int | None = None) -> lis
 
 
 @pytest.mark.parametrize(
-    "name", [*slow_except([WORD, MAP]), BOTH, "taskbench/is_pos_noun[eng]", "taskbench/random2[eng]"]
+    "name",
+    [*slow_except([WORD, MAP]), BOTH, "taskbench/is_pos_noun[eng]", "taskbench/random2[eng]"],
 )
 def test_any_slice_can_be_made_alone(name: str) -> None:
     made = plan(name)
@@ -75,10 +76,14 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("name", slow_except(GOLDEN, "taskbench/english", "taskbench/union(father, mother)"))
+@pytest.mark.parametrize(
+    "name", slow_except(GOLDEN, "taskbench/english", "taskbench/union(father, mother)")
+)
 def test_golden_digests(name: str) -> None:
     """A change here means other data for everybody: raise the suite's version."""
-    assert taskloom.make(name, seed=0, set=["sequences.n=300", SMALLER[name]]).digest == GOLDEN[name]
+    assert (
+        taskloom.make(name, seed=0, set=["sequences.n=300", SMALLER[name]]).digest == GOLDEN[name]
+    )
 
 
 @pytest.mark.parametrize("name", [WORD, "taskbench/is_pos_adverb[eng]", MAP, BOTH])
@@ -112,7 +117,10 @@ def test_words_have_all_answers_and_the_official_one_is_uniform() -> None:
 @pytest.mark.parametrize(
     ("name", "separators"),
     slow_except(
-        product([MAP, BOTH, "taskbench/map(hyponyms[eng])", "taskbench/filter(is_pos_noun[eng])"], ["true", "false"]),
+        product(
+            [MAP, BOTH, "taskbench/map(hyponyms[eng])", "taskbench/filter(is_pos_noun[eng])"],
+            ["true", "false"],
+        ),
         (MAP, "false"),
         (BOTH, "true"),
         ("taskbench/filter(is_pos_noun[eng])", "true"),
@@ -155,7 +163,9 @@ def test_sequences_follow_algorithm_1() -> None:
 
 def test_word_disjoint_sequences() -> None:
     made = plan(BOTH, "sequences.word_disjoint=true", "sequences.n=400")
-    words = {s: {w for e in rows(made, s) for w in e.input.split()} for s in ("train", "dev", "test")}
+    words = {
+        s: {w for e in rows(made, s) for w in e.input.split()} for s in ("train", "dev", "test")
+    }
     assert not words["train"] & words["test"]
     assert not words["train"] & words["dev"]
     assert not words["dev"] & words["test"]
@@ -202,15 +212,22 @@ def test_balanced_unions() -> None:
 def test_balanced_unions_of_little_overlap_are_left_out() -> None:
     """The union has thousands of inputs; what counts is how many the balanced mixture has, and that some can be tested."""
     with pytest.raises(
-        RecipeError, match=r"fewer than 3000 examples .*union\(entailments\[eng\], synonyms\[eng\]\) \(994\)"
+        RecipeError,
+        match=r"fewer than 3000 examples .*union\(entailments\[eng\], synonyms\[eng\]\) \(994\)",
     ):
         plan("taskbench/union(entailments[eng], synonyms[eng])", "balanced=true", "minimum=3000")
     with pytest.raises(RecipeError, match="no input that both operands know"):
-        plan("taskbench/union(continent, father)", "balanced=true", "facts=synthetic#people=600&ambiguity=0")
+        plan(
+            "taskbench/union(continent, father)",
+            "balanced=true",
+            "facts=synthetic#people=600&ambiguity=0",
+        )
 
 
 def test_any_slice_of_a_few_shot_set_of_several_tasks() -> None:
-    tasks = "functions=['antonyms[eng]', 'map(synonyms[eng])', 'entailments[eng]', 'is_pos_noun[eng]']"
+    tasks = (
+        "functions=['antonyms[eng]', 'map(synonyms[eng])', 'entailments[eng]', 'is_pos_noun[eng]']"
+    )
     made = plan("taskbench/english", tasks, "sequences.n=200", "few_shot.k=7")
     whole = rows(made, "7-shot-1")
     fields: Any = read("taskbench/english", [tasks]).fields
@@ -227,7 +244,9 @@ def test_few_shot_sets_of_sequences_are_different_however_few_there_are() -> Non
         draws = [tuple(e.input for e in rows(made, f"32-shot-{d}")) for d in range(6)]
         assert len({frozenset(d) for d in draws}) == 6
         assert all(len(set(d)) == 32 and set(d) <= set(train) for d in draws)
-        assert draws[5] == tuple(e.input for e in rows(made, "32-shot-5", 0, 7) + rows(made, "32-shot-5", 7, 32))
+        assert draws[5] == tuple(
+            e.input for e in rows(made, "32-shot-5", 0, 7) + rows(made, "32-shot-5", 7, 32)
+        )
     made = plan(MAP, "sequences.n=30", "answers=false")
     assert {e.input for e in rows(made, "32-shot-1")} == {e.input for e in rows(made, "train")}
 
@@ -270,9 +289,13 @@ def test_small_spaces_with_a_filter_are_given_whole() -> None:
 
     texts = ["a", "b", "c", "d", "e"]
     kept, dropped = np.array([0, 2], dtype=np.int32), np.array([1, 3, 4], dtype=np.int32)
-    solved = FunctionTable("x", Type("sequence", "word[eng]"), texts, texts, kept, of_sets([[0], [2]]), dropped, True)
+    solved = FunctionTable(
+        "x", Type("sequence", "word[eng]"), texts, texts, kept, of_sets([[0], [2]]), dropped, True
+    )
     shares = SplitShares({"train": 0.5, "test": 0.5})
-    sampler = Sequences(solved, Key("a"), Hashes(Key("b")), shares, length=4, kept=2, word_disjoint=False)
+    sampler = Sequences(
+        solved, Key("a"), Hashes(Key("b")), shares, length=4, kept=2, word_disjoint=False
+    )
     found = []
     for split in ("train", "test"):
         n = sampler.size(split)
@@ -340,16 +363,22 @@ def test_recipes_are_made_and_verified(tmp_path: Path) -> None:
 
     for number, name in enumerate((WORD, BOTH, "taskbench/map(chain(occupation, father))")):
         folder = tmp_path / str(number)
-        making.make(name, folder, set=["sequences.n=100", "facts=synthetic#people=600", "few_shot=null"])
+        making.make(
+            name, folder, set=["sequences.n=100", "facts=synthetic#people=600", "few_shot=null"]
+        )
         found = verify(folder, sample=40)
         assert found.method == "second solver"
         assert found.wrong == ()
 
 
-def test_people_are_told_the_task_and_not_a_thousand_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_are_told_the_task_and_not_a_thousand_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from taskloom.cli import app
 
-    making.make("taskbench/english", tmp_path / "x", set=["functions=['antonyms[eng]', 'entailments[eng]']"])
+    making.make(
+        "taskbench/english", tmp_path / "x", set=["functions=['antonyms[eng]', 'entailments[eng]']"]
+    )
     making.make("taskbench/entailments[eng]", tmp_path / "y")
     assert app.run(["show", str(tmp_path / "x"), "-n", "1"]) == 0
     assert "  taskbench/antonyms[eng]\n" in capsys.readouterr().out
@@ -379,7 +408,11 @@ def test_profiles_give_the_baselines() -> None:
     found = profile(solved)
     (surveyed,) = survey(fields)
     assert surveyed.profile == found
-    assert (surveyed.family, surveyed.composition, surveyed.operands) == ("lexical", "atomic", ("is_pos_noun[eng]",))
+    assert (surveyed.family, surveyed.composition, surveyed.operands) == (
+        "lexical",
+        "atomic",
+        ("is_pos_noun[eng]",),
+    )
     truth = Counter(solved.answers.values.tolist())
     assert found.inputs == sum(truth.values()) == 8_131
     assert found.majority == max(truth.values()) / found.inputs

@@ -33,7 +33,9 @@ PEOPLE = "facts=synthetic#people=1500"
 def rows(name: str, *changes: str, split: str = "train", most: int = 150) -> list[Example]:
     made = read(f"taskbench/{name}", [PEOPLE, "sequences.n=100", "minimum=1", *changes]).plan(0)
     part = made.split(split)
-    return list(shards.to_examples(shards.to_table(part.rows(0, min(part.n, most)), 0, made.traits)))
+    return list(
+        shards.to_examples(shards.to_table(part.rows(0, min(part.n, most)), 0, made.traits))
+    )
 
 
 @lru_cache(maxsize=64)
@@ -95,15 +97,21 @@ def test_every_step_follows_from_those_before(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["map(chain(antonyms[eng], hyponyms[eng]), filter(is_pos_noun[eng]))", "map(union(father, mother))", "map(father)"],
+    [
+        "map(chain(antonyms[eng], hyponyms[eng]), filter(is_pos_noun[eng]))",
+        "map(union(father, mother))",
+        "map(father)",
+    ],
 )
 def test_steps_of_sequences_are_sequences(name: str) -> None:
     for example in rows(name, "sequences.separators=true", most=15):
         steps = example.derivation
         assert steps[-1].value.replace(" | ", " # ") == example.target
-        items = (steps[0].value if steps[0].rule.startswith("filter") else example.input.replace(" # ", " | ")).split(
-            " | "
-        )
+        items = (
+            steps[0].value
+            if steps[0].rule.startswith("filter")
+            else example.input.replace(" # ", " | ")
+        ).split(" | ")
         assert all(follows(s, steps, item, i) for i, item in enumerate(items) for s in steps)
 
 
@@ -124,7 +132,9 @@ def test_predicates_end_with_their_truth(name: str) -> None:
         assert steps[-1].value == example.target
         truths = [s.value == "true" for s in steps[:-1]]
         if steps[-1].rule == "land":
-            assert all(steps[i].value == "true" for i in steps[-1].of or ()) == (example.target == "true")
+            assert all(steps[i].value == "true" for i in steps[-1].of or ()) == (
+                example.target == "true"
+            )
         if steps[-1].rule == "lor":
             assert any(truths) == (example.target == "true")
         seen.add(example.target)
@@ -142,7 +152,9 @@ def test_balanced_unions_derive_by_their_own_side() -> None:
 
 
 def test_the_audit_measures_divergence(tmp_path: Path) -> None:
-    functions = "functions=['antonyms[eng]', 'chain(antonyms[eng], hyponyms[eng])', 'map(synonyms[eng])']"
+    functions = (
+        "functions=['antonyms[eng]', 'chain(antonyms[eng], hyponyms[eng])', 'map(synonyms[eng])']"
+    )
     changes = [functions, "sequences.n=400", "few_shot=null", "answers=false"]
     making.make("taskbench/english", tmp_path / "x", set=changes)
     found = {d.split: d for d in audit(tmp_path / "x").divergence}
@@ -161,8 +173,13 @@ def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject)
     table = evaluator.values(tree, inputs, words)
     xs, ys = inputs[table.owners()], table.values
     steps = outline(tree)
-    solved = FunctionTable("x", Type("relation", source, target), words.shown, words.shown, inputs, table, inputs[:0])
-    columns = [[t.replace(" ", "_") for t in c.to_pylist()] for c in WordPaths(words).columns(tree, solved, xs, ys)]
+    solved = FunctionTable(
+        "x", Type("relation", source, target), words.shown, words.shown, inputs, table, inputs[:0]
+    )
+    columns = [
+        [t.replace(" ", "_") for t in c.to_pylist()]
+        for c in WordPaths(words).columns(tree, solved, xs, ys)
+    ]
     assert len(columns) == len(steps)
     for row, (x, y) in enumerate(zip(xs.tolist(), ys.tolist(), strict=True)):
         values = [column[row] for column in columns]

@@ -32,7 +32,9 @@ def everything(words: Words, kind: str = "word[eng]") -> np.ndarray[tuple[int], 
 
 
 @given(expressions(WORD_KINDS))
-def test_arrays_steps_and_sets_agree_and_normal_form_keeps_the_meaning(expression: Expression) -> None:
+def test_arrays_steps_and_sets_agree_and_normal_form_keeps_the_meaning(
+    expression: Expression,
+) -> None:
     words = small_words()
     plain = PlainSolver(words)
     kind = type_of(expression, atoms.signature)
@@ -122,11 +124,20 @@ def test_rules_change_what_counts() -> None:
     assert limited.look("antonyms[eng]", "tree") == ("small",)
     for words in (first, limited, Words(lexicon, Rules(inflections=False))):
         plain = PlainSolver(words)
-        for name in ("synonyms[eng]", "hyponyms[eng]", "entailments[eng]", "translate[eng->spa]", "synonyms[spa]"):
+        for name in (
+            "synonyms[eng]",
+            "hyponyms[eng]",
+            "entailments[eng]",
+            "translate[eng->spa]",
+            "synonyms[spa]",
+        ):
             table = words.relation(name)
             for number in everything(words, f"word[{name.partition('[')[2][:3]}]").tolist():
                 text = words.texts[number]
-                assert {words.texts[i] for i in table.row(number)} == plain.values(name, text), (name, text)
+                assert {words.texts[i] for i in table.row(number)} == plain.values(name, text), (
+                    name,
+                    text,
+                )
 
 
 @pytest.mark.parametrize("pairing", ["other", "any", "permutation"])
@@ -168,7 +179,9 @@ def sets_of(table: Table) -> list[set[int]]:
     return [set(row) for row in rows]
 
 
-@given(tables, tables, st.lists(st.integers(0, 9)), st.lists(st.booleans(), min_size=10, max_size=10))
+@given(
+    tables, tables, st.lists(st.integers(0, 9)), st.lists(st.booleans(), min_size=10, max_size=10)
+)
 def test_table_operations_are_set_operations(
     a: list[set[int]], b: list[set[int]], rows: list[int], mask: list[bool]
 ) -> None:
@@ -214,7 +227,9 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
         kind = type_of(tree, atoms.signature)
         assert Deriver(tree, kind, words)("Little").targets == tuple("abegilr")
         rows = np.array([words.numbers["Little"]], dtype=np.int32)
-        assert {words.texts[i] for i in evaluator.values(tree, rows, words).row(0)} == set("abegilr")
+        assert {words.texts[i] for i in evaluator.values(tree, rows, words).row(0)} == set(
+            "abegilr"
+        )
         assert PlainSolver(words).relation(tree, "Little") == set("abegilr")
         rows = everything(words)
         short = {words.texts[i] for i in rows[evaluator.holds(read("is_short[eng]"), rows, words)]}
@@ -246,7 +261,9 @@ def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
         atoms.added().pop("vowels[eng]", None)
 
 
-def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     words = small_words()
     tree = normal(read("chain(hyponyms[eng], inverse(hyponyms[eng]))"))
     rows = everything(words)
@@ -259,7 +276,9 @@ def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeyp
     monkeypatch.setattr(evaluator, "MOST_PATHS", paths)
     evaluator.values(tree, rows, words)
     monkeypatch.setattr(evaluator, "MOST_PATHS", paths - 1)
-    with pytest.raises(RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"):
+    with pytest.raises(
+        RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"
+    ):
         evaluator.values(tree, rows, words)
 
 
@@ -282,6 +301,10 @@ def test_planning_a_chain_does_not_compute_its_answers(monkeypatch: pytest.Monke
     words = small_words()
     relation = words.relation("hyponyms[eng]")
     with monkeypatch.context() as patch:
-        patch.setattr(type(relation), "after", lambda *_: pytest.fail("computed although nobody asked for answers"))
+        patch.setattr(
+            type(relation),
+            "after",
+            lambda *_: pytest.fail("computed although nobody asked for answers"),
+        )
         solved = solve(normal(tree), kind, words)
     assert len(solved.domain) == solved.answers.rows > 0

@@ -70,7 +70,9 @@ def everything(made: Plan) -> list[Example]:
     found = []
     for split in made.splits:
         if split.name in ("train", "dev", "test"):
-            found += list(shards.to_examples(shards.to_table(split.rows(0, split.n), 0, made.traits)))
+            found += list(
+                shards.to_examples(shards.to_table(split.rows(0, split.n), 0, made.traits))
+            )
     return found
 
 
@@ -125,7 +127,13 @@ def test_bad_inputs(world: str) -> None:
 
 @pytest.mark.parametrize(
     "function",
-    ["father", "chain(occupation, father)", "union(father, place_of_birth)", "is_occupation_actor", "father.inv"],
+    [
+        "father",
+        "chain(occupation, father)",
+        "union(father, place_of_birth)",
+        "is_occupation_actor",
+        "father.inv",
+    ],
 )
 def test_datasets_agree_with_single_answers(function: str, world: str) -> None:
     made = plan(function, world)
@@ -140,7 +148,13 @@ def test_datasets_agree_with_single_answers(function: str, world: str) -> None:
 
 @pytest.mark.parametrize("separators", ["true", "false"])
 def test_sequences_of_names_of_several_words(separators: str, world: str) -> None:
-    made = plan("map(occupation)", world, "sequences.n=40", f"sequences.separators={separators}", "pairs=published")
+    made = plan(
+        "map(occupation)",
+        world,
+        "sequences.n=40",
+        f"sequences.separators={separators}",
+        "pairs=published",
+    )
     assert made.check is not None
     for example in everything(made):
         # A name with the separator in it cannot stand in a sequence.
@@ -151,13 +165,18 @@ def test_sequences_of_names_of_several_words(separators: str, world: str) -> Non
 
 def test_the_references_union_has_the_common_domain_only(world: str) -> None:
     either = {e.input for e in everything(plan("union(father, place_of_birth)", world))}
-    common = {e.input for e in everything(plan("union(father, place_of_birth)", world, "union_domain=common"))}
+    common = {
+        e.input
+        for e in everything(plan("union(father, place_of_birth)", world, "union_domain=common"))
+    }
     assert either == {"Ada Hill", "Bo Hill", "Cy Hill"}
     assert common == {"Ada Hill", "Bo Hill"}
 
 
 def test_balanced_unions_of_facts() -> None:
-    made = read("taskbench/union(father, occupation)", ["balanced=true", "facts=synthetic#people=2000"]).plan(0)
+    made = read(
+        "taskbench/union(father, occupation)", ["balanced=true", "facts=synthetic#people=2000"]
+    ).plan(0)
     examples = everything(made)
     assert made.check is not None
     assert {e.traits["side"] for e in examples} == {"father", "occupation"}
@@ -166,5 +185,7 @@ def test_balanced_unions_of_facts() -> None:
 
 
 def test_synthetic_world_needs_no_data(tmp_path: Path) -> None:
-    data = making.make("taskbench/chain(mother, father)", tmp_path / "x", set=["facts=synthetic#people=2000"])
+    data = making.make(
+        "taskbench/chain(mother, father)", tmp_path / "x", set=["facts=synthetic#people=2000"]
+    )
     assert data.manifest["splits"]["train"]["n"] > 100

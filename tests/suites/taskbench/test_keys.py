@@ -55,17 +55,25 @@ def test_every_field_has_a_kind() -> None:
 @pytest.mark.parametrize("name", [MAP, FACTS])
 def test_separators_keep_every_sequence(name: str) -> None:
     small = ("sequences.n=60", "few_shot.k=4", *WORLD)
-    bare, separated = splits(plan(name, *small)), splits(plan(name, *small, "sequences.separators=true"))
+    bare, separated = (
+        splits(plan(name, *small)),
+        splits(plan(name, *small, "sequences.separators=true")),
+    )
     assert bare.keys() == separated.keys()
     for split, one in bare.items():
         other = separated[split]
-        assert [t.replace(" # ", " ") for t in other["input"].to_pylist()] == one["input"].to_pylist()
+        assert [t.replace(" # ", " ") for t in other["input"].to_pylist()] == one[
+            "input"
+        ].to_pylist()
         assert [t[0].replace(" # ", " ") for t in other["targets"].to_pylist()] == [
             t[0] for t in one["targets"].to_pylist()
         ]
         assert other["traits"].equals(one["traits"])
         contents = [
-            [key or text for key, text in zip(t["key"].to_pylist(), t["input"].to_pylist(), strict=True)]
+            [
+                key or text
+                for key, text in zip(t["key"].to_pylist(), t["input"].to_pylist(), strict=True)
+            ]
             for t in (one, other)
         ]
         assert contents[0] == contents[1]
@@ -93,7 +101,9 @@ def begins(longer: pa.Table, shorter: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize("pairs", ["disjoint", "published"])
-def test_a_smaller_training_split_is_the_beginning_of_a_larger_one_and_moves_no_test_row(pairs: str) -> None:
+def test_a_smaller_training_split_is_the_beginning_of_a_larger_one_and_moves_no_test_row(
+    pairs: str,
+) -> None:
     whole = splits(plan(WORD, f"pairs={pairs}"))
     sizes = []
     for share in (0.7, 0.5, 0.2, 0.1, 0.05):
@@ -109,12 +119,18 @@ def test_a_smaller_training_split_is_the_beginning_of_a_larger_one_and_moves_no_
 
 @pytest.mark.parametrize("name", [MAP, FACTS])
 def test_fewer_training_sequences_are_the_beginning_of_more_and_move_no_test_row(name: str) -> None:
-    few, many = (splits(plan(name, f"sequences.n={{train: {n}, dev: 50, test: 100}}", *WORLD)) for n in (500, 600))
+    few, many = (
+        splits(plan(name, f"sequences.n={{train: {n}, dev: 50, test: 100}}", *WORLD))
+        for n in (500, 600)
+    )
     assert few["train"].num_rows == 500
     assert many["train"].num_rows == 600
     assert begins(many["train"], few["train"])
     assert all(few[split].equals(many[split]) for split in many if split != "train")
-    half, whole = (splits(plan(name, f"sequences.n={n}", "answers=false", "few_shot=null", *WORLD)) for n in (200, 400))
+    half, whole = (
+        splits(plan(name, f"sequences.n={n}", "answers=false", "few_shot=null", *WORLD))
+        for n in (200, 400)
+    )
     assert all(begins(whole[split], half[split]) for split in whole)
 
 
@@ -153,7 +169,10 @@ def test_another_split_changes_no_other(name: str) -> None:
 )
 def test_fields_that_do_not_name_a_split_leave_it_alone(change: str) -> None:
     small = ("functions=['antonyms[eng]', 'map(antonyms[eng])']", "lexicon=null", "sequences.n=200")
-    before, after = splits(plan("taskbench/english", *small)), splits(plan("taskbench/english", *small, change))
+    before, after = (
+        splits(plan("taskbench/english", *small)),
+        splits(plan("taskbench/english", *small, change)),
+    )
     kept = (before.keys() & after.keys()) - ({"dev"} if "dev" in change else set())
     assert {"train", "test"} <= kept
     assert all(before[split].equals(after[split]) for split in kept)
@@ -163,7 +182,9 @@ def test_a_pair_of_tasks_does_not_move_the_tests_of_either() -> None:
     def of(task: str, made: Plan) -> list[tuple[str, str]]:
         return [(e.input, e.target) for e in rows(made, "test") if e.task == task]
 
-    both = plan("taskbench/english", "functions=['antonyms[eng]', 'map(antonyms[eng])']", "sequences.n=100")
+    both = plan(
+        "taskbench/english", "functions=['antonyms[eng]', 'map(antonyms[eng])']", "sequences.n=100"
+    )
     for task in (WORD, MAP):
         assert of(task, plan(task, "sequences.n=100")) == of(task, both) != []
 
@@ -172,7 +193,10 @@ def test_one_word_split_serves_all_tasks_of_a_world() -> None:
     """In one recipe, and in recipes of its tasks one by one; every third: words, a union, sequences."""
     english: Any = read("taskbench/english").fields
     made = [plan("taskbench/english", "sequences.n=200")]
-    made += [plan(f"taskbench/{function}", "sequences.n=200", "few_shot=null") for function in english.functions[1::3]]
+    made += [
+        plan(f"taskbench/{function}", "sequences.n=200", "few_shot=null")
+        for function in english.functions[1::3]
+    ]
     place: dict[str, str] = {}
     met = 0
     for each in made:
@@ -201,7 +225,9 @@ def pairs_of(made: Plan, split: str) -> set[tuple[str, str]]:
 
 def test_disjoint_pairs_of_all_tasks_of_a_recipe() -> None:
     """By brute force over texts, sequences word by word."""
-    symmetric = [name for name in read("taskbench/english").fields.functions if "hyponyms" not in name]  # type: ignore[attr-defined]
+    symmetric = [
+        name for name in read("taskbench/english").fields.functions if "hyponyms" not in name
+    ]  # type: ignore[attr-defined]
     made = plan("taskbench/english", f"functions={symmetric}", "sequences.n=400", "few_shot=null")
     sets = {
         e.input: e.targets
@@ -210,8 +236,15 @@ def test_disjoint_pairs_of_all_tasks_of_a_recipe() -> None:
     }
 
     def every(split: str) -> set[tuple[str, str]]:
-        pairs = {(e.input, y) for e in rows(made, split) if e.traits["length"] == 1 for y in e.targets}
-        mapped = {word for e in rows(made, split) if e.traits["composition"] == "map" for word in e.input.split()}
+        pairs = {
+            (e.input, y) for e in rows(made, split) if e.traits["length"] == 1 for y in e.targets
+        }
+        mapped = {
+            word
+            for e in rows(made, split)
+            if e.traits["composition"] == "map"
+            for word in e.input.split()
+        }
         return pairs | {(word, y) for word in mapped for y in sets[word]}
 
     train = every("train")
@@ -223,31 +256,44 @@ def test_disjoint_pairs_of_all_tasks_of_a_recipe() -> None:
 
 
 @pytest.mark.parametrize(("name", "published"), [("synonyms[eng]", 0.69), ("antonyms[eng]", 0.51)])
-def test_how_many_tested_words_have_a_pair_reversed_in_training(name: str, published: float) -> None:
+def test_how_many_tested_words_have_a_pair_reversed_in_training(
+    name: str, published: float
+) -> None:
     """The issue that `pairs` is for, measured on the packaged words; tests are the same under both rules."""
     shares = {}
     for rule in ("published", "disjoint"):
         made = plan(f"taskbench/{name}", f"pairs={rule}", "few_shot=null")
         reversed_pairs = {(y, x) for x, y in pairs_of(made, "train")}
         tested = rows(made, "test")
-        shares[rule] = sum(any((e.input, y) in reversed_pairs for y in e.targets) for e in tested) / len(tested)
+        shares[rule] = sum(
+            any((e.input, y) in reversed_pairs for y in e.targets) for e in tested
+        ) / len(tested)
         assert not pairs_of(made, "train") & pairs_of(made, "test")
     assert shares["published"] == pytest.approx(published, abs=0.03)
     assert shares["disjoint"] == 0
     one, other = (plan(f"taskbench/{name}", f"pairs={rule}") for rule in ("published", "disjoint"))
     assert table(one, "test").equals(table(other, "test"))
-    assert set(table(other, "train")["input"].to_pylist()) < set(table(one, "train")["input"].to_pylist())
+    assert set(table(other, "train")["input"].to_pylist()) < set(
+        table(one, "train")["input"].to_pylist()
+    )
 
 
 def test_disjoint_pairs_of_facts_and_of_balanced_unions() -> None:
     inverse = plan(
-        "taskbench/english", "functions=[father, father.inv]", "lexicon=null", *WORLD, "few_shot=null", "minimum=20"
+        "taskbench/english",
+        "functions=[father, father.inv]",
+        "lexicon=null",
+        *WORLD,
+        "few_shot=null",
+        "minimum=20",
     )
     train, test = pairs_of(inverse, "train"), pairs_of(inverse, "test")
     assert train
     assert test
     assert not {(y, x) for x, y in train} & test
-    balanced = plan("taskbench/union(antonyms[eng], synonyms[eng])", "balanced=true", "few_shot=null")
+    balanced = plan(
+        "taskbench/union(antonyms[eng], synonyms[eng])", "balanced=true", "few_shot=null"
+    )
     train, test = pairs_of(balanced, "train"), pairs_of(balanced, "test")
     assert train
     assert test

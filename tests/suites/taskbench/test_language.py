@@ -34,7 +34,9 @@ def test_our_notation_reads_back_to_the_same_expression(expression: Expression) 
 
 
 @given(expressions())
-def test_the_papers_and_the_references_notation_read_back_to_the_same_function(expression: Expression) -> None:
+def test_the_papers_and_the_references_notation_read_back_to_the_same_function(
+    expression: Expression,
+) -> None:
     assert name(read(show_paper(normal(expression)))) == name(expression)
     assert name(read(show_reference(normal(expression)))) == name(expression)
 
@@ -47,7 +49,9 @@ def test_normal_form_is_stable_and_keeps_the_type(expression: Expression) -> Non
 
 
 @given(expressions(), st.sampled_from(LEVELS), st.booleans())
-def test_every_expression_has_english_at_every_level(expression: Expression, level: str, separators: bool) -> None:
+def test_every_expression_has_english_at_every_level(
+    expression: Expression, level: str, separators: bool
+) -> None:
     said = describe(expression, level, separators=separators)
     assert said.strip() == said
     assert "{" not in said
@@ -68,7 +72,11 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
     ("texts", "normal_name"),
     [
         (
-            ["union(mother, father)", "union(father, mother, father)", "union(mother(x), father(x))"],
+            [
+                "union(mother, father)",
+                "union(father, mother, father)",
+                "union(mother(x), father(x))",
+            ],
             "union(father, mother)",
         ),
         (
@@ -85,13 +93,22 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
             ["filter(is_pos_noun[eng], map(synonyms[eng], filter(is_pos_verb[eng])))"],
             "map(synonyms[eng], filter(land(chain(is_pos_noun[eng], synonyms[eng]), is_pos_verb[eng])))",
         ),
-        (["filter{is{POS=adj}[eng](0)}(S)", "filter{λx. is-POS-adjective[eng](x)}"], "filter(is_pos_adjective[eng])"),
+        (
+            ["filter{is{POS=adj}[eng](0)}(S)", "filter{λx. is-POS-adjective[eng](x)}"],
+            "filter(is_pos_adjective[eng])",
+        ),
         (["random{2}[eng](0)", "random-seed2[eng]", "Random2[eng]"], "random2[eng]"),
-        (["is{occupation=actor}", "is{occupation=Q33999}", "is-occupation-actor"], "is_occupation_actor"),
+        (
+            ["is{occupation=actor}", "is{occupation=Q33999}", "is-occupation-actor"],
+            "is_occupation_actor",
+        ),
         (["is{sentiment=none}[eng](0)"], "is_sentiment_neutral[eng]"),
         (["lnot(lnot(is_instance_film))"], "is_instance_film"),
         (
-            ["difference(difference(child, father), mother)", "difference(child, union(mother, father))"],
+            [
+                "difference(difference(child, father), mother)",
+                "difference(child, union(mother, father))",
+            ],
             "difference(child, union(father, mother))",
         ),
         (["inverse(difference(child, father))"], "difference(child.inv, father.inv)"),
@@ -115,7 +132,11 @@ def test_equal_tasks_have_equal_names(texts: list[str], normal_name: str) -> Non
         ("filter(is_pos_noun[eng], map(father))", "is_pos_noun[eng]", "takes an English word"),
         ("chain(synonyms[eng], occupation)", "synonyms[eng]", "put label between"),
         ("union(father)", "union(father)", "2 or more operands"),
-        ("difference(father, mother, child)", "difference(father, mother, child)", "takes 2 operands, here it has 3"),
+        (
+            "difference(father, mother, child)",
+            "difference(father, mother, child)",
+            "takes 2 operands, here it has 3",
+        ),
         ("difference(father, synonyms[eng])", "synonyms[eng]", "must have one type"),
         ("lnot(father)", "father", "expects a predicate"),
         ("inverse(is_instance_film)", "is_instance_film", "expects a relation"),
@@ -171,7 +192,9 @@ def test_the_authors_early_lists_are_the_lexical_catalog(shared: Path) -> None:
     texts = [
         line.strip()
         for part in ("atomic", "comp")
-        for line in (shared / "taskbench-resources" / f"task_list_{part}.txt").read_text().splitlines()
+        for line in (shared / "taskbench-resources" / f"task_list_{part}.txt")
+        .read_text()
+        .splitlines()
         if line.strip() and "===" not in line
     ]
     ours = {name(read(t.expression)) for t in catalog() if "factual" not in t.families}
@@ -180,7 +203,10 @@ def test_the_authors_early_lists_are_the_lexical_catalog(shared: Path) -> None:
 
 
 def test_descriptions_read_as_english() -> None:
-    assert describe(read("chain(occupation, father)"), "phrase", "Ada") == "an occupation of the father of Ada"
+    assert (
+        describe(read("chain(occupation, father)"), "phrase", "Ada")
+        == "an occupation of the father of Ada"
+    )
     assert (
         describe(read("chain(antonyms[eng], hyponyms[eng])"))
         == "Give an antonym of a hyponym of the given English word."

@@ -40,7 +40,9 @@ def test_sizes_and_baselines_are_those_of_the_data(
     targets: dict[str, list[list[str]]] = {}
     for split in {"train", "dev", "test"}.intersection(data.splits):
         table = data.table(split)
-        for task, given in zip(table.column("task").to_pylist(), table.column("targets").to_pylist(), strict=True):
+        for task, given in zip(
+            table.column("task").to_pylist(), table.column("targets").to_pylist(), strict=True
+        ):
             targets.setdefault(task, []).append(given)
     found = {row["name"]: row for row in listed(capsys, name, *changes)["tasks"]}
     assert found.keys() == targets.keys()
@@ -68,7 +70,9 @@ def test_a_sequence_task_is_profiled_by_its_positions(capsys: pytest.CaptureFixt
 
 def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(listed(capsys, "taskbench/english", *ENGLISH)["left_out"]) == ["entailments[eng]"]
-    assert run(["list", "taskbench/english", *(word for c in ENGLISH for word in ("--set", c))]) == 0
+    assert (
+        run(["list", "taskbench/english", *(word for c in ENGLISH for word in ("--set", c))]) == 0
+    )
     text = capsys.readouterr().out
     assert "taskbench/map(antonyms[eng])" in text
     assert "note: 1 function is left out" in text

@@ -40,7 +40,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err
 
 
-def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_is_part_of_the_digest(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = f"{file}::taskbench/chain(vowels[eng], antonyms[eng])"
     recipe, plain = read(name, [WORDS]), read("taskbench/antonyms[eng]")
     assert Recipe.from_dict(recipe.to_dict()).digest == recipe.digest
@@ -54,7 +56,9 @@ def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pyte
     changed = read(name, [WORDS])
     assert changed.digest != recipe.digest
     assert read("taskbench/antonyms[eng]").digest == plain.digest
-    assert "made with other code of 'vowels[eng]'" in said(capsys, "verify", out, "--task", str(file))
+    assert "made with other code of 'vowels[eng]'" in said(
+        capsys, "verify", out, "--task", str(file)
+    )
     assert "already holds another dataset" in said(capsys, "make", name, "-o", out, "--set", WORDS)
     function = atoms.added()["vowels[eng]"].function
     assert function is not None
@@ -62,12 +66,23 @@ def test_the_code_is_part_of_the_digest(file: Path, tmp_path: Path, capsys: pyte
     assert not (tmp_path / "__pycache__").exists()
 
 
-def test_a_recipe_file_may_extend_it(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recipe_file_may_extend_it(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Workers know the atom by way of the recipe's file; verify knows it by way of the file that a person names."""
     (tmp_path / "mine.yaml").write_text(
         f"extends: {file}::taskbench/map(vowels[eng])\nsequences: {{n: 300}}\nlexicon: synthetic\n"
     )
-    made = ["make", str(tmp_path / "mine.yaml"), "-o", str(tmp_path / "x"), "--workers", "2", "--shard-rows", "1000"]
+    made = [
+        "make",
+        str(tmp_path / "mine.yaml"),
+        "-o",
+        str(tmp_path / "x"),
+        "--workers",
+        "2",
+        "--shard-rows",
+        "1000",
+    ]
     assert app.run(made) == 0
     atoms.added().clear()
     assert app.run(["verify", str(tmp_path / "x")]) == 0
@@ -91,12 +106,16 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "says"), FAULTS)
-def test_what_is_wrong_is_said(old: str, new: str, says: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_said(
+    old: str, new: str, says: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_text(file.read_text().replace(old, new))
     assert says in said(capsys, "show", f"{file}::taskbench/vowels[eng]", "--set", WORDS)
 
 
-def test_two_files_with_one_name(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_files_with_one_name(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "other.py"
     other.write_text(file.read_text())
     read(f"{file}::taskbench/vowels[eng]")

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from taskloom.core.example import Example
 from taskloom.core.scoring import Scorer
-from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions, best_segmentation
+from taskloom.suites.taskbench.scorers import (
+    ByTask,
+    Positions,
+    ReferencePositions,
+    best_segmentation,
+)
 
 words = st.sampled_from(["a", "b", "c"])
 answers = st.lists(words, min_size=1, max_size=3).map(tuple)
@@ -28,7 +33,9 @@ def brute_force(said: list[str], sets: list[frozenset[tuple[str, ...]]]) -> int:
 
 
 @given(st.lists(words, max_size=7), position_sets)
-def test_the_programme_finds_the_best_segmentation(said: list[str], sets: list[frozenset[tuple[str, ...]]]) -> None:
+def test_the_programme_finds_the_best_segmentation(
+    said: list[str], sets: list[frozenset[tuple[str, ...]]]
+) -> None:
     right = best_segmentation(said, sets)
     assert len(right) == len(sets)
     assert sum(right) == brute_force(said, sets)
@@ -39,7 +46,9 @@ sequences = st.lists(st.lists(multi_word, min_size=1, max_size=4), min_size=1, m
 
 
 @given(sequences, st.booleans(), st.data())
-def test_a_perfect_answer_scores_all(sets: list[list[str]], separators: bool, data: st.DataObject) -> None:
+def test_a_perfect_answer_scores_all(
+    sets: list[list[str]], separators: bool, data: st.DataObject
+) -> None:
     chosen = [data.draw(st.sampled_from(s)) for s in sets]
     example = Example("x", (" # " if separators else " ").join(chosen))
     scorer = Positions(lambda _: sets, separators)
@@ -74,7 +83,10 @@ def test_the_reference_cannot_see_answers_of_several_words() -> None:
     assert score(reference, "very big tree paris") == 0.0
     assert score(Positions(lambda _: sets), "very big tree paris") == 1.0
     # With separators several words match, capitals still do not.
-    assert score(ReferencePositions(lambda _: sets, separators=True), "very big # tree # Paris") == 2 / 3
+    assert (
+        score(ReferencePositions(lambda _: sets, separators=True), "very big # tree # Paris")
+        == 2 / 3
+    )
 
 
 def test_words_and_sequences_by_task() -> None:

@@ -16,7 +16,9 @@ share = st.floats(0.01, 0.25)
 
 @settings(max_examples=40, deadline=None)
 @given(share, share, st.floats(0.01, 0.06), st.floats(0.01, 0.44))
-def test_splits_are_disjoint_and_have_their_shares(dev: float, test: float, extra: float, train: float) -> None:
+def test_splits_are_disjoint_and_have_their_shares(
+    dev: float, test: float, extra: float, train: float
+) -> None:
     shares = SplitShares({"train": train, "dev": dev, "test": test, "extra": extra})
     shares.check()
     members = {name: shares.member(HASHES, name) for name in shares.weights}
@@ -43,7 +45,9 @@ def test_all_words_are_used_where_shares_add_up_to_1() -> None:
     ):
         shares = SplitShares(weights)
         shares.check()
-        assert np.array_equal(np.sum([shares.member(HASHES, s) for s in weights], axis=0), np.ones(len(HASHES)))
+        assert np.array_equal(
+            np.sum([shares.member(HASHES, s) for s in weights], axis=0), np.ones(len(HASHES))
+        )
 
 
 def test_half_of_the_words_are_for_training_whatever_small_splits_there_are() -> None:
@@ -58,7 +62,10 @@ def test_what_does_not_fit_is_refused() -> None:
         ({"train": 0.3, "test": 0.6}, "test can have at most 0.5"),
         ({"train": 0.3, "dev": 0.3}, "dev can have at most 0.25"),
         ({"train": 0.3, "mine": 0.1}, "mine can have at most 0.0625"),
-        ({"train": 0.3, "a": 0.01, "b": 0.01, "c": 0.01, "d": 0.01, "e": 0.01}, "no room for the split 'e'"),
+        (
+            {"train": 0.3, "a": 0.01, "b": 0.01, "c": 0.01, "d": 0.01, "e": 0.01},
+            "no room for the split 'e'",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             SplitShares(weights).check()

@@ -24,7 +24,9 @@ def differences(name: str, *changes: str, each: int = 12) -> tuple[int, list[str
     wrong, compared = [], 0
     for task, rows in places.items():
         rng = Key("sample").random(task)
-        for example in shards.to_examples(table.take(sorted(rng.sample(rows, min(each, len(rows)))))):
+        for example in shards.to_examples(
+            table.take(sorted(rng.sample(rows, min(each, len(rows)))))
+        ):
             compared += 1
             if sorted(plan.check(example)) != sorted(example.targets):
                 wrong.append(f"{task}: {example.input}")
@@ -47,7 +49,9 @@ def test_lexical_and_random_tasks(shared: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("facts", ["synthetic", "wikidata"])
 def test_factual_tasks(facts: str, shared: Path) -> None:
-    compared, wrong = differences("taskbench/500", f"facts={facts}", "catalog={families: [factual]}", *FEW)
+    compared, wrong = differences(
+        "taskbench/500", f"facts={facts}", "catalog={families: [factual]}", *FEW
+    )
     assert compared > 180 * 12
     assert wrong == []
 
@@ -61,7 +65,11 @@ def test_all_tasks_over_invented_words_and_facts() -> None:
 
 
 def test_a_few_of_each_kind() -> None:
-    names = ["hyponyms[eng]", "chain(hyponyms[eng], antonyms[eng])", "map(union(random1[eng], entailments[eng]))"]
+    names = [
+        "hyponyms[eng]",
+        "chain(hyponyms[eng], antonyms[eng])",
+        "map(union(random1[eng], entailments[eng]))",
+    ]
     names += [
         "filter(is_pos_adjective[eng])",
         "lor(is_birthplace_la, is_birthplace_london)",

@@ -36,7 +36,9 @@ def english() -> Words:
 
 def test_vocabularies_are_the_authors(words: Words, shared: Path) -> None:
     for code, name, size in (("eng", "vocab_brown_5", 9_143), ("spa", "vocab_cess_1", 5_298)):
-        theirs = set((shared / "taskbench-resources" / f"{name}.tsv").read_text(encoding="utf-8").split("\n")) - {""}
+        theirs = set(
+            (shared / "taskbench-resources" / f"{name}.tsv").read_text(encoding="utf-8").split("\n")
+        ) - {""}
         ours = {words.texts[i] for i in words.vocabulary[code]}
         assert len(ours) == size
         assert ours == theirs
@@ -53,8 +55,12 @@ def test_every_vector_of_the_oracle_by_three_evaluators(words: Words, oracles: P
         wanted = set(row["output"])
         assert set(Deriver(tree, kind, words)(row["input"]).targets) == wanted, row["fn"]
         number = np.array([words.numbers[row["input"]]], dtype=np.int32)
-        assert {words.shown[i] for i in evaluator.values(tree, number, words).values} == wanted, row["fn"]
-        assert {v.replace("_", " ") for v in plain.relation(expression, row["input"])} == wanted, row["fn"]
+        assert {words.shown[i] for i in evaluator.values(tree, number, words).values} == wanted, (
+            row["fn"]
+        )
+        assert {v.replace("_", " ") for v in plain.relation(expression, row["input"])} == wanted, (
+            row["fn"]
+        )
 
 
 def test_domain_sizes_and_means_of_the_oracle(words: Words, oracles: Path) -> None:
@@ -89,7 +95,13 @@ def test_base_rates_of_the_predicates(words: Words) -> None:
 
 
 def test_packaged_english_equals_the_official_files(words: Words, english: Words) -> None:
-    for name in ("synonyms[eng]", "antonyms[eng]", "hyponyms[eng]", "hypernyms[eng]", "entailments[eng]"):
+    for name in (
+        "synonyms[eng]",
+        "antonyms[eng]",
+        "hyponyms[eng]",
+        "hypernyms[eng]",
+        "entailments[eng]",
+    ):
         ours, theirs = english.relation(name), words.relation(name)
         for number in np.arange(0, len(english.texts), 97).tolist():
             text = english.texts[number]
@@ -118,17 +130,25 @@ def test_options_differ_from_strict_in_the_documented_way(english: Words) -> Non
     common = {english.texts[i] for i in english.vocabulary["eng"]}
     for text in ("bank", "run", "plant", "light"):
         assert set(first.look("synonyms[eng]", text)) < set(english.look("synonyms[eng]", text))
-        assert set(limited.look("hyponyms[eng]", text)) == common & set(english.look("hyponyms[eng]", text))
+        assert set(limited.look("hyponyms[eng]", text)) == common & set(
+            english.look("hyponyms[eng]", text)
+        )
 
 
-def test_the_cache_is_used_and_a_damaged_one_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_used_and_a_damaged_one_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     open_lexicon.cache_clear()
     try:
         first = open_lexicon("synthetic")
         (place,) = (tmp_path / "taskbench").iterdir()
         with monkeypatch.context() as patch:
-            patch.setattr(lexicon, "compile_raw", lambda *_: pytest.fail("compiled although the cache is whole"))
+            patch.setattr(
+                lexicon,
+                "compile_raw",
+                lambda *_: pytest.fail("compiled although the cache is whole"),
+            )
             open_lexicon.cache_clear()
             assert open_lexicon("synthetic").texts == first.texts
         (place / "fold.npy").write_bytes(b"damaged")
@@ -139,7 +159,9 @@ def test_the_cache_is_used_and_a_damaged_one_is_replaced(monkeypatch: pytest.Mon
         open_lexicon.cache_clear()
 
 
-def test_relations_and_hashes_are_computed_once_for_a_lexicon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_relations_and_hashes_are_computed_once_for_a_lexicon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from taskloom.suites.taskbench.worlds import random_relations
 
     lexicon = open_lexicon("synthetic")
@@ -148,7 +170,9 @@ def test_relations_and_hashes_are_computed_once_for_a_lexicon(monkeypatch: pytes
 
     def relations(words: Words) -> list[list[int]]:
         return [
-            array.tolist() for name in names for array in (words.relation(name).starts, words.relation(name).values)
+            array.tolist()
+            for name in names
+            for array in (words.relation(name).starts, words.relation(name).values)
         ]
 
     def fail(texts: object) -> np.ndarray:
@@ -165,7 +189,9 @@ def test_relations_and_hashes_are_computed_once_for_a_lexicon(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("damage", ["empty", "header", "missing"])
-def test_a_damaged_array_is_computed_again(damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_damaged_array_is_computed_again(
+    damage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     arrays = {"a": np.arange(3), "b": np.arange(4)}
     array_cache.store("thing", arrays, "text")
@@ -181,24 +207,36 @@ def test_a_damaged_array_is_computed_again(damage: str, monkeypatch: pytest.Monk
     assert sorted(entry[0]) == ["a", "b"]
 
 
-@pytest.mark.parametrize("module", ["tables", "worlds.words.rules", "worlds.words.lexicon", "worlds.words.morphology"])
-def test_relations_of_other_code_have_other_names(module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "module", ["tables", "worlds.words.rules", "worlds.words.lexicon", "worlds.words.morphology"]
+)
+def test_relations_of_other_code_have_other_names(
+    module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from taskloom.suites.taskbench.worlds.words import rules
 
     before = rules._code.__wrapped__()
     (tmp_path / "changed.py").write_text("")
-    monkeypatch.setattr(import_module(f"taskloom.suites.taskbench.{module}"), "__file__", str(tmp_path / "changed.py"))
+    monkeypatch.setattr(
+        import_module(f"taskloom.suites.taskbench.{module}"),
+        "__file__",
+        str(tmp_path / "changed.py"),
+    )
     assert rules._code.__wrapped__() != before
 
 
-def test_without_a_writable_cache_the_arrays_stay_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_writable_cache_the_arrays_stay_in_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "file"))
     assert array_cache.store("thing", {"a": np.arange(3)}, "text") is False
     assert array_cache.load("thing") is None
 
 
-def test_a_missing_corpus_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_corpus_is_one_clear_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(corpora, "trees", lambda: [tmp_path])
     with pytest.raises(DataError, match="taskloom data get nltk"):
         corpora.get("wordnet")
@@ -225,6 +263,13 @@ def test_the_packaged_table_holds_the_official_files(shared: Path) -> None:
     corpus = corpora.get("wordnet")
     net = read_wordnet(corpus)
     again = packaged.unpack(packaged.TABLE.read_bytes())
-    assert (again.pos, again.lemmas, again.index, again.counts) == (net.pos, net.lemmas, net.index, net.counts)
-    assert {k: sorted(v) for k, v in again.links.items()} == {k: sorted(v) for k, v in net.links.items()}
+    assert (again.pos, again.lemmas, again.index, again.counts) == (
+        net.pos,
+        net.lemmas,
+        net.index,
+        net.counts,
+    )
+    assert {k: sorted(v) for k, v in again.links.items()} == {
+        k: sorted(v) for k, v in net.links.items()
+    }
     assert again.exceptions == net.exceptions

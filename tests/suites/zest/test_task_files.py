@@ -13,7 +13,13 @@ from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import read
 from taskloom.suites.zest.dataset_statistics import statistics
 from taskloom.suites.zest.layout import context, layout
-from taskloom.suites.zest.task_files import problems, read_script_predictions, read_tasks, tasks_from, write_tasks
+from taskloom.suites.zest.task_files import (
+    problems,
+    read_script_predictions,
+    read_tasks,
+    tasks_from,
+    write_tasks,
+)
 
 
 def test_the_real_rows(shared: Path) -> None:
@@ -28,14 +34,18 @@ def test_the_real_rows(shared: Path) -> None:
         pairs = [e for r in rows for e in r["examples"]]
         assert found.pairs == len(pairs)
         assert found.na == pytest.approx(sum(e["answer"] == "n/a" for e in pairs) / len(pairs))
-        assert found.passage_words == pytest.approx(sum(len(e["context"].split()) for e in pairs) / len(pairs))
+        assert found.passage_words == pytest.approx(
+            sum(len(e["context"].split()) for e in pairs) / len(pairs)
+        )
         # The sample has derived tasks whose base tasks are elsewhere in the full dataset, and nothing else that is odd.
         assert all("is not a base task of this file" in p.what for p in problems(tasks))
     unanswered = read_tasks(shared / "zest" / "test_unanswered.jsonl")
     assert all(t.kind is None and all(i.answer is None for i in t.instances) for t in unanswered)
 
 
-def test_the_recipe_over_files(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_over_files(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TASKLOOM_DATA", str(shared))
     plan = read("zest/real").plan(0)
     assert [s.name for s in plan.splits] == ["train", "dev"]
@@ -83,10 +93,21 @@ def test_the_format_of_a_task_that_no_passage_answers(question: str, format: str
 
 
 def test_layouts() -> None:
-    assert layout("Is it?", "It is.\nSo.") == "zeroshot question: Is it?\n\nzeroshot context: It is.\nSo.\n\n"
-    assert layout("Is it?", "It is.", "bart") == "zeroshot question: Is it? zeroshot context: It is."
-    assert layout("Is it?", "It is.", "reference-t5") == "zest question: Is it??\n\nzest context: It is.\n\n"
-    assert layout("Is it?", "It is.\nSo.", "reference-bart") == " zest question: Is it? zest context: It is. So."
+    assert (
+        layout("Is it?", "It is.\nSo.")
+        == "zeroshot question: Is it?\n\nzeroshot context: It is.\nSo.\n\n"
+    )
+    assert (
+        layout("Is it?", "It is.", "bart") == "zeroshot question: Is it? zeroshot context: It is."
+    )
+    assert (
+        layout("Is it?", "It is.", "reference-t5")
+        == "zest question: Is it??\n\nzest context: It is.\n\n"
+    )
+    assert (
+        layout("Is it?", "It is.\nSo.", "reference-bart")
+        == " zest question: Is it? zest context: It is. So."
+    )
     for style in ("t5", "bart", "reference-t5", "reference-bart"):
         assert context(layout("Is it?", "It is.", style)) == "It is."
 
@@ -97,7 +118,10 @@ def test_writing_and_reading_again(tmp_path: Path) -> None:
             "id": "b",
             "question": "What is it?",
             "type": {"generalization_type": "normal", "derives_from": [], "domain": "owls"},
-            "examples": [{"context": "Été – “so”.", "answer": ["a", "b"]}, {"context": "c", "answer": '[{"a": "x"}]'}],
+            "examples": [
+                {"context": "Été – “so”.", "answer": ["a", "b"]},
+                {"context": "c", "answer": '[{"a": "x"}]'},
+            ],
         }
     ]
     tasks = tasks_from(rows)
@@ -108,8 +132,14 @@ def test_writing_and_reading_again(tmp_path: Path) -> None:
 
 def test_a_file_may_be_named_by_a_text_and_a_bad_byte_is_found(tmp_path: Path) -> None:
     path = tmp_path / "tasks.jsonl"
-    row = {"id": "a", "question": "Is it?", "examples": [{"context": "x" * 100_000, "answer": "yes"}]}
-    write_tasks(str(path), tasks_from([row | {"type": {"generalization_type": "normal", "domain": "owls"}}]))
+    row = {
+        "id": "a",
+        "question": "Is it?",
+        "examples": [{"context": "x" * 100_000, "answer": "yes"}],
+    }
+    write_tasks(
+        str(path), tasks_from([row | {"type": {"generalization_type": "normal", "domain": "owls"}}])
+    )
     assert [t.id for t in read_tasks(str(path))] == ["a"]
     path.write_bytes(path.read_bytes() * 3 + b"\xff")
     with pytest.raises(TaskloomError, match=r"not UTF-8 text \(somewhere after line [23]\)"):

@@ -128,16 +128,28 @@ def contrast_results(panel: TaskPanel, measurements: Sequence[Measurement]) -> l
     return results
 
 
-def result_of(contrast: PanelContrast, way: Way, easy: Measurement, hard: Measurement) -> ContrastResult:
+def result_of(
+    contrast: PanelContrast, way: Way, easy: Measurement, hard: Measurement
+) -> ContrastResult:
     """Compare two conditions."""
     paired = contrast.same and easy.items == hard.items
-    difference = paired_difference(easy, hard) if paired else unpaired_difference(easy.estimate, hard.estimate)
+    difference = (
+        paired_difference(easy, hard)
+        if paired
+        else unpaired_difference(easy.estimate, hard.estimate)
+    )
     consistency = None
     if paired and easy.answers and hard.answers:
         pairs = list(zip(easy.answers, hard.answers, strict=True))
         consistency = sum(a == b for a, b in pairs) / len(pairs)
     return ContrastResult(
-        contrast, way, easy, hard, difference, consistency, _verdict(contrast, easy, hard, difference)
+        contrast,
+        way,
+        easy,
+        hard,
+        difference,
+        consistency,
+        _verdict(contrast, easy, hard, difference),
     )
 
 
@@ -164,7 +176,9 @@ def unpaired_difference(a: Estimate, b: Estimate) -> ScoreDifference:
     return ScoreDifference(mean, max(-1.0, low), min(1.0, high))
 
 
-def _verdict(contrast: PanelContrast, easy: Measurement, hard: Measurement, difference: ScoreDifference) -> str:
+def _verdict(
+    contrast: PanelContrast, easy: Measurement, hard: Measurement, difference: ScoreDifference
+) -> str:
     if contrast.control:
         return ABOVE if hard.estimate.low > hard.guessing else CLEAN
     if easy.estimate.low <= easy.guessing:

@@ -66,7 +66,9 @@ class PanelSide(Fields):
     @property
     def key(self) -> str:
         """Return the condition as one text: `NAME:test`, with its traits where it has some."""
-        return ":".join([self.recipe, self.split, *(f"{k}={v}" for k, v in sorted(self.where.items()))])
+        return ":".join(
+            [self.recipe, self.split, *(f"{k}={v}" for k, v in sorted(self.where.items()))]
+        )
 
 
 class PanelContrast(Fields):
@@ -133,7 +135,11 @@ class TaskPanel(Fields):
 
     def sides(self) -> list[PanelSide]:
         """Return every condition once: all splits, and the parts of them that contrasts name."""
-        whole = [PanelSide(recipe=name, split=split) for name, one in self.recipes.items() for split in one.split_names]
+        whole = [
+            PanelSide(recipe=name, split=split)
+            for name, one in self.recipes.items()
+            for split in one.split_names
+        ]
         named = [side for contrast in self.contrasts for side in (contrast.easy, contrast.hard)]
         return list({side.key: side for side in (*whole, *named)}.values())
 

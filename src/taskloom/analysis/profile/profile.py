@@ -56,7 +56,11 @@ class ProfiledModel:
         """Return the learner that asks the model in a way."""
         if not self.prompted:
             return self.settings
-        return {**self.settings, "shots": recipe.shots if way == "few-shot" else 0, "longest_answer": recipe.tokens}
+        return {
+            **self.settings,
+            "shots": recipe.shots if way == "few-shot" else 0,
+            "longest_answer": recipe.tokens,
+        }
 
     def ways(self, recipe: PanelRecipe) -> Iterator[Way]:
         """Yield the ways in which the model is asked; the examples of a few-shot prompt are nothing to a saved learner."""
@@ -81,10 +85,14 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
     """
     if not model:
-        raise ParameterError("model", "is empty; name a model's folder, a hub id, 'smollm2' or a saved learner")
+        raise ParameterError(
+            "model", "is empty; name a model's folder, a hub id, 'smollm2' or a saved learner"
+        )
     saved = (path_of(model) / CARD).is_file()
     if random and (endpoint or saved):
-        raise ParameterError("random", f"is for language models that are opened here, and {model} is not")
+        raise ParameterError(
+            "random", f"is for language models that are opened here, and {model} is not"
+        )
     if endpoint:
         return ProfiledModel(model, {"learner": "endpoint", "url": endpoint, "model": model})
     if saved:
@@ -159,7 +167,8 @@ class ModelProfile:
     def to_dict(self) -> dict[str, Any]:
         """Return the profile for JSON."""
         measurements = [
-            {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]} for m in self.measurements
+            {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]}
+            for m in self.measurements
         ]
         return {"format": FORMAT, "schema": SCHEMA, **asdict(self), "measurements": measurements}
 
@@ -253,16 +262,26 @@ def profile(
     chosen = panel or packaged_panel()
     asked = read_model(model, random=random, endpoint=endpoint)
     with watching(progress) as show:
-        outcome = api.fill(planned(asked, quick, chosen, gpus), store, engine=engine, workers=workers, watch=show)
+        outcome = api.fill(
+            planned(asked, quick, chosen, gpus), store, engine=engine, workers=workers, watch=show
+        )
     failed = outcome.state.failed
     result = gather(asked, store, quick, chosen)
     if not result.measurements:
-        raise TaskloomError(f"{asked.name} cannot be profiled: {next(iter(failed.values()), 'it has no runs')}")
-    reasons = {run: f"{cell.data.name}: {failed[run]}" for cell in outcome.cells if (run := cell.run) in failed}
+        raise TaskloomError(
+            f"{asked.name} cannot be profiled: {next(iter(failed.values()), 'it has no runs')}"
+        )
+    reasons = {
+        run: f"{cell.data.name}: {failed[run]}"
+        for cell in outcome.cells
+        if (run := cell.run) in failed
+    }
     return replace(result, failures=tuple(dict.fromkeys(reasons.values())))
 
 
-def gather(model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None) -> ModelProfile:
+def gather(
+    model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None
+) -> ModelProfile:
     """Return what a store has of a model's profile."""
     chosen, opened = panel or packaged_panel(), Store(store)
     jobs, constants = jobs_of(model, chosen), _constants(opened, quick, chosen)
@@ -274,7 +293,9 @@ def gather(model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPane
         complete = complete and len(done) == len(runs[job.name, job.way])
         if done:
             measurements += _measure(opened, chosen, job, done, constants)
-    return ModelProfile(model.name, model.settings, quick, chosen.version, tuple(measurements), complete)
+    return ModelProfile(
+        model.name, model.settings, quick, chosen.version, tuple(measurements), complete
+    )
 
 
 def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], list[str]]:
@@ -282,7 +303,9 @@ def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], lis
     runs: dict[tuple[str, Way], list[str]] = {}
     for job in jobs:
         for experiment in experiments([job], quick):
-            runs.setdefault((job.name, job.way), []).extend(cell.run for cell in cells.expand(experiment))
+            runs.setdefault((job.name, job.way), []).extend(
+                cell.run for cell in cells.expand(experiment)
+            )
     return runs
 
 
@@ -293,7 +316,9 @@ COLUMNS = ("split", "index", "targets", "prediction", "score", "traits")
 def _rows(store: Store, run: str) -> Rows:
     table = store.rows(run, PREDICTIONS, COLUMNS)
     if table is None:
-        raise DataError(f"the run {run} in {store.path} has no predictions, so that nothing can be measured of it")
+        raise DataError(
+            f"the run {run} in {store.path} has no predictions, so that nothing can be measured of it"
+        )
     return {name: table[name].to_pylist() for name in COLUMNS}
 
 
@@ -311,23 +336,41 @@ def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, li
 
 
 def _measure(
-    store: Store, panel: TaskPanel, job: PanelJob, runs: Sequence[str], constants: Mapping[str, float]
+    store: Store,
+    panel: TaskPanel,
+    job: PanelJob,
+    runs: Sequence[str],
+    constants: Mapping[str, float],
 ) -> list[Measurement]:
     tables = [_rows(store, run) for run in runs]
     first = tables[0]
-    compared = {side.key for contrast in panel.contrasts if contrast.same for side in (contrast.easy, contrast.hard)}
+    compared = {
+        side.key
+        for contrast in panel.contrasts
+        if contrast.same
+        for side in (contrast.easy, contrast.hard)
+    }
     measured = []
     for side, places in _places(first, panel, job.name):
         others = [dict(_places(table, panel, job.name))[side] for table in tables]
         targets = [first["targets"][i] for i in places]
-        predictions = [str(t["prediction"][i] or "") for t, own in zip(tables, others, strict=True) for i in own]
+        predictions = [
+            str(t["prediction"][i] or "")
+            for t, own in zip(tables, others, strict=True)
+            for i in own
+        ]
         measured.append(
             Measurement(
                 side,
                 job.way,
                 tuple(first["index"][i] for i in places),
-                tuple(tuple(float(t["score"][i]) for i in own) for t, own in zip(tables, others, strict=True)),
-                tuple(digest(str(first["prediction"][i]), 4) for i in places) if side in compared else (),
+                tuple(
+                    tuple(float(t["score"][i]) for i in own)
+                    for t, own in zip(tables, others, strict=True)
+                ),
+                tuple(digest(str(first["prediction"][i]), 4) for i in places)
+                if side in compared
+                else (),
                 chance_of(targets),
                 constants.get(side),
                 formed_share(targets, predictions),
@@ -364,8 +407,14 @@ def read_profile(path: str | Path) -> ModelProfile:
         raise DataError(f"there is no profile {file}; 'taskloom profile MODEL -o DIR' writes one")
     try:
         data = json.loads(read_utf8(file))
-        if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("schema") != SCHEMA:
-            raise DataError(f"{file} is not a profile; name a folder that 'taskloom profile MODEL -o DIR' wrote")
+        if (
+            not isinstance(data, dict)
+            or data.get("format") != FORMAT
+            or data.get("schema") != SCHEMA
+        ):
+            raise DataError(
+                f"{file} is not a profile; name a folder that 'taskloom profile MODEL -o DIR' wrote"
+            )
         measurements = tuple(_measurement(m) for m in data["measurements"])
         return ModelProfile(
             str(data["name"]),
@@ -391,7 +440,9 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
     answers = tuple(map(str, data["answers"]))
     constant = None if data["constant"] is None else float(data["constant"])
     formed = None if data.get("formed") is None else float(data["formed"])
-    return Measurement(str(data["side"]), way, items, scores, answers, float(data["chance"]), constant, formed)
+    return Measurement(
+        str(data["side"]), way, items, scores, answers, float(data["chance"]), constant, formed
+    )
 
 
 def _short(score: float) -> float:

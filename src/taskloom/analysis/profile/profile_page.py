@@ -46,7 +46,11 @@ RULE = (
     "their number: of twenty contrasts that hold, one may be called broken by chance."
 )
 
-VERBS = ((HOLDS, "holds", "hold"), (BREAKS, "breaks", "break"), (OPEN, "is inconclusive", "are inconclusive"))
+VERBS = (
+    (HOLDS, "holds", "hold"),
+    (BREAKS, "breaks", "break"),
+    (OPEN, "is inconclusive", "are inconclusive"),
+)
 HALF = 0.5
 
 SAME = "same answer"
@@ -64,7 +68,9 @@ CONTRASTS = (
 )
 
 
-def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | None = None) -> Path:
+def write_page(
+    path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | None = None
+) -> Path:
     """Write the page of a profile, with others beside it.
 
     Args:
@@ -84,7 +90,9 @@ def write_page(path: Path, profiles: Sequence[ModelProfile], panel: TaskPanel | 
         _conditions(profiles),
         _made(profiles),
     ]
-    return page.write(path, title(profiles), lead(first), sections, headline=headline(first, results))
+    return page.write(
+        path, title(profiles), lead(first), sections, headline=headline(first, results)
+    )
 
 
 def check_comparable(profiles: Sequence[ModelProfile]) -> None:
@@ -111,7 +119,9 @@ def lead(result: ModelProfile) -> str:
     """Return the paragraph below the heading."""
     items = sum(len(m.items) for m in result.measurements)
     small = " Quick: few items of each split, so that intervals are wide." if result.quick else ""
-    partial = "" if result.complete else " Some runs of the panel are missing; the last section says why."
+    partial = (
+        "" if result.complete else " Some runs of the panel are missing; the last section says why."
+    )
     return (
         f"{len(result.measurements)} conditions, {items:,} answered items; panel {result.version}, Taskloom {taskloom.__version__}."
         f"{small}{partial} Intervals are at 95 %."
@@ -127,7 +137,9 @@ def headline(result: ModelProfile, results: Sequence[ContrastResult]) -> str:
     return f"{result.name}: of {total} contrasts, {', '.join(parts)}, and {absent} an easy side that is not above guessing."
 
 
-def sentences(result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]) -> Iterator[str]:
+def sentences(
+    result: ModelProfile, results: Sequence[ContrastResult], others: Sequence[ModelProfile]
+) -> Iterator[str]:
     """Yield what was found, one sentence for each axis, for controls, and for each profile beside."""
     yield from _axis_sentences([r for r in results if not r.contrast.control])
     yield from _control_sentences(results)
@@ -196,7 +208,9 @@ def _other_sentences(result: ModelProfile, other: ModelProfile) -> Iterator[str]
         )
 
 
-def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
+def differences(
+    a: ModelProfile, b: ModelProfile
+) -> Iterator[tuple[Measurement, Measurement, ScoreDifference]]:
     """Yield the conditions that two profiles share, and how much better the second is, over the same items."""
     for second in b.measurements:
         first = a.find(second.side, second.way)
@@ -204,7 +218,9 @@ def differences(a: ModelProfile, b: ModelProfile) -> Iterator[tuple[Measurement,
             yield first, second, paired_difference(first, second)
 
 
-def _clear_differences(a: ModelProfile, b: ModelProfile) -> list[tuple[Measurement, Measurement, ScoreDifference]]:
+def _clear_differences(
+    a: ModelProfile, b: ModelProfile
+) -> list[tuple[Measurement, Measurement, ScoreDifference]]:
     """The shared conditions in which the interval of the difference excludes 0, largest differences first."""
     clear = [row for row in differences(a, b) if not row[2].low <= 0 <= row[2].high]
     return sorted(clear, key=lambda row: -abs(row[2].mean))
@@ -269,12 +285,16 @@ def _axis_sections(results: Sequence[ContrastResult]) -> Iterator[Section]:
     for axis in dict.fromkeys(r.contrast.axis for r in results):
         own = [r for r in results if r.contrast.axis == axis]
         panels = [
-            charts.interval_panel(way, [mark for r in own if r.way == way for mark in _marks(r)], colours, above=True)
+            charts.interval_panel(
+                way, [mark for r in own if r.way == way for mark in _marks(r)], colours, above=True
+            )
             for way in dict.fromkeys(r.way for r in own)
         ]
         paired = any(r.consistency is not None for r in own)
         columns = tuple(column for column in CONTRASTS if paired or column.head != SAME)
-        yield Section(axis.capitalize(), "", columns, tuple(own), panels=tuple(panels), legend=colours)
+        yield Section(
+            axis.capitalize(), "", columns, tuple(own), panels=tuple(panels), legend=colours
+        )
 
 
 def _marks(result: ContrastResult) -> Iterator[charts.Mark]:
@@ -310,7 +330,11 @@ def _conditions(profiles: Sequence[ModelProfile]) -> Section:
         Column("asked", attrgetter("way")),
         *(Column(one.name, _of(one), number=True) for one in profiles),
         Column("chance", lambda m: f"{m.chance:.2f}", number=True),
-        Column("best constant", lambda m: "" if m.constant is None else f"{m.constant:.2f}", number=True),
+        Column(
+            "best constant",
+            lambda m: "" if m.constant is None else f"{m.constant:.2f}",
+            number=True,
+        ),
         Column("in form", lambda m: "" if m.formed is None else f"{m.formed:.2f}", number=True),
         Column("items", lambda m: len(m.items), number=True),
         Column("seeds", lambda m: len(m.scores), number=True),
@@ -337,12 +361,16 @@ def _made(profiles: Sequence[ModelProfile]) -> Section:
         + ", ".join(f"{key}: {value}" for key, value in one.settings.items())
         for one in profiles
     ]
-    missing = [f"{one.name} could not be asked: {reason}" for one in profiles for reason in one.failures]
+    missing = [
+        f"{one.name} could not be asked: {reason}" for one in profiles for reason in one.failures
+    ]
     text = "'taskloom profile' with the same settings repeats it."
     return Section("How it was made", text, blocks=(*blocks, *missing))
 
 
-def profile_findings(profiles: Sequence[ModelProfile], panel: TaskPanel | None = None) -> list[Finding]:
+def profile_findings(
+    profiles: Sequence[ModelProfile], panel: TaskPanel | None = None
+) -> list[Finding]:
     """Return what profiles say: for each its contrasts above guessing, then how the first differs from the others.
 
     Args:
@@ -407,9 +435,21 @@ def _contrast_row(r: ContrastResult) -> dict[str, Any]:
 def _sides(r: ContrastResult) -> Iterator[dict[str, Any]]:
     for side, measurement in (("easy", r.easy), ("hard", r.hard)):
         e = measurement.estimate
-        yield {"contrast": f"{r.contrast.name}, {r.way}", "side": side, "mean": e.mean, "low": e.low, "high": e.high}
+        yield {
+            "contrast": f"{r.contrast.name}, {r.way}",
+            "side": side,
+            "mean": e.mean,
+            "low": e.low,
+            "high": e.high,
+        }
     guess = r.easy.guessing
-    yield {"contrast": f"{r.contrast.name}, {r.way}", "side": "guessing", "mean": guess, "low": None, "high": None}
+    yield {
+        "contrast": f"{r.contrast.name}, {r.way}",
+        "side": "guessing",
+        "mean": guess,
+        "low": None,
+        "high": None,
+    }
 
 
 def _beside_finding(first: ModelProfile, other: ModelProfile) -> Finding:
@@ -441,10 +481,20 @@ def _conditions_finding(profiles: Sequence[ModelProfile]) -> Finding:
     rows = []
     for m in profiles[0].measurements:
         own = [one.find(m.side, m.way) for one in profiles]
-        scores = {name: "" if found is None else _estimate(found) for name, found in zip(names, own, strict=True)}
+        scores = {
+            name: "" if found is None else _estimate(found)
+            for name, found in zip(names, own, strict=True)
+        }
         baselines = {"chance": m.chance, "best constant": m.constant, "in form": m.formed}
         rows.append(
-            {"condition": m.side, "asked": m.way, **scores, **baselines, "items": len(m.items), "seeds": len(m.scores)}
+            {
+                "condition": m.side,
+                "asked": m.way,
+                **scores,
+                **baselines,
+                "items": len(m.items),
+                "seeds": len(m.scores),
+            }
         )
     columns = ("condition", "asked", *names, "chance", "best constant", "in form", "items", "seeds")
     text = (

@@ -57,7 +57,9 @@ class Explorer:
         return not self.data
 
 
-def explorer(runs: Runs, cells: Sequence[AnsweredCell], paired: Mapping[tuple[str, str, str, str], str]) -> Explorer:
+def explorer(
+    runs: Runs, cells: Sequence[AnsweredCell], paired: Mapping[tuple[str, str, str, str], str]
+) -> Explorer:
     """Collect the examples and answers of cells.
 
     Args:
@@ -83,10 +85,21 @@ def explorer(runs: Runs, cells: Sequence[AnsweredCell], paired: Mapping[tuple[st
             for cell in own:
                 mine = [run for run in cell.runs[:seeds] if run in tables]
                 if mine:
-                    tests = {o.learner: paired.get((recipe, split, cell.learner, o.learner), "") for o in own}
-                    entry = {"recipe": recipe, "learner": cell.learner, "split": split, "data": name, "runs": mine}
+                    tests = {
+                        o.learner: paired.get((recipe, split, cell.learner, o.learner), "")
+                        for o in own
+                    }
+                    entry = {
+                        "recipe": recipe,
+                        "learner": cell.learner,
+                        "split": split,
+                        "data": name,
+                        "runs": mine,
+                    }
                     left = len(cell.runs) - len(cell.runs[:seeds])
-                    index.append({**entry, "left": left, "paired": {k: v for k, v in tests.items() if v}})
+                    index.append(
+                        {**entry, "left": left, "paired": {k: v for k, v in tests.items() if v}}
+                    )
     if index:
         page.data[INDEX] = script_json(index)
     return page
@@ -118,7 +131,11 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
     for run in names:
         answers = runs.answers(run, columns)
         for split, rows in _splits(answers) if answers is not None else ():
-            ends = (str(rows.num_rows), str(rows["input"][0]), str(rows["input"][rows.num_rows - 1]))
+            ends = (
+                str(rows.num_rows),
+                str(rows["input"][0]),
+                str(rows["input"][rows.num_rows - 1]),
+            )
             groups.setdefault((split, ends), {})[run] = rows
     return dict(sorted(groups.items()))
 
@@ -131,13 +148,18 @@ def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     for number, name in sorted(enumerate(names), key=lambda pair: str(pair[1])):
         places = [(a, b) for a, b in itertools.pairwise(edges) if b > a and codes[a] == number]
         rows = table.slice(places[0][0], places[0][1] - places[0][0]) if len(places) == 1 else None
-        yield name, (table.filter(numbers(codes == number)) if rows is None else rows).slice(0, MOST_ITEMS)
+        yield (
+            name,
+            (table.filter(numbers(codes == number)) if rows is None else rows).slice(0, MOST_ITEMS),
+        )
 
 
 def _split_data(tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """Return the items of a split and the answers of each run to them."""
     first = next(iter(tables.values()))
-    texts = pc.utf8_slice_codeunits(pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST)
+    texts = pc.utf8_slice_codeunits(
+        pc.coalesce(_joined(tables, "prediction"), strings([""])[0]), 0, LONGEST
+    )
     encoded = texts.combine_chunks().dictionary_encode()
     answers, scores = encoded.indices.to_pylist(), _scores(_joined(tables, "score"))
     runs, start = {}, 0
@@ -183,4 +205,6 @@ def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[
 
 def _pack(value: Any) -> str:
     """Return a value compressed, as text without a character that means something in HTML."""
-    return base64.b64encode(zlib.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"), 6)).decode()
+    return base64.b64encode(
+        zlib.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"), 6)
+    ).decode()

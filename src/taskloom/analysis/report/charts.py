@@ -70,7 +70,9 @@ class Mark:
     high: float | None
 
     def __str__(self) -> str:
-        ends = "" if self.low is None or self.high is None else f" ({self.low:.2f} to {self.high:.2f})"
+        ends = (
+            "" if self.low is None or self.high is None else f" ({self.low:.2f} to {self.high:.2f})"
+        )
         return f"{self.mean:.2f}{ends}"
 
 
@@ -91,18 +93,28 @@ def distinct(labels: Sequence[str], width: int = LABEL) -> dict[str, str]:
         if len(set(short.values())) == len(set(labels)):
             return short
     numbers = {text: i for i, text in enumerate(dict.fromkeys(labels), 1)}
-    return {text: text if len(text) <= width else f"{text[: width - 5]}… {i}" for text, i in numbers.items()}
+    return {
+        text: text if len(text) <= width else f"{text[: width - 5]}… {i}"
+        for text, i in numbers.items()
+    }
 
 
 def colour_of(series: Sequence[str]) -> dict[str, int]:
     """Give each series the number of a colour: usual splits always have their own, the others take turns."""
     free = [i for i in range(len(COLOURS)) if i not in {OWN[s] for s in series if s in OWN}] or [0]
     others = [s for s in dict.fromkeys(series) if s not in OWN]
-    return {s: OWN[s] for s in series if s in OWN} | {s: free[i % len(free)] for i, s in enumerate(others)}
+    return {s: OWN[s] for s in series if s in OWN} | {
+        s: free[i % len(free)] for i, s in enumerate(others)
+    }
 
 
 def interval_panel(
-    title: str, marks: Sequence[Mark], colours: Mapping[str, int], guess: Guess = None, *, above: bool = False
+    title: str,
+    marks: Sequence[Mark],
+    colours: Mapping[str, int],
+    guess: Guess = None,
+    *,
+    above: bool = False,
 ) -> Panel:
     """Draw means with their intervals: a line for each place (a learner), a colour and a shape for each series (a split).
 
@@ -124,19 +136,31 @@ def interval_panel(
     for row, place in enumerate(places):
         middle = top + step * row + head + (step - head) / 2
         if above:
-            parts.append(_label(labels[place], place, left, top + step * row + head / 2, anchor="start"))
+            parts.append(
+                _label(labels[place], place, left, top + step * row + head / 2, anchor="start")
+            )
         else:
             parts.append(_label(labels[place], place, left, middle))
         for number, name in enumerate(series):
             y = middle + (number - (len(series) - 1) / 2) * 14
             for mark in (m for m in marks if m.place == place and m.series == name):
-                parts.append(_dot(mark, x(mark.mean), y, x, colours[name], number, f"{place}, {name}: {mark}"))
+                parts.append(
+                    _dot(
+                        mark, x(mark.mean), y, x, colours[name], number, f"{place}, {name}: {mark}"
+                    )
+                )
     parts.append(_x_numbers(x, height - 18, "score"))
-    alt = f"{title}. " + "; ".join(f"{m.place} on {m.series}: {m}" for m in marks[:24]) + _chance(guess)
+    alt = (
+        f"{title}. "
+        + "; ".join(f"{m.place} on {m.series}: {m}" for m in marks[:24])
+        + _chance(guess)
+    )
     return Panel(title, _svg(height, parts, alt), alt)
 
 
-def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int], guess: Guess = None) -> Panel:
+def curve_panel(
+    title: str, curves: Sequence[Curve], colours: Mapping[str, int], guess: Guess = None
+) -> Panel:
     """Draw learning curves: the mean of each split, single seeds faintly behind it, guessing as a dotted line."""
     last = max((s for c in curves for s in c.steps), default=1)
     left, top, bottom, height = 48, 10, 190, 226
@@ -151,7 +175,9 @@ def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int],
     parts = [_y_grid(y, left, WIDTH - 14)]
     parts.append(_guess_along(guess, colours, y, left, WIDTH - 14))
     for curve in sorted(curves, key=lambda c: not c.faint):
-        points = " ".join(f"{x(s):.1f},{y(v):.1f}" for s, v in zip(curve.steps, curve.scores, strict=True))
+        points = " ".join(
+            f"{x(s):.1f},{y(v):.1f}" for s, v in zip(curve.steps, curve.scores, strict=True)
+        )
         kind = "faint" if curve.faint else "line"
         parts.append(f'<polyline class="{kind} s{colours[curve.split]}" points="{points}"/>')
         if len(curve.steps) == 1:
@@ -159,8 +185,12 @@ def curve_panel(title: str, curves: Sequence[Curve], colours: Mapping[str, int],
                 f'<circle class="fill s{colours[curve.split]}" cx="{x(curve.steps[0]):.1f}" cy="{y(curve.scores[0]):.1f}" r="3"/>'
             )
     for step in _ticks(last):
-        parts.append(f'<text x="{x(step):.1f}" y="{bottom + 16}" text-anchor="middle">{_short_number(step)}</text>')
-    parts.append(f'<text x="{(low + high) / 2:.1f}" y="{height - 4}" text-anchor="middle">training steps</text>')
+        parts.append(
+            f'<text x="{x(step):.1f}" y="{bottom + 16}" text-anchor="middle">{_short_number(step)}</text>'
+        )
+    parts.append(
+        f'<text x="{(low + high) / 2:.1f}" y="{height - 4}" text-anchor="middle">training steps</text>'
+    )
     parts.append(_y_name((top + bottom) / 2))
     ends = [f"{c.split} ends at {c.scores[-1]:.2f}" for c in curves if not c.faint and c.scores]
     alt = f"{title}: learning curves over {last:,} steps; {', '.join(ends)}{_chance(guess)}"
@@ -176,7 +206,9 @@ def trend_panel(
     low, high = left + 14, WIDTH - 26
 
     def x(place: str) -> float:
-        return low + (high - low) * (places.index(place) / (len(places) - 1) if len(places) > 1 else 0.5)
+        return low + (high - low) * (
+            places.index(place) / (len(places) - 1) if len(places) > 1 else 0.5
+        )
 
     def y(score: float) -> float:
         return bottom - (bottom - top) * min(1.0, max(0.0, score))
@@ -200,14 +232,24 @@ def trend_panel(
             parts.append(f"{_shape(number, at, y(mark.mean))}</g>")
     every = -(-len(places) * max(len(p) for p in places) * 7 // int(high - low))
     for place in places[:: max(1, every)]:
-        parts.append(f'<text x="{x(place):.1f}" y="{bottom + 16}" text-anchor="middle">{escape(place)}</text>')
-    parts.append(f'<text x="{(low + high) / 2:.1f}" y="{height - 6}" text-anchor="middle">{escape(xlabel)}</text>')
+        parts.append(
+            f'<text x="{x(place):.1f}" y="{bottom + 16}" text-anchor="middle">{escape(place)}</text>'
+        )
+    parts.append(
+        f'<text x="{(low + high) / 2:.1f}" y="{height - 6}" text-anchor="middle">{escape(xlabel)}</text>'
+    )
     parts.append(_y_name((top + bottom) / 2))
-    alt = f"{title} by {xlabel}: " + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24]) + _chance(guess)
+    alt = (
+        f"{title} by {xlabel}: "
+        + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24])
+        + _chance(guess)
+    )
     return Panel(title, _svg(height, parts, alt), alt)
 
 
-def bar_panel(title: str, marks: Sequence[Mark], name: str, colours: Mapping[str, int], guess: Guess = None) -> Panel:
+def bar_panel(
+    title: str, marks: Sequence[Mark], name: str, colours: Mapping[str, int], guess: Guess = None
+) -> Panel:
     """Draw means over the values of a trait that is a name, where a line would suggest an order: horizontal bars."""
     places, series = _unique(m.place for m in marks), _unique(m.series for m in marks)
     labels = distinct(places)
@@ -231,8 +273,15 @@ def bar_panel(title: str, marks: Sequence[Mark], name: str, colours: Mapping[str
                         f'<line class="ink" x1="{x(mark.low):.1f}" x2="{x(mark.high):.1f}" y1="{y + 5:.1f}" y2="{y + 5:.1f}"/>'
                     )
                 parts.append("</g>")
-    parts += [_guess_across(guess, colours, x, top, height - 34), _x_numbers(x, height - 18, "score")]
-    alt = f"{title} by {name}: " + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24]) + _chance(guess)
+    parts += [
+        _guess_across(guess, colours, x, top, height - 34),
+        _x_numbers(x, height - 18, "score"),
+    ]
+    alt = (
+        f"{title} by {name}: "
+        + "; ".join(f"{m.series}, {m.place}: {m}" for m in marks[:24])
+        + _chance(guess)
+    )
     return Panel(title, _svg(height, parts, alt), alt)
 
 
@@ -250,10 +299,14 @@ def sheet(panels: Sequence[Panel], legend: Mapping[str, int]) -> str:
         parts.append(
             f'<text class="head" x="{left + WIDTH / 2}" y="{top + 18}" text-anchor="middle">{escape(panel.title)}</text>'
         )
-        parts.append(f'<svg x="{left}" y="{top + 26}" width="{WIDTH}" height="{_height(panel.svg)}"{panel.svg[4:]}')
+        parts.append(
+            f'<svg x="{left}" y="{top + 26}" width="{WIDTH}" height="{_height(panel.svg)}"{panel.svg[4:]}'
+        )
     at = 20.0
     for name, number in legend.items():
-        parts.append(f'<g class="s{number}"><rect class="bar" x="{at}" y="{y + 2}" width="12" height="12"/></g>')
+        parts.append(
+            f'<g class="s{number}"><rect class="bar" x="{at}" y="{y + 2}" width="12" height="12"/></g>'
+        )
         parts.append(f'<text x="{at + 18}" y="{y + 12}">{escape(name)}</text>')
         at += 36 + LETTER * len(name)
     if any('class="guess' in panel.svg for panel in panels):
@@ -304,7 +357,9 @@ def _chance(guess: Guess) -> str:
     levels = _levels(guess, {})
     if not levels:
         return "."
-    values = ", ".join(f"{level:.2f} on {name}" if name else f"{level:.2f}" for level, name, _ in levels)
+    values = ", ".join(
+        f"{level:.2f} on {name}" if name else f"{level:.2f}" for level, name, _ in levels
+    )
     return f". Guessing the most frequent answer gives {values}."
 
 
@@ -324,7 +379,9 @@ def _levels(guess: Guess, colours: Mapping[str, int]) -> list[tuple[float, str, 
     return [(guess, "", "")]
 
 
-def _guess_along(guess: Guess, colours: Mapping[str, int], y: Scale, left: float, right: float) -> str:
+def _guess_along(
+    guess: Guess, colours: Mapping[str, int], y: Scale, left: float, right: float
+) -> str:
     """Draw guessing as lines from left to right."""
     ends = f'x1="{left}" x2="{right}"'
     return "".join(
@@ -333,7 +390,9 @@ def _guess_along(guess: Guess, colours: Mapping[str, int], y: Scale, left: float
     )
 
 
-def _guess_across(guess: Guess, colours: Mapping[str, int], x: Scale, top: float, bottom: float) -> str:
+def _guess_across(
+    guess: Guess, colours: Mapping[str, int], x: Scale, top: float, bottom: float
+) -> str:
     """Draw guessing as lines from top to bottom."""
     ends = f'y1="{top}" y2="{bottom}"'
     return "".join(
@@ -352,25 +411,36 @@ def _label(short: str, whole: str, edge: float, middle: float, anchor: str = "en
 
 
 def _grid(x: Scale, top: float, bottom: float) -> str:
-    lines = (f'<line class="grid" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{top}" y2="{bottom}"/>' for v in QUARTERS)
+    lines = (
+        f'<line class="grid" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{top}" y2="{bottom}"/>'
+        for v in QUARTERS
+    )
     return "".join(lines)
 
 
 def _y_grid(y: Scale, left: float, right: float) -> str:
     parts = []
     for value in QUARTERS:
-        parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        parts.append(f'<text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>')
+        parts.append(
+            f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
+        )
+        parts.append(
+            f'<text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
+        )
     return "".join(parts)
 
 
 def _y_name(middle: float) -> str:
-    return f'<text transform="translate(9 {middle:.0f}) rotate(-90)" text-anchor="middle">score</text>'
+    return (
+        f'<text transform="translate(9 {middle:.0f}) rotate(-90)" text-anchor="middle">score</text>'
+    )
 
 
 def _x_numbers(x: Scale, y: float, name: str) -> str:
     parts = [f'<text x="{x(v):.1f}" y="{y}" text-anchor="middle">{v:g}</text>' for v in QUARTERS]
-    return "".join([*parts, f'<text x="{x(0.5):.1f}" y="{y + 14}" text-anchor="middle">{name}</text>'])
+    return "".join(
+        [*parts, f'<text x="{x(0.5):.1f}" y="{y + 14}" text-anchor="middle">{name}</text>']
+    )
 
 
 def _dot(mark: Mark, at: float, y: float, x: Scale, colour: int, shape: int, tip: str) -> str:

@@ -86,7 +86,11 @@ class Section:
     @property
     def cut(self) -> str:
         """Return the note on rows that are left out; empty where all are shown."""
-        return f"The first {MOST_ROWS} of {len(self.rows):,} rows." if len(self.rows) > MOST_ROWS else ""
+        return (
+            f"The first {MOST_ROWS} of {len(self.rows):,} rows."
+            if len(self.rows) > MOST_ROWS
+            else ""
+        )
 
 
 class Marked(str):

@@ -28,7 +28,11 @@ def _fixed(name: str) -> Any:
 
 def _opening(name: str, sign: str = "") -> Any:
     """Return a cell that opens the examples behind it, where the row says which."""
-    return lambda row: Opened(f"{row[name]:{sign}.3f}", row["opens"]) if row.get("opens") else f"{row[name]:{sign}.3f}"
+    return lambda row: (
+        Opened(f"{row[name]:{sign}.3f}", row["opens"])
+        if row.get("opens")
+        else f"{row[name]:{sign}.3f}"
+    )
 
 
 def share(row: Row) -> str:

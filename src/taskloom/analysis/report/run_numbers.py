@@ -90,7 +90,10 @@ class RunNumbers:
         """Return the mean of every recipe, learner and split with its interval and the score of guessing."""
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
-        return [{**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self.opens(row)} for row in rows]
+        return [
+            {**row, "guess": guesses.get((row["recipe"], row["split"])), "opens": self.opens(row)}
+            for row in rows
+        ]
 
     @cached_property
     def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
@@ -99,7 +102,9 @@ class RunNumbers:
         for row in self.runs.table.to_pylist():
             labels = self.label(row)
             if row["score"] is not None:
-                scores.setdefault((labels["recipe"], labels["learner"], row["split"]), []).append(row["score"])
+                scores.setdefault((labels["recipe"], labels["learner"], row["split"]), []).append(
+                    row["score"]
+                )
         return scores
 
     def opens(self, row: Row, **more: str) -> dict[str, str]:
@@ -119,7 +124,9 @@ class RunNumbers:
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
                     if (recipe, split) not in guesses:
-                        guesses[recipe, split] = _guess(rows["targets"].filter(pc.is_in(splits, strings([split]))))
+                        guesses[recipe, split] = _guess(
+                            rows["targets"].filter(pc.is_in(splits, strings([split])))
+                        )
         return guesses
 
     def guesses_of(self, recipe: str) -> dict[str, float]:
@@ -142,13 +149,20 @@ class RunNumbers:
                     continue
                 names = {"recipe": recipe, "first": a, "second": b, "split": self.runs.splits[0]}
                 try:
-                    table = compare_sides(self.runs, sides[a], sides[b], correction="none", level=self.level)
+                    table = compare_sides(
+                        self.runs, sides[a], sides[b], correction="none", level=self.level
+                    )
                     rows += [{**names, **row, "recipe": recipe} for row in table]
                 except TaskloomError as error:
                     left_out.append(f"{recipe}, {a} and {b}: {error}")
         for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
             row["corrected_p"] = float(p)
-            row["opens"] = {"recipe": row["recipe"], "a": row["first"], "b": row["second"], "split": row["split"]}
+            row["opens"] = {
+                "recipe": row["recipe"],
+                "a": row["first"],
+                "b": row["second"],
+                "split": row["split"],
+            }
         return PairedTests(tuple(rows), pairs, tuple(left_out))
 
     def task_traits(self) -> list[str]:
@@ -170,4 +184,8 @@ class RunNumbers:
 def _guess(targets: pa.ChunkedArray) -> float:
     """Compute the share of the most frequent answer."""
     rows = targets.to_pylist()
-    return Counter(t for row in rows for t in set(row)).most_common(1)[0][1] / len(rows) if rows else 0.0
+    return (
+        Counter(t for row in rows for t in set(row)).most_common(1)[0][1] / len(rows)
+        if rows
+        else 0.0
+    )

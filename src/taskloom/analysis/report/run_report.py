@@ -64,7 +64,12 @@ def report(
     headline = parts.headline() if parts is not None else ""
     heading = title or (parts.name() if parts is not None else "Runs that failed")
     return page.write(
-        Path(out), heading, _lead(table, level, where, parts), sections, headline=headline, data=shown.data
+        Path(out),
+        heading,
+        _lead(table, level, where, parts),
+        sections,
+        headline=headline,
+        data=shown.data,
     )
 
 
@@ -73,7 +78,11 @@ def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | 
     count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
     finished = parts.finished() if parts is not None else ""
     dated = f", the last finished on {finished}" if finished else ""
-    new = "new seeds and new examples" if parts is None or parts.numbers.scored else "new seeds on the same examples"
+    new = (
+        "new seeds and new examples"
+        if parts is None or parts.numbers.scored
+        else "new seeds on the same examples"
+    )
     lead = (
         f"{count} in {table.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
         f"where there are several seeds they hold for {new}."
@@ -101,7 +110,9 @@ def _sections(
 
 def _failures(store: Path, failed: dict[str, str]) -> Section:
     text = "Rerun the 'taskloom run' command to retry just these." if failed else "None."
-    rows = tuple({"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items())
+    rows = tuple(
+        {"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items()
+    )
     return Section("Failures", text, FAILURES, rows)
 
 
@@ -144,8 +155,15 @@ def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
     shown = "One command with the same recipe and seed gives the same digests on every machine."
     return [
         Section("Datasets", shown, DATASETS, tuple(_row(name, data) for name, data in named)),
-        Section("Audit", "What `taskloom audit` finds.", AUDITS, tuple(_audited(name, data) for name, data in named)),
-        Section("An example of each dataset", blocks=tuple(_example(name, data) for name, data in named)),
+        Section(
+            "Audit",
+            "What `taskloom audit` finds.",
+            AUDITS,
+            tuple(_audited(name, data) for name, data in named),
+        ),
+        Section(
+            "An example of each dataset", blocks=tuple(_example(name, data) for name, data in named)
+        ),
     ]
 
 
@@ -154,7 +172,9 @@ def _datasets(folder: Path) -> list[Dataset]:
         return [dataset.load(folder)]
     inside = sorted(path.parent for path in folder.glob(f"*/{dataset.MANIFEST}"))
     if not inside:
-        raise DataError(f"{folder} is neither a dataset nor a folder of datasets; make one with 'taskloom make'")
+        raise DataError(
+            f"{folder} is neither a dataset nor a folder of datasets; make one with 'taskloom make'"
+        )
     return [dataset.load(path) for path in inside]
 
 

@@ -79,16 +79,22 @@ def score_sentences(
     """
     sentences = []
     for recipe, learner in dict.fromkeys((row["recipe"], row["learner"]) for row in rows):
-        own = sorted((r for r in rows if (r["recipe"], r["learner"]) == (recipe, learner)), key=lambda r: r["mean"])
+        own = sorted(
+            (r for r in rows if (r["recipe"], r["learner"]) == (recipe, learner)),
+            key=lambda r: r["mean"],
+        )
         parts = [
-            _part(row, seed_scores.get((recipe, learner, row["split"]), ()), guesses, threshold) for row in own[:4]
+            _part(row, seed_scores.get((recipe, learner, row["split"]), ()), guesses, threshold)
+            for row in own[:4]
         ]
         more = f"; {len(own) - 4} more splits are in the table" if len(own) > 4 else ""
         sentences.append(f"{learner} on {recipe}: {'; '.join(parts)}{more}.")
     return sentences[:MOST]
 
 
-def _part(row: Row, seeds: Sequence[float], guesses: Mapping[tuple[str, str], float], threshold: float) -> str:
+def _part(
+    row: Row, seeds: Sequence[float], guesses: Mapping[tuple[str, str], float], threshold: float
+) -> str:
     text = _place(row)
     guess = guesses.get((row["recipe"], row["split"]))
     if guess is not None and not math.isnan(row["low"]) and row["low"] <= guess <= row["high"]:
@@ -116,7 +122,11 @@ def gap_sentence(rows: Sequence[Row]) -> str:
         iid, ood = max(rises, key=lambda pair: pair[1]["mean"] - pair[0]["mean"])
         return f"No fall is shown; {iid['learner']} is higher on ood: {_place(ood)}, {_place(iid)} of {iid['recipe']}."
     iid, ood = max(pairs, key=lambda pair: pair[0]["mean"])
-    why = "there are no intervals" if any(math.isnan(r["low"]) for pair in pairs for r in pair) else "intervals overlap"
+    why = (
+        "there are no intervals"
+        if any(math.isnan(r["low"]) for pair in pairs for r in pair)
+        else "intervals overlap"
+    )
     return (
         f"No difference between iid and ood is shown ({why}): {iid['learner']} has {_place(iid)} and {_place(ood)} "
         f"of {iid['recipe']}."
@@ -147,19 +157,27 @@ def comparison_sentences(rows: Iterable[Row]) -> list[str]:
         p = probability(row["corrected_p"])
         sign = "p" if p.startswith("<") else "p ="
         if row["corrected_p"] < 0.05:
-            better, worse = (row["second"], row["first"]) if row["difference"] > 0 else (row["first"], row["second"])
+            better, worse = (
+                (row["second"], row["first"])
+                if row["difference"] > 0
+                else (row["first"], row["second"])
+            )
             low, high = sorted((abs(row["low"]), abs(row["high"])))
             size = (
                 f"{abs(row['difference']):.3f} ({low:.3f} to {high:.3f})"
                 if not math.isnan(low)
                 else f"{abs(row['difference']):.3f}"
             )
-            shown.append(f"{better} is better than {worse} by {size} {where} (corrected {sign} {p}).")
+            shown.append(
+                f"{better} is better than {worse} by {size} {where} (corrected {sign} {p})."
+            )
         else:
             open_.append(f"{row['first']} and {row['second']} {where}")
     sentences = shown[:MOST]
     if open_:
-        names = "; ".join(open_[:6]) + (f" and {len(open_) - 6} more pairs" if len(open_) > 6 else "")
+        names = "; ".join(open_[:6]) + (
+            f" and {len(open_) - 6} more pairs" if len(open_) > 6 else ""
+        )
         sentences.append(f"No difference is shown between {names}.")
     return sentences
 
@@ -189,7 +207,9 @@ class RunSections:
 
     def name(self) -> str:
         """Return a title that says what was run."""
-        recipes, learners = (list(dict.fromkeys(row[k] for row in self.numbers.rows)) for k in ("learner", "recipe"))
+        recipes, learners = (
+            list(dict.fromkeys(row[k] for row in self.numbers.rows)) for k in ("learner", "recipe")
+        )
         return f"{_listed(recipes)} on {_listed(learners)}"
 
     def finished(self) -> str:
@@ -204,7 +224,9 @@ class RunSections:
     def findings(self, failed: Mapping[str, str]) -> Section:
         """Say in sentences what came out."""
         threshold = SUCCESS if self.threshold is None else self.threshold
-        sentences = score_sentences(self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold)
+        sentences = score_sentences(
+            self.numbers.means, self.numbers.seed_scores, self.numbers.guesses, threshold
+        )
         sentences += comparison_sentences(self.numbers.comparisons.rows)
         if failed:
             sentences.append(f"{len(failed)} runs failed; the reasons are below.")
@@ -215,7 +237,9 @@ class RunSections:
         if not self.predicted:
             return Explorer()
         cells = [
-            AnsweredCell(recipe, a, names) for recipe, own in self.numbers.cells.items() for a, names in own.items()
+            AnsweredCell(recipe, a, names)
+            for recipe, own in self.numbers.cells.items()
+            for a, names in own.items()
         ]
         paired: dict[tuple[str, str, str, str], str] = {}
         for row in self.numbers.comparisons.rows:
@@ -235,7 +259,13 @@ class RunSections:
         for row in self.numbers.rows:
             machine = self.runs.environment(row["run"])
             digest = self.runs[row["run"]].data[:16]
-            empty = {"recipe": row["recipe"], "learner": row["learner"], "digest": digest, "seeds": [], "seconds": 0.0}
+            empty = {
+                "recipe": row["recipe"],
+                "learner": row["learner"],
+                "digest": digest,
+                "seeds": [],
+                "seconds": 0.0,
+            }
             cell = cells.setdefault((row["recipe"], row["learner"], digest), empty)
             cell["seeds"].append(row["seed"])
             cell["seconds"] += float(machine.get("seconds") or math.nan)
@@ -254,42 +284,76 @@ class RunSections:
             charts.interval_panel(recipe, marks, colours, self.numbers.guesses_of(recipe))
             for recipe, marks in itertools.islice(by_recipe.items(), MOST_PANELS)
         )
-        success = () if self.threshold is None else (Column(f"seeds over {self.threshold:g}", share, number=True),)
+        success = (
+            ()
+            if self.threshold is None
+            else (Column(f"seeds over {self.threshold:g}", share, number=True),)
+        )
         columns = (
             *SCORES,
             *success,
-            *(Column(name, known(name), number=True) for name in SuiteScores(self.runs, ()).columns),
+            *(
+                Column(name, known(name), number=True)
+                for name in SuiteScores(self.runs, ()).columns
+            ),
         )
         opens = "A number in blue opens the examples behind it." if self.predicted else ""
         guessed = bool(self.numbers.guesses)
         return Section(
-            "Scores", "", columns, tuple(rows), panels=panels, legend=colours, guessed=guessed, on_screen=opens
+            "Scores",
+            "",
+            columns,
+            tuple(rows),
+            panels=panels,
+            legend=colours,
+            guessed=guessed,
+            on_screen=opens,
         )
 
     def by_task(self) -> Iterator[Section]:
         """Yield the scores of single tasks, and their mean and standard error over tasks: all, and those of each kind."""
         tasks = self.numbers.accuracy([*GROUPED, "task"], "seeds+items") if self.predicted else []
-        per_recipe = Counter(recipe for recipe, _ in {(row["recipe"], row["task"]) for row in tasks})
+        per_recipe = Counter(
+            recipe for recipe, _ in {(row["recipe"], row["task"]) for row in tasks}
+        )
         many = {recipe for recipe, count in per_recipe.items() if count > 1}
         if not many:
             return
         reached: dict[tuple[str, str, str], list[float]] = {}
         for row in tasks:
-            reached.setdefault((row["recipe"], row["learner"], row["split"]), []).append(row["mean"])
+            reached.setdefault((row["recipe"], row["learner"], row["split"]), []).append(
+                row["mean"]
+            )
         none = {f"C@{t}": None for t in THRESHOLDS}
         rows = [
-            {**row, "by": "", "value": "", **_competence(reached[row["recipe"], row["learner"], row["split"]])}
+            {
+                **row,
+                "by": "",
+                "value": "",
+                **_competence(reached[row["recipe"], row["learner"], row["split"]]),
+            }
             for row in self.numbers.accuracy(GROUPED, "tasks")
         ]
         for name in self.numbers.task_traits():
             grouped = self.numbers.accuracy([*GROUPED, name], "tasks")
-            rows += [{**row, **none, "by": name, "value": row[name]} for row in grouped if row[name] is not None]
+            rows += [
+                {**row, **none, "by": name, "value": row[name]}
+                for row in grouped
+                if row[name] is not None
+            ]
         text = (
             "Every task counts the same; the standard error and the interval are over tasks, as a sample of tasks like them. C@T "
             "is the share of tasks with a mean score of at least T percent."
         )
-        yield Section("Scores over tasks", text, OVER_TASKS, tuple(row for row in rows if row["recipe"] in many))
-        mine = tuple({**row, "opens": self.numbers.opens(row)} for row in tasks if row["recipe"] in many)
+        yield Section(
+            "Scores over tasks",
+            text,
+            OVER_TASKS,
+            tuple(row for row in rows if row["recipe"] in many),
+        )
+        mine = tuple(
+            {**row, "opens": self.numbers.opens(row)} for row in tasks if row["recipe"] in many
+        )
         yield Section("Scores by task", "", TASKS, mine, folded="The tasks")
 
     def learning(self) -> Section | None:
@@ -302,16 +366,26 @@ class RunSections:
             title = f"{row['recipe']}, {row['learner']}"
             recipes.setdefault(title, point["run"])
             panel = panels.setdefault(title, {})
-            panel.setdefault(point["split"], {}).setdefault(point["run"], []).append((point["step"], point["score"]))
+            panel.setdefault(point["split"], {}).setdefault(point["run"], []).append(
+                (point["step"], point["score"])
+            )
         if not panels:
             return None
-        shown = {title: list(_curves(splits)) for title, splits in itertools.islice(panels.items(), MOST_PANELS)}
-        guesses = {title: self.numbers.guesses_of(rows[recipes[title]]["recipe"]) for title in shown}
+        shown = {
+            title: list(_curves(splits))
+            for title, splits in itertools.islice(panels.items(), MOST_PANELS)
+        }
+        guesses = {
+            title: self.numbers.guesses_of(rows[recipes[title]]["recipe"]) for title in shown
+        }
         colours = charts.colour_of([curve.split for curves in shown.values() for curve in curves])
         text = "The mean over seeds, and each seed faintly behind it."
         if len(panels) > MOST_PANELS:
             text += f" The first {MOST_PANELS} of {len(panels)}."
-        drawn = tuple(charts.curve_panel(title, curves, colours, guesses[title]) for title, curves in shown.items())
+        drawn = tuple(
+            charts.curve_panel(title, curves, colours, guesses[title])
+            for title, curves in shown.items()
+        )
         guessed = any(guesses.values())
         return Section("Learning curves", text, panels=drawn, legend=colours, guessed=guessed)
 
@@ -329,14 +403,23 @@ class RunSections:
                 rows = self.numbers.accuracy(["recipe", "learner", "split", name], "seeds+items")
             except RunsError:
                 continue
-            rows = [row for row in rows if row[name] is not None]  # recipes that lack the trait say nothing about it
+            rows = [
+                row for row in rows if row[name] is not None
+            ]  # recipes that lack the trait say nothing about it
             if self._is_condition(name, rows):
-                groups = sorted((r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"]) for r in rows)
+                groups = sorted(
+                    (r["recipe"], r["learner"], r["split"], r["n"], r["mean"], r["low"])
+                    for r in rows
+                )
                 alike.setdefault(tuple(groups), []).append((name, rows))
         for (name, rows), *others in alike.values():
             section = self._trait(name, rows)
             same = " and ".join(other for other, _ in others)
-            yield replace(section, text=f"By {same} the examples are divided in the same way.") if same else section
+            yield (
+                replace(section, text=f"By {same} the examples are divided in the same way.")
+                if same
+                else section
+            )
 
     def _is_condition(self, name: str, rows: Sequence[Row]) -> bool:
         """Return whether a trait is a condition that several examples share, not the name of one."""
@@ -345,7 +428,10 @@ class RunSections:
             return False
         if len(values) <= MOST_VALUES:
             return True
-        most = max(sum(row["n"] for row in rows if row["split"] == split) for split in {row["split"] for row in rows})
+        most = max(
+            sum(row["n"] for row in rows if row["split"] == split)
+            for split in {row["split"] for row in rows}
+        )
         return len(values) <= MOST_LISTED and len(values) <= most / 2
 
     def _trait(self, name: str, rows: Sequence[Row]) -> Section:
@@ -355,16 +441,39 @@ class RunSections:
             by_split.setdefault((row["recipe"], row["split"]), []).append(mark)
         kept = {k: v for k, v in by_split.items() if 1 < len({m.place for m in v}) <= MOST_VALUES}
         colours = charts.colour_of([m.series for marks in kept.values() for m in marks])
-        panel = charts.trend_panel if all(_is_number(row[name]) for row in rows) else charts.bar_panel
+        panel = (
+            charts.trend_panel if all(_is_number(row[name]) for row in rows) else charts.bar_panel
+        )
         panels = tuple(
-            panel(f"{recipe}, {split}", marks, name, colours, self.numbers.guesses.get((recipe, split)))
+            panel(
+                f"{recipe}, {split}",
+                marks,
+                name,
+                colours,
+                self.numbers.guesses.get((recipe, split)),
+            )
             for (recipe, split), marks in itertools.islice(kept.items(), MOST_PANELS)
         )
-        columns = (*CELL, Column("split", itemgetter("split")), Column(name, itemgetter(name)), *MEASURES)
-        opened = tuple({**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))} for row in rows)
+        columns = (
+            *CELL,
+            Column("split", itemgetter("split")),
+            Column(name, itemgetter(name)),
+            *MEASURES,
+        )
+        opened = tuple(
+            {**row, "opens": self.numbers.opens(row, trait=name, value=str(row[name]))}
+            for row in rows
+        )
         title = f"Score by {name}"
         return Section(
-            title, "", columns, opened, folded="The numbers", panels=panels, legend=colours, guessed=bool(panels)
+            title,
+            "",
+            columns,
+            opened,
+            folded="The numbers",
+            panels=panels,
+            legend=colours,
+            guessed=bool(panels),
         )
 
     def comparisons(self) -> Section | None:
@@ -374,7 +483,9 @@ class RunSections:
         if not rows:
             return None
         cut = (
-            f" Only the first {MOST_PAIRS} of {tests.pairs:,} pairs were compared." if tests.pairs > MOST_PAIRS else ""
+            f" Only the first {MOST_PAIRS} of {tests.pairs:,} pairs were compared."
+            if tests.pairs > MOST_PAIRS
+            else ""
         )
         count = (
             f"{len(rows)} comparisons; the corrected p-values (Holm) hold for all of them together"
@@ -396,23 +507,35 @@ class RunSections:
         """Show right and wrong answers of each recipe and learner, from the split with the lowest score."""
         if not self.predicted:
             return None
-        cells = [(f"{recipe}, {a}", names[0]) for recipe, own in self.numbers.cells.items() for a, names in own.items()]
-        blocks = tuple(block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run))
+        cells = [
+            (f"{recipe}, {a}", names[0])
+            for recipe, own in self.numbers.cells.items()
+            for a, names in own.items()
+        ]
+        blocks = tuple(
+            block for head, run in cells[:MOST_PANELS] for block in self._answers(head, run)
+        )
         text = "The first right and wrong answers of the split with the lowest score."
         choice = "Choose a learner above them, a second one to put beside it, and a trait to filter by; wrong answers come first."
         return Section("Examples", text, blocks=blocks, explorer=True, on_screen=choice)
 
     def _answers(self, head: str, run: str) -> Iterator[str]:
         record = self.runs[run]
-        splits = {name: scores.score for name, scores in record.splits.items() if scores.score is not None}
+        splits = {
+            name: scores.score for name, scores in record.splits.items() if scores.score is not None
+        }
         if not splits:
             return
         split = min(splits, key=lambda s: splits[s])
-        rows = self.runs.predictions(split, ["index", "input", "targets", "prediction", "score"], runs=[run])
+        rows = self.runs.predictions(
+            split, ["index", "input", "targets", "prediction", "score"], runs=[run]
+        )
         points = whole_array(rows["score"])  # a number that Arrow compares with would import pandas
         for kind, mask in (("right", numbers(points >= 1)), ("wrong", numbers(points < 1))):
             for row in rows.filter(mask).slice(0, 2).to_pylist():
-                expected = "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
+                expected = (
+                    "" if kind == "right" else f"\nexpected: {' | '.join(row['targets'][:5])}"
+                )
                 text = f"{head}, seed {record.seed}, {split} {row['index']}: {kind}\n\n{row['input'][:900]}\n\n"
                 yield page.Marked(f"{text}answered: {row['prediction'][:300]}{expected}", kind)
 
@@ -428,7 +551,14 @@ class RunSections:
         )
         block = f"taskloom run {folder / 'config.yaml'} --store again\n\n{self.runs.config(first)}"
         rows = tuple(self.numbers.rows)
-        return Section("How to run it again", text, FOLDERS, rows, blocks=(block,), folded="All runs and their folders")
+        return Section(
+            "How to run it again",
+            text,
+            FOLDERS,
+            rows,
+            blocks=(block,),
+            folded="All runs and their folders",
+        )
 
 
 def _competence(scores: Sequence[float]) -> dict[str, float]:
@@ -457,7 +587,9 @@ def _curves(splits: dict[str, dict[str, list[tuple[int, float]]]]) -> Iterator[c
             for step, score in ordered:
                 by_step.setdefault(step, []).append(score)
             if len(seeds) > 1:
-                yield charts.Curve(split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True)
+                yield charts.Curve(
+                    split, tuple(s for s, _ in ordered), tuple(v for _, v in ordered), faint=True
+                )
         # Where seeds stopped early the mean would jump to the survivors; it ends with the first that stops.
         steps = [step for step, scores in sorted(by_step.items()) if len(scores) == len(seeds)]
         yield charts.Curve(split, tuple(steps), tuple(sum(by_step[s]) / len(seeds) for s in steps))

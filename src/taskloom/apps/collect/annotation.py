@@ -15,7 +15,15 @@ from taskloom.apps.collect.event_store import Transaction
 from taskloom.apps.collect.final_answers import resolve
 from taskloom.apps.collect.output_structure import compile_answer, from_form
 from taskloom.apps.collect.phrases import phrase
-from taskloom.apps.collect.records import NA, AnswerFormat, CollectedTask, Document, GivenAnswer, Item, Person
+from taskloom.apps.collect.records import (
+    NA,
+    AnswerFormat,
+    CollectedTask,
+    Document,
+    GivenAnswer,
+    Item,
+    Person,
+)
 from taskloom.apps.collect.search import PassageChoice, entity_limit
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.evaluation.official import judge
@@ -39,7 +47,9 @@ MOST_SPANS = 50
 # Passages.
 
 
-def gather_passages(c: Collection, who: str, progress: Callable[[int, int], None] | None = None) -> list[str]:
+def gather_passages(
+    c: Collection, who: str, progress: Callable[[int, int], None] | None = None
+) -> list[str]:
     """Choose passages for every approved task that has none; return what a person should know.
 
     Base tasks come first, since a paraphrase has the passages of its base task.
@@ -64,22 +74,38 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
     if task.variant == "paraphrase":
         base = list(c.store.each(Item, parent=task.bases[0]))
         entities = {d.id: d.entity for d in c.store.each(Document, parent=task.domain)}
-        choices = [PassageChoice(i.document, entities.get(i.document, ""), i.start, i.end, i.near_miss) for i in base]
+        choices = [
+            PassageChoice(i.document, entities.get(i.document, ""), i.start, i.end, i.near_miss)
+            for i in base
+        ]
     else:
-        searched = [t for t in c.store.each(CollectedTask, stage="approved") if t.variant != "paraphrase"]
+        searched = [
+            t for t in c.store.each(CollectedTask, stage="approved") if t.variant != "paraphrase"
+        ]
         total = wanted * sum(t.domain == task.domain for t in searched)
         limit = entity_limit(total, c.file.entity_share, len(index.entities))
         key = Key("collect", "passages", c.file.seed)
         used = entity_counts(c, task.domain)
         choices = index.choose(
-            task.question, wanted, c.file.near_misses, c.file.longest_passage, used, limit, key.child(task.id)
+            task.question,
+            wanted,
+            c.file.near_misses,
+            c.file.longest_passage,
+            used,
+            limit,
+            key.child(task.id),
         )
     with c.store.change(who, "passages", f"{len(choices)} passages for: {task.question}") as change:
-        if c.store.count(Item, parent=task.id) or c.store.need(CollectedTask, task.id).value.state != "approved":
+        if (
+            c.store.count(Item, parent=task.id)
+            or c.store.need(CollectedTask, task.id).value.state != "approved"
+        ):
             return ""  # somebody else gathered them, or removed the task, a moment ago
         for number, choice in enumerate(choices):
             id = f"{task.id[:16]}-{number:04d}"
-            change.put(Item(id, task.id, choice.document, choice.start, choice.end, choice.near_miss))
+            change.put(
+                Item(id, task.id, choice.document, choice.start, choice.end, choice.near_miss)
+            )
     if len(choices) < wanted:
         return phrase("few_passages", question=task.question, count=len(choices), wanted=wanted)
     return ""
@@ -88,7 +114,11 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
 def entity_counts(c: Collection, domain: str) -> Counter[str]:
     """Count a domain's passages by entity; the passages of paraphrases are those of their base tasks and count once."""
     entities = {d.id: d.entity for d in c.store.each(Document, parent=domain)}
-    tasks = {t.id for t in c.store.each(CollectedTask) if t.domain == domain and t.variant != "paraphrase"}
+    tasks = {
+        t.id
+        for t in c.store.each(CollectedTask)
+        if t.domain == domain and t.variant != "paraphrase"
+    }
     return Counter(entities.get(i.document, "") for i in c.store.each(Item) if i.task in tasks)
 
 
@@ -148,7 +178,10 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
                 continue
             # Somebody may have answered it since it was read; a lease is dropped only after its answer is saved.
             current = c.store.get(Item, item.id)
-            if current is not None and leases.holders(item.id) <= c.file.annotators - current.value.answered:
+            if (
+                current is not None
+                and leases.holders(item.id) <= c.file.annotators - current.value.answered
+            ):
                 return current.value
             leases.drop(item.id, person.id)
         after = candidates[-1].id
@@ -272,7 +305,11 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
     items = {i.id for i in c.store.each(Item, stage="qualification")}
     wanted = len(items)
     # Answers to items that were taken out of the project file since do not count.
-    given = {a.id: a for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification") if a.item in items}
+    given = {
+        a.id: a
+        for a in c.store.each(GivenAnswer, owner=person.id, stage="qualification")
+        if a.item in items
+    }
     for kind, id in list(change.changes):
         if kind == GivenAnswer.kind and (stored := change.get(GivenAnswer, id)) is not None:
             given[id] = stored.value
@@ -287,7 +324,9 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
 def settle_answered(c: Collection) -> int:
     """Settle open items that have enough answers, since the project file asks for fewer now; return how many there were."""
     items = c.store.answered_enough(c.file.annotators)
-    with c.store.change(SYSTEM, "settle", f"{len(items)} items have all the answers that are wanted now") as change:
+    with c.store.change(
+        SYSTEM, "settle", f"{len(items)} items have all the answers that are wanted now"
+    ) as change:
         for item in items:
             settle(c, change, item)
     return len(items)
@@ -315,7 +354,12 @@ def settle(c: Collection, change: Transaction, item: Item) -> None:
 
 
 def adjudicate(
-    c: Collection, reviewer: Person, id: str, version: int, entered: EnteredAnswer | None, take: str = ""
+    c: Collection,
+    reviewer: Person,
+    id: str,
+    version: int,
+    entered: EnteredAnswer | None,
+    take: str = "",
 ) -> Item:
     """Decide an item on which the annotators disagree.
 

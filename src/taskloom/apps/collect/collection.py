@@ -94,7 +94,9 @@ class Collection:
 
     def read_corpus(self) -> None:
         """Read documents that are new since the last time; what was read once stays, since passages are cut from it."""
-        sources = digest("\n".join(fingerprint(self.folder / d.documents) for d in self.file.domains))
+        sources = digest(
+            "\n".join(fingerprint(self.folder / d.documents) for d in self.file.domains)
+        )
         setup = self.setup
         if setup.sources == sources:
             self.notes = list(setup.notes)
@@ -105,7 +107,9 @@ class Collection:
             self.notes += [f"{domain.name}: {note}" for note in notes]
             for start in range(0, len(documents), MOST_DOCUMENTS):
                 part = documents[start : start + MOST_DOCUMENTS]
-                with self.store.change(SYSTEM, "corpus", f"{len(part)} documents of {domain.name} were read") as change:
+                with self.store.change(
+                    SYSTEM, "corpus", f"{len(part)} documents of {domain.name} were read"
+                ) as change:
                     for document in part:
                         key = change.put_text(document.text)
                         id = digest(f"{domain.name}\n{document.entity}\n{key}", 8)
@@ -120,14 +124,20 @@ class Collection:
         """Return the search index of a domain, built at its first use."""
         with self._indexing:
             if domain not in self._indexes:
-                rows = [(d.id, d.entity, d.digest) for d in self.store.each(Document, parent=domain)]
-                self._indexes[domain] = PassageIndex((id, entity, self.store.text(key)) for id, entity, key in rows)
+                rows = [
+                    (d.id, d.entity, d.digest) for d in self.store.each(Document, parent=domain)
+                ]
+                self._indexes[domain] = PassageIndex(
+                    (id, entity, self.store.text(key)) for id, entity, key in rows
+                )
             return self._indexes[domain]
 
     def entities(self, domain: str) -> list[str]:
         """Return the names of a domain's entities; kept, since every form check needs them and a corpus may have 100,000."""
         if domain not in self._entities:
-            self._entities[domain] = sorted({d.entity for d in self.store.each(Document, parent=domain)})
+            self._entities[domain] = sorted(
+                {d.entity for d in self.store.each(Document, parent=domain)}
+            )
         return self._entities[domain]
 
     def passage(self, item: Item) -> str:
@@ -170,7 +180,9 @@ class Collection:
         with self.store.change(by, "roles") as change:
             person = self.store.need(Person, id).value
             new = replace(person, roles=check_roles(roles))
-            if "owner" not in new.roles and not any("owner" in p.roles for p in self.people() if p.id != id):
+            if "owner" not in new.roles and not any(
+                "owner" in p.roles for p in self.people() if p.id != id
+            ):
                 raise CollectError(phrase("last_owner"))
             change.put(new, version)
 
@@ -231,4 +243,6 @@ def check_roles(roles: list[str]) -> tuple[Role, ...]:
 def require(person: Person, *roles: Role) -> None:
     """Raise `ForbiddenError` for a person who has none of some roles."""
     if not set(roles) & set(person.roles):
-        raise ForbiddenError(phrase("other_role", wanted=" or ".join(roles), roles=", ".join(person.roles)))
+        raise ForbiddenError(
+            phrase("other_role", wanted=" or ".join(roles), roles=", ".join(person.roles))
+        )

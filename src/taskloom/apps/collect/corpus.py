@@ -52,9 +52,18 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
             continue
         try:
             for entity, text in _read(file):
-                document = SourceDocument(clean_line(entity)[:200] or file.stem, clean(text).strip())
+                document = SourceDocument(
+                    clean_line(entity)[:200] or file.stem, clean(text).strip()
+                )
                 if len(document.text) < SHORTEST:
-                    notes.append(phrase("document_short", file=file.name, entity=document.entity, fewest=SHORTEST))
+                    notes.append(
+                        phrase(
+                            "document_short",
+                            file=file.name,
+                            entity=document.entity,
+                            fewest=SHORTEST,
+                        )
+                    )
                 else:
                     documents.append(document)
         except CollectError as error:
@@ -97,7 +106,9 @@ def _read(file: Path) -> Iterator[tuple[str, str]]:
     except UnicodeDecodeError as error:
         raise CollectError(phrase("document_encoding", file=file.name, byte=error.start)) from error
     except OSError as error:
-        raise CollectError(phrase("document_unreadable", file=file.name, reason=error.strerror)) from error
+        raise CollectError(
+            phrase("document_unreadable", file=file.name, reason=error.strerror)
+        ) from error
     if suffix == ".jsonl":
         yield from _json_lines(file, text)
     else:

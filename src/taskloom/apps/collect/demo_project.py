@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from taskloom.apps.collect.annotation import EnteredAnswer, Leases, gather_passages, next_item, save_answer
+from taskloom.apps.collect.annotation import (
+    EnteredAnswer,
+    Leases,
+    gather_passages,
+    next_item,
+    save_answer,
+)
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
@@ -89,7 +95,10 @@ ANIMALS = "otters|butterflies|Seals|Lizards|Swans and coots|Puffins|Bees|Goats"
 
 ANSWERS: dict[str, tuple[str, str]] = {
     "Are dogs allowed in this garden?": ("Dogs (may|are allowed)", "Dogs are not allowed"),
-    "Can visitors bring their pets along into this garden?": ("Dogs (may|are allowed)", "Dogs are not allowed"),
+    "Can visitors bring their pets along into this garden?": (
+        "Dogs (may|are allowed)",
+        "Dogs are not allowed",
+    ),
     "Are bicycles allowed in this garden?": ("bicycles travel free", ""),
     "What plants grow in this garden?": (
         "water lilies, reeds and yellow irises|kinds of ferns|lavender, sage, thyme, broom and many grasses|bananas, orchids|"
@@ -106,8 +115,14 @@ ANSWERS: dict[str, tuple[str, str]] = {
     ),
     "Is there a place to eat in this garden?": ("tea house|restaurant|café in|kiosk", "no café"),
     "Which animals can be seen in this garden?": (ANIMALS, ""),
-    "What animals live in this garden, when can they be seen, and do they nest there?": (ANIMALS, ""),
-    "How much does a ticket for this garden cost?": ("four coins|three coins|six coins|what one likes", ""),
+    "What animals live in this garden, when can they be seen, and do they nest there?": (
+        ANIMALS,
+        "",
+    ),
+    "How much does a ticket for this garden cost?": (
+        "four coins|three coins|six coins|what one likes",
+        "",
+    ),
     "Does this garden have guided tours?": ("Guided tours|The tour", ""),
     "In which months is this garden open?": ("April to October|May to September|all year", ""),
     "Do children enter this garden free?": ("children under twelve enter free", ""),
@@ -149,9 +164,15 @@ def _fill(c: Collection) -> None:
     _vary(c, people, bases)
     gather_passages(c, owner.id)
     for number, (domain, question, format) in enumerate(WAITING):
-        submit_base(c, people["Wim"], f"waiting {number}", domain, Wording(question, format, sure=True))
+        submit_base(
+            c, people["Wim"], f"waiting {number}", domain, Wording(question, format, sure=True)
+        )
     returned = submit_base(
-        c, people["Wanda"], "returned", "gardens", Wording("Is this garden nice for a visit in spring?", sure=True)
+        c,
+        people["Wanda"],
+        "returned",
+        "gardens",
+        Wording("Is this garden nice for a visit in spring?", sure=True),
     )
     assert returned.task is not None
     review(
@@ -166,10 +187,17 @@ def _fill(c: Collection) -> None:
 
 
 def _approved(
-    c: Collection, people: dict[str, Person], number: int, domain: str, question: str, format: AnswerFormat
+    c: Collection,
+    people: dict[str, Person],
+    number: int,
+    domain: str,
+    question: str,
+    format: AnswerFormat,
 ) -> CollectedTask:
     writer = people["Wim" if number % 2 else "Wanda"]
-    submission = submit_base(c, writer, f"demo {number}", domain, Wording(question, format, sure=True))
+    submission = submit_base(
+        c, writer, f"demo {number}", domain, Wording(question, format, sure=True)
+    )
     assert submission.task is not None, submission.findings
     return review(c, people["Rita"], submission.task.id, 1, "approve")
 
@@ -179,10 +207,15 @@ def _vary(c: Collection, people: dict[str, Person], bases: Sequence[CollectedTas
     animals = by_question["Which animals can be seen in this garden?"]
     dogs = by_question["Are dogs allowed in this garden?"]
     structure = OutputStructure(
-        "animal", (StructureAttribute("month or season"), StructureAttribute("nests", ("yes", "no"), True))
+        "animal",
+        (StructureAttribute("month or season"), StructureAttribute("nests", ("yes", "no"), True)),
     )
     wanted = (
-        ("paraphrase", [dogs.id], Wording("Can visitors bring their pets along into this garden?", sure=True)),
+        (
+            "paraphrase",
+            [dogs.id],
+            Wording("Can visitors bring their pets along into this garden?", sure=True),
+        ),
         ("target_semantics", [dogs.id], Wording("Are bicycles allowed in this garden?", sure=True)),
         (
             "structure",

@@ -93,9 +93,16 @@ class LogEvent:
     def to_json(self) -> dict[str, Any]:
         """Return it for the exported log."""
         changes = [
-            {"kind": c.kind, "id": c.id, "version": c.version, "before": c.old, "after": c.new} for c in self.changes
+            {"kind": c.kind, "id": c.id, "version": c.version, "before": c.old, "after": c.new}
+            for c in self.changes
         ]
-        head = {"number": self.number, "at": self.at, "who": self.who, "what": self.what, "note": self.note}
+        head = {
+            "number": self.number,
+            "at": self.at,
+            "who": self.who,
+            "what": self.what,
+            "note": self.note,
+        }
         return {**head, "undoes": self.undoes, "changes": changes}
 
 
@@ -147,12 +154,20 @@ class Transaction:
         ).fetchone()
         return (row[0], json.loads(row[1])) if row else (0, None)
 
-    def _note(self, kind: str, id: str, before: tuple[int, dict[str, Any] | None], new: dict[str, Any] | None) -> None:
+    def _note(
+        self,
+        kind: str,
+        id: str,
+        before: tuple[int, dict[str, Any] | None],
+        new: dict[str, Any] | None,
+    ) -> None:
         if before[1] == new:
             return
         first = self.changes.get((kind, id))
         old_version, old = (first.old_version, first.old) if first else before
-        self.changes[kind, id] = RowChange(kind, id, old_version, old, 0 if new is None else old_version + 1, new)
+        self.changes[kind, id] = RowChange(
+            kind, id, old_version, old, 0 if new is None else old_version + 1, new
+        )
 
 
 class _Connection(sqlite3.Connection):
@@ -200,7 +215,11 @@ class EventStore:
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = sqlite3.connect(
-                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=_Connection
+                self.path,
+                timeout=PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
+                factory=_Connection,
             )
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
@@ -269,11 +288,20 @@ class EventStore:
             yield from_json(cls.kind, json.loads(row[0]))  # type: ignore[misc]
 
     def count(
-        self, cls: type[Filed], *, parent: str | None = None, stage: str | None = None, owner: str | None = None
+        self,
+        cls: type[Filed],
+        *,
+        parent: str | None = None,
+        stage: str | None = None,
+        owner: str | None = None,
     ) -> int:
         """Count records that have the given parent, stage and owner."""
         condition, values = _condition(cls.kind, parent, stage, owner)
-        row = self._connection().execute(f"SELECT count(*) FROM records WHERE {condition}", values).fetchone()  # noqa: S608
+        row = (
+            self._connection()
+            .execute(f"SELECT count(*) FROM records WHERE {condition}", values)
+            .fetchone()
+        )  # noqa: S608
         return int(row[0])
 
     def stages(self, cls: type[Filed], parent: str | None = None) -> dict[str, int]:
@@ -288,7 +316,8 @@ class EventStore:
     def owners(self, cls: type[Filed], stage: str) -> dict[str, int]:
         """Count the records of a stage by owner."""
         rows = self._connection().execute(
-            "SELECT owner, count(*) FROM records WHERE kind = ? AND stage = ? GROUP BY owner", (cls.kind, stage)
+            "SELECT owner, count(*) FROM records WHERE kind = ? AND stage = ? GROUP BY owner",
+            (cls.kind, stage),
         )
         return {str(owner): int(n) for owner, n in rows}
 
@@ -312,7 +341,9 @@ class EventStore:
 
     def text(self, key: str) -> str:
         """Return the text that has a digest."""
-        row = self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
+        row = (
+            self._connection().execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
+        )
         if row is None:
             raise UnknownError(phrase("missing_text", key=key[:40], path=self.path))
         return str(row[0])
@@ -320,7 +351,9 @@ class EventStore:
     # Changing.
 
     @contextmanager
-    def change(self, who: str, what: str, note: str = "", undoes: int | None = None) -> Iterator[Transaction]:
+    def change(
+        self, who: str, what: str, note: str = "", undoes: int | None = None
+    ) -> Iterator[Transaction]:
         """Make one event of the changes in the block; nothing is changed where the block raises.
 
         Args:
@@ -361,7 +394,14 @@ class EventStore:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         cursor = connection.execute(
             "INSERT INTO events (at, who, what, note, changes, undoes) VALUES (?, ?, ?, ?, ?, ?)",
-            (at, who, what, note, json.dumps([c.to_json() for c in changes], ensure_ascii=False), undoes),
+            (
+                at,
+                who,
+                what,
+                note,
+                json.dumps([c.to_json() for c in changes], ensure_ascii=False),
+                undoes,
+            ),
         )
         number = cursor.lastrowid or 0
         for change in changes:
@@ -408,7 +448,9 @@ class EventStore:
 
     def undone(self, number: int) -> int | None:
         """Return the number of the event that undid one, if one did and was not undone itself."""
-        rows = self._connection().execute("SELECT number FROM events WHERE undoes = ? ORDER BY number DESC", (number,))
+        rows = self._connection().execute(
+            "SELECT number FROM events WHERE undoes = ? ORDER BY number DESC", (number,)
+        )
         for row in rows.fetchall():
             if self.undone(row[0]) is None:
                 return int(row[0])
@@ -426,7 +468,9 @@ class EventStore:
             ConflictError: Where it is undone already, or one of its records is no longer as the event left it.
         """
         event = self.event(number)
-        with self.change(who, "undo", f"undoes event {number} ({event.what})", number) as transaction:
+        with self.change(
+            who, "undo", f"undoes event {number} ({event.what})", number
+        ) as transaction:
             if self.undone(number) is not None:
                 raise ConflictError(phrase("undone_already", number=number))
             check()
@@ -441,13 +485,18 @@ class EventStore:
     def _refuse_later(self, change: RowChange, number: int) -> None:
         row = (
             self._connection()
-            .execute("SELECT event, body FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
+            .execute(
+                "SELECT event, body FROM records WHERE kind = ? AND id = ?",
+                (change.kind, change.id),
+            )
             .fetchone()
         )
         # By content: a later event that was undone itself has left everything as it was.
         if (json.loads(row[1]) if row else None) != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
-            raise ConflictError(phrase("event_built_on", number=number, later=later, kind=change.kind))
+            raise ConflictError(
+                phrase("event_built_on", number=number, later=later, kind=change.kind)
+            )
 
     def write_log(self, path: Path) -> int:
         """Write the log as JSON lines, oldest event first; return how many events there are."""
@@ -497,7 +546,9 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _condition(kind: str, parent: str | None, stage: str | None, owner: str | None) -> tuple[str, list[Any]]:
+def _condition(
+    kind: str, parent: str | None, stage: str | None, owner: str | None
+) -> tuple[str, list[Any]]:
     given = {"parent": parent, "stage": stage, "owner": owner}
     wanted = {name: value for name, value in given.items() if value is not None}
     return " AND ".join(["kind = ?", *(f"{name} = ?" for name in wanted)]), [kind, *wanted.values()]
@@ -505,13 +556,24 @@ def _condition(kind: str, parent: str | None, stage: str | None, owner: str | No
 
 def _apply(connection: sqlite3.Connection, change: RowChange, number: int) -> None:
     if change.new is None:
-        connection.execute("DELETE FROM records WHERE kind = ? AND id = ?", (change.kind, change.id))
+        connection.execute(
+            "DELETE FROM records WHERE kind = ? AND id = ?", (change.kind, change.id)
+        )
         return
     record = from_json(change.kind, change.new)
     body = json.dumps(change.new, ensure_ascii=False)
     connection.execute(
         "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (change.kind, change.id, change.version, number, record.parent, record.stage, record.owner, body),
+        (
+            change.kind,
+            change.id,
+            change.version,
+            number,
+            record.parent,
+            record.stage,
+            record.owner,
+            body,
+        ),
     )
 
 

@@ -22,7 +22,13 @@ from taskloom.apps.collect.annotation import entity_counts
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.phrases import phrase
-from taskloom.apps.collect.quality import AnnotatedItem, alpha, annotated_items, human_performance, span_difference
+from taskloom.apps.collect.quality import (
+    AnnotatedItem,
+    alpha,
+    annotated_items,
+    human_performance,
+    span_difference,
+)
 from taskloom.apps.collect.records import CollectedTask, Item
 from taskloom.apps.collect.search import entity_limit
 from taskloom.core.files import atomic_folder
@@ -71,7 +77,8 @@ def finished_tasks(c: Collection) -> tuple[dict[str, list[FinishedTask]], list[s
     evaluation needs both.
     """
     values: dict[str, tuple[str, ...]] = {
-        row.item.id: tuple(row.answers[p] for p in sorted(row.answers)) for row in annotated_items(c)
+        row.item.id: tuple(row.answers[p] for p in sorted(row.answers))
+        for row in annotated_items(c)
     }
     finished: dict[str, FinishedTask] = {}
     open_items = 0
@@ -100,8 +107,16 @@ def zest_task(c: Collection, finished: FinishedTask) -> ZestTask:
 def _row(c: Collection, finished: FinishedTask, answered: bool) -> dict[str, Any]:
     task = zest_task(c, finished)
     if not answered:
-        return {"id": task.id, "question": task.question, "examples": [{"context": i.context} for i in task.instances]}
-    kind = {"generalization_type": task.kind, "derives_from": list(task.derives_from), "domain": task.domain}
+        return {
+            "id": task.id,
+            "question": task.question,
+            "examples": [{"context": i.context} for i in task.instances],
+        }
+    kind = {
+        "generalization_type": task.kind,
+        "derives_from": list(task.derives_from),
+        "domain": task.domain,
+    }
     examples = [
         {"context": i.context, "answer": i.answer, "all_answers": list(given)}
         for i, given in zip(task.instances, finished.answers, strict=True)
@@ -110,7 +125,9 @@ def _row(c: Collection, finished: FinishedTask, answered: bool) -> dict[str, Any
 
 
 def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), encoding="utf-8"
+    )
 
 
 def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Release:
@@ -127,7 +144,9 @@ def export(c: Collection, folder: Path, *, despite_leaks: bool = False) -> Relea
         with atomic_folder(folder) as beside:
             return _write(c, beside, despite_leaks)
     except OSError as error:
-        raise CollectError(phrase("release_unwritten", folder=folder, reason=error.strerror or error)) from error
+        raise CollectError(
+            phrase("release_unwritten", folder=folder, reason=error.strerror or error)
+        ) from error
 
 
 def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
@@ -138,8 +157,12 @@ def _write(c: Collection, folder: Path, despite_leaks: bool) -> Release:
 def _write_snapshot(c: Collection, folder: Path, despite_leaks: bool) -> Release:
     release = prepare(c, folder)
     if release.leaks and not despite_leaks:
-        raise CollectError(phrase("release_leaks", count=len(release.leaks), first=release.leaks[0]))
-    tables = {name: statistics([zest_task(c, f) for f in tasks]) for name, tasks in release.splits.items()}
+        raise CollectError(
+            phrase("release_leaks", count=len(release.leaks), first=release.leaks[0])
+        )
+    tables = {
+        name: statistics([zest_task(c, f) for f in tasks]) for name, tasks in release.splits.items()
+    }
     _write_json(folder / "statistics.json", {name: s.to_dict() for name, s in tables.items()})
     _write_json(folder / "agreement.json", agreement_report(c))
     _write_json(folder / "audit.json", _audit_json(release))
@@ -157,7 +180,10 @@ def prepare(c: Collection, folder: Path) -> Release:
     (folder / "zest").mkdir(parents=True)
     for name, tasks in splits.items():
         _write_lines(folder / "zest" / f"{name}.jsonl", [_row(c, f, True) for f in tasks])
-    _write_lines(folder / "zest" / "test_unanswered.jsonl", [_row(c, f, False) for f in splits.get("test", ())])
+    _write_lines(
+        folder / "zest" / "test_unanswered.jsonl",
+        [_row(c, f, False) for f in splits.get("test", ())],
+    )
     files = "".join(f"  {name}: zest/{name}.jsonl\n" for name in splits)
     (folder / "recipe.yaml").write_text(f"suite: zest\nfiles:\n{files}", encoding="utf-8")
     # By the project's name: the folder has a temporary one until the release is whole.
@@ -184,13 +210,23 @@ def recipe_name(project: str) -> str:
 
 
 def _audit_leaks(report: Audit) -> list[str]:
-    leaks = [phrase("leak_inputs", count=o.exact, split=o.split, other=o.other) for o in report.leaks if o.exact]
-    return leaks + [phrase("leak_pairs", count=p.same + p.reversed, split=p.split) for p in report.pairs]
+    leaks = [
+        phrase("leak_inputs", count=o.exact, split=o.split, other=o.other)
+        for o in report.leaks
+        if o.exact
+    ]
+    return leaks + [
+        phrase("leak_pairs", count=p.same + p.reversed, split=p.split) for p in report.pairs
+    ]
 
 
 def _near_remarks(report: Audit) -> list[str]:
     """Report inputs that are nearly in training: mostly another question about the same passage, as in ZEST itself."""
-    return [phrase("remark_near", count=o.near, split=o.split, other=o.other) for o in report.leaks if o.near]
+    return [
+        phrase("remark_near", count=o.near, split=o.split, other=o.other)
+        for o in report.leaks
+        if o.near
+    ]
 
 
 def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
@@ -202,10 +238,16 @@ def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
         for f in tasks:
             words = " ".join(f.task.question.lower().split())
             if where.setdefault(words, name) != name:
-                leaks.append(phrase("leak_question", question=f.task.question, split=where[words], other=name))
+                leaks.append(
+                    phrase(
+                        "leak_question", question=f.task.question, split=where[words], other=name
+                    )
+                )
             for base in f.task.bases:
                 if homes.get(base, name) != name:
-                    leaks.append(phrase("leak_base", question=f.task.question, split=name, other=homes[base]))
+                    leaks.append(
+                        phrase("leak_base", question=f.task.question, split=name, other=homes[base])
+                    )
     return leaks
 
 
@@ -219,7 +261,9 @@ def share_remarks(c: Collection) -> list[str]:
         over = [f"{entity} ({n} / {total})" for entity, n in counts.most_common(3) if n > limit]
         if over:
             share = f"{c.file.entity_share:.0%}"
-            remarks.append(phrase("remark_entities", domain=domain.name, share=share, entities=", ".join(over)))
+            remarks.append(
+                phrase("remark_entities", domain=domain.name, share=share, entities=", ".join(over))
+            )
     return remarks
 
 
@@ -242,7 +286,9 @@ def agreement_report(c: Collection) -> dict[str, Any]:
     stages = c.store.stages(Item)
     return {
         "alpha": {format: alpha(units, differ) for format, (units, differ) in _units(rows).items()},
-        "items": {stage: stages.get(stage, 0) for stage in ("open", "agreed", "disputed", "decided")},
+        "items": {
+            stage: stages.get(stage, 0) for stage in ("open", "agreed", "disputed", "decided")
+        },
         "human_performance": [asdict(row) for row in human_performance(rows)],
     }
 
@@ -253,7 +299,10 @@ def _units(
     units: dict[str, list[list[str]]] = {}
     for row in rows:
         units.setdefault(row.task.format, []).append(list(row.answers.values()))
-    return {format: (values, span_difference if format == "span" else None) for format, values in units.items()}
+    return {
+        format: (values, span_difference if format == "span" else None)
+        for format, values in units.items()
+    }
 
 
 def _write_json(path: Path, value: Any) -> None:
@@ -295,7 +344,10 @@ def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> s
     people = c.file.annotators
     worded = sum(bool(f.task.suggested) for tasks in release.splits.values() for f in tasks)
     models = f" {worded} questions were worded with the help of a model." if worded else ""
-    notes = "".join(f"- {text}\n" for text in (*release.leaks, *release.remarks)) or "- nothing to report\n"
+    notes = (
+        "".join(f"- {text}\n" for text in (*release.leaks, *release.remarks))
+        or "- nothing to report\n"
+    )
     domains = ", ".join(f"{d.name} ({len(c.entities(d.name))} entities)" for d in c.file.domains)
     return (
         f"# {c.file.name}\n\nTasks given by descriptions, collected as ZEST was (Weller et al. 2020, section 4) with "

@@ -74,9 +74,13 @@ class Signer:
 
     def is_notice(self, session: str, text: str, seal: str) -> bool:
         """Return whether a notice was sealed for this session."""
-        return hmac.compare_digest(seal.encode("utf-8", "replace"), self.notice_seal(session, text).encode())
+        return hmac.compare_digest(
+            seal.encode("utf-8", "replace"), self.notice_seal(session, text).encode()
+        )
 
     def check_form(self, session: str, token: str) -> None:
         """Raise `SignInError` unless a form was made for this session."""
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.form_token(session).encode()):
+        if not hmac.compare_digest(
+            token.encode("utf-8", "replace"), self.form_token(session).encode()
+        ):
             raise SignInError(phrase("form_old"))

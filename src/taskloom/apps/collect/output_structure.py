@@ -44,7 +44,10 @@ class OutputStructure:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that the task keeps."""
-        rows = [{"name": a.name, "values": list(a.values), "complete": a.complete} for a in self.attributes]
+        rows = [
+            {"name": a.name, "values": list(a.values), "complete": a.complete}
+            for a in self.attributes
+        ]
         return {"main": self.main, "attributes": rows}
 
     def preview(self) -> str:
@@ -56,12 +59,15 @@ class OutputStructure:
 def from_form(form: Mapping[str, Any]) -> OutputStructure:
     """Build a structure from its JSON form."""
     rows = tuple(
-        StructureAttribute(row["name"], tuple(row["values"]), bool(row["complete"])) for row in form["attributes"]
+        StructureAttribute(row["name"], tuple(row["values"]), bool(row["complete"]))
+        for row in form["attributes"]
     )
     return OutputStructure(form["main"], rows)
 
 
-def compile_structure(main: str, rows: Sequence[tuple[str, str, bool]], entity: str) -> OutputStructure:
+def compile_structure(
+    main: str, rows: Sequence[tuple[str, str, bool]], entity: str
+) -> OutputStructure:
     """Check and compile what a writer entered.
 
     Args:
@@ -76,14 +82,18 @@ def compile_structure(main: str, rows: Sequence[tuple[str, str, bool]], entity: 
     for name, values, complete in rows:
         if not name.strip() and not values.strip():
             continue
-        parts = tuple(dict.fromkeys(v for v in (clean_line(part) for part in values.split(",")) if v))
+        parts = tuple(
+            dict.fromkeys(v for v in (clean_line(part) for part in values.split(",")) if v)
+        )
         for part in parts:
             _plain(part, phrase("value"))
         if complete and len(parts) < 2:
             raise CollectError(phrase("values_complete", name=clean_line(name)))
         attributes.append(StructureAttribute(_name(name, phrase("attribute")), parts, complete))
     if not 1 <= len(attributes) <= MOST_ATTRIBUTES:
-        raise CollectError(phrase("structure_attributes", most=MOST_ATTRIBUTES, count=len(attributes)))
+        raise CollectError(
+            phrase("structure_attributes", most=MOST_ATTRIBUTES, count=len(attributes))
+        )
     structure = OutputStructure(main, tuple(attributes))
     if len({k.lower() for k in structure.keys}) < len(structure.keys):
         raise CollectError(phrase("structure_names"))
@@ -93,7 +103,9 @@ def compile_structure(main: str, rows: Sequence[tuple[str, str, bool]], entity: 
 def _name(text: str, what: str) -> str:
     name = clean_line(text)
     if not 1 <= len(name.split()) <= MOST_WORDS:
-        raise CollectError(phrase("structure_name_words", what=what, most=MOST_WORDS, name=name[:60]))
+        raise CollectError(
+            phrase("structure_name_words", what=what, most=MOST_WORDS, name=name[:60])
+        )
     return _plain(name, what)
 
 
@@ -103,7 +115,9 @@ def _plain(text: str, what: str) -> str:
     return text
 
 
-def compile_answer(structure: OutputStructure, objects: Sequence[Mapping[str, str]], passage: str) -> str:
+def compile_answer(
+    structure: OutputStructure, objects: Sequence[Mapping[str, str]], passage: str
+) -> str:
     """Check the objects that an annotator entered and return them as ZEST's files write them: JSON text, or n/a.
 
     Values are quotations of the passage, several parts joined by a bar, or one of the listed values; empty ones become n/a.
@@ -117,7 +131,9 @@ def compile_answer(structure: OutputStructure, objects: Sequence[Mapping[str, st
             rows.append(row)
     names = [r[structure.main] for r in rows]
     if len(set(names)) < len(names):
-        raise CollectError(phrase("object_twice", name=next(n for n in names if names.count(n) > 1)))
+        raise CollectError(
+            phrase("object_twice", name=next(n for n in names if names.count(n) > 1))
+        )
     return json.dumps(rows, ensure_ascii=False) if rows else NA
 
 
@@ -132,7 +148,9 @@ def _value(structure: OutputStructure, key: str, text: str, passage: str) -> str
         if part in listed:
             continue
         if attribute is not None and attribute.complete:
-            raise CollectError(phrase("value_unlisted", text=part[:60], key=key, values=", ".join(listed)))
+            raise CollectError(
+                phrase("value_unlisted", text=part[:60], key=key, values=", ".join(listed))
+            )
         _refuse_marks(part)
         if part not in words:
             raise CollectError(phrase("quote_or_empty", text=part[:60]))

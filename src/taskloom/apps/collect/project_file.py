@@ -43,17 +43,25 @@ class _Strict(BaseModel):
 class DomainEntry(_Strict):
     """One domain: what the documents are about."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,40}$", description="in the exported files")
-    entity: str = Field(min_length=3, max_length=60, description="the place-holder in questions: this park")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,40}$", description="in the exported files"
+    )
+    entity: str = Field(
+        min_length=3, max_length=60, description="the place-holder in questions: this park"
+    )
     documents: str = Field(description="a folder or a file, from the project folder")
     good: list[str] = Field(default_factory=list, description="examples of good questions")
-    bad: list[str] = Field(default_factory=list, description="examples of bad questions, each with its reason")
+    bad: list[str] = Field(
+        default_factory=list, description="examples of bad questions, each with its reason"
+    )
 
     @field_validator("entity")
     @classmethod
     def _placeholder(cls, entity: str) -> str:
         if not entity.lower().startswith("this "):
-            raise ValueError(f"a place-holder begins with 'this', such as 'this park', not {entity!r}")
+            raise ValueError(
+                f"a place-holder begins with 'this', such as 'this park', not {entity!r}"
+            )
         return entity
 
 
@@ -63,7 +71,11 @@ class QualificationEntry(_Strict):
     question: str = Field(min_length=3, max_length=500)
     passage: str = Field(min_length=3, max_length=20_000)
     format: Literal["yes/no", "span"] = "yes/no"
-    answer: str = Field(min_length=1, max_length=2_000, description="yes, no, n/a, or spans of the passage joined by |")
+    answer: str = Field(
+        min_length=1,
+        max_length=2_000,
+        description="yes, no, n/a, or spans of the passage joined by |",
+    )
 
     @model_validator(mode="after")
     def _answerable(self) -> QualificationEntry:
@@ -95,29 +107,39 @@ class SplitPercent(_Strict):
     @model_validator(mode="after")
     def _whole(self) -> SplitPercent:
         if self.train + self.dev + self.test != 100:
-            raise ValueError(f"the splits must add up to 100, not {self.train + self.dev + self.test}")
+            raise ValueError(
+                f"the splits must add up to 100, not {self.train + self.dev + self.test}"
+            )
         return self
 
 
 class ModelEntry(_Strict):
     """A model that may suggest, where an owner switches it on: behind an OpenAI-compatible endpoint, or on this machine."""
 
-    url: str | None = Field(None, pattern=r"^https?://\S+$", description="an endpoint, up to and including /v1")
+    url: str | None = Field(
+        None, pattern=r"^https?://\S+$", description="an endpoint, up to and including /v1"
+    )
     local: str | None = Field(
         None,
         min_length=1,
         description="smollm2, or a folder from the project folder: a Hugging Face model, or a learner saved by Taskloom",
     )
     model: str = Field(
-        "", max_length=200, description="the endpoint's name of the model; for a local one how it is shown"
+        "",
+        max_length=200,
+        description="the endpoint's name of the model; for a local one how it is shown",
     )
     key_variable: str = Field("OPENAI_API_KEY", description="the environment variable with the key")
-    requests: int = Field(1_000, ge=1, description="the most requests to an endpoint while the server runs")
+    requests: int = Field(
+        1_000, ge=1, description="the most requests to an endpoint while the server runs"
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> ModelEntry:
         if (self.url is None) == (self.local is None):
-            raise ValueError("a model has either 'url' (an endpoint) or 'local' (smollm2 or a folder)")
+            raise ValueError(
+                "a model has either 'url' (an endpoint) or 'local' (smollm2 or a folder)"
+            )
         if self.url is not None and not self.model:
             raise ValueError("'model' is missing: the name by which the endpoint knows it")
         return self
@@ -128,7 +150,9 @@ class ProjectFile(_Strict):
 
     name: str = Field(min_length=1, max_length=120)
     domains: list[DomainEntry] = Field(min_length=1, max_length=50)
-    instructions: dict[Literal["writer", "annotator", "reviewer"], str] = Field(default_factory=dict)
+    instructions: dict[Literal["writer", "annotator", "reviewer"], str] = Field(
+        default_factory=dict
+    )
     annotators: int = Field(3, ge=1, le=25)
     passages: int = Field(20, ge=1, le=1_000)
     near_misses: float = Field(0.3, ge=0, le=1)
@@ -151,7 +175,9 @@ class ProjectFile(_Strict):
         for entry in self.domains:
             if entry.name == name:
                 return entry
-        raise CollectError(phrase("unknown_domain", name=name[:40], names=", ".join(d.name for d in self.domains)))
+        raise CollectError(
+            phrase("unknown_domain", name=name[:40], names=", ".join(d.name for d in self.domains))
+        )
 
 
 def read_project(folder: Path) -> ProjectFile:

@@ -91,7 +91,10 @@ def human_performance(rows: Sequence[AnnotatedItem]) -> list[HumanRow]:
     table = [_row(PAPER_NAMES[kind], sums[kind]) for kind in PAPER_NAMES if kind in sums]
     if table:
         # As the public script does: the unweighted mean over the types that are there.
-        means = [fsum(values) / len(table) for values in zip(*((r.mean, r.c75, r.c90) for r in table), strict=True)]
+        means = [
+            fsum(values) / len(table)
+            for values in zip(*((r.mean, r.c75, r.c90) for r in table), strict=True)
+        ]
         table.append(HumanRow("overall", sum(r.tasks for r in table), *means))
     return table
 
@@ -131,7 +134,9 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
     return gold_tasks, predictions
 
 
-def alpha(units: Iterable[Sequence[V]], difference: Callable[[V, V], float] | None = None) -> float | None:
+def alpha(
+    units: Iterable[Sequence[V]], difference: Callable[[V, V], float] | None = None
+) -> float | None:
     """Compute Krippendorff's alpha.
 
     Args:
@@ -158,7 +163,11 @@ def alpha(units: Iterable[Sequence[V]], difference: Callable[[V, V], float] | No
 def _pair_sum(counts: Counter[V], differ: Callable[[V, V], float]) -> float:
     """Sum the differences over all ordered pairs of values."""
     values = list(counts)
-    return sum(2 * counts[a] * counts[b] * differ(a, b) for i, a in enumerate(values) for b in values[i + 1 :])
+    return sum(
+        2 * counts[a] * counts[b] * differ(a, b)
+        for i, a in enumerate(values)
+        for b in values[i + 1 :]
+    )
 
 
 def _sample(totals: Counter[V]) -> Counter[V]:

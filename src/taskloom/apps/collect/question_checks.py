@@ -15,7 +15,13 @@ from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import DomainEntry
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask
 from taskloom.apps.collect.search import WordIndex, content_words
-from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, Kind, first_word, main_clause
+from taskloom.suites.zest.task_files import (
+    CLASSIFICATION_WORDS,
+    EXTRACTION_WORDS,
+    Kind,
+    first_word,
+    main_clause,
+)
 
 FEWEST_WORDS, MOST_WORDS = 4, 40
 """Words of a question: ZEST's have about 12; fewer than four cannot name an entity and ask something of it."""
@@ -97,7 +103,11 @@ def check_question(
         findings += _paraphrase(question, bases[0])
     if variant == "target_semantics" and bases:
         findings += _flip(question, bases[0])
-    related = {b.id for b in bases} if variant in ("paraphrase", "target_semantics", "structure") else set()
+    related = (
+        {b.id for b in bases}
+        if variant in ("paraphrase", "target_semantics", "structure")
+        else set()
+    )
     return findings + _duplicates(question, [t for t in others if t.id not in related])
 
 
@@ -106,7 +116,10 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
     count = len(question.split())
     if not FEWEST_WORDS <= count <= MOST_WORDS:
         findings.append(
-            FormFinding("error", phrase("question_length", fewest=FEWEST_WORDS, most=MOST_WORDS, count=count))
+            FormFinding(
+                "error",
+                phrase("question_length", fewest=FEWEST_WORDS, most=MOST_WORDS, count=count),
+            )
         )
     if not question.endswith("?"):
         findings.append(FormFinding("error", phrase("question_mark")))

@@ -169,7 +169,10 @@ def grow(text: str, query: Sequence[str], most_words: int, rng: Random) -> tuple
     wanted = set(query)
     hits = [len(wanted & set(content_words(text[a:b]))) for a, b in spans]
     best = hits.index(max(hits))
-    first, last = max(0, best - rng.randint(0, SPREAD)), min(len(spans) - 1, best + rng.randint(0, SPREAD))
+    first, last = (
+        max(0, best - rng.randint(0, SPREAD)),
+        min(len(spans) - 1, best + rng.randint(0, SPREAD)),
+    )
     while first < last and len(text[spans[first][0] : spans[last][1]].split()) > most_words:
         if best - first >= last - best:
             first += 1
@@ -236,16 +239,24 @@ class PassageIndex:
         return chosen + [self._passage(p, question, most_words, True, key) for p in near]
 
     def _overlaps(self, paragraph: Paragraph, places: set[tuple[str, int]]) -> bool:
-        return any(d == paragraph.document and paragraph.start <= s < paragraph.end for d, s in places)
+        return any(
+            d == paragraph.document and paragraph.start <= s < paragraph.end for d, s in places
+        )
 
-    def _passage(self, place: Paragraph, question: str, most_words: int, near: bool, key: Key) -> PassageChoice:
+    def _passage(
+        self, place: Paragraph, question: str, most_words: int, near: bool, key: Key
+    ) -> PassageChoice:
         text = self.texts[place.document][place.start : place.end]
         rng = key.random("grow", question, place.document, place.start)
         start, end = grow(text, content_words(question), most_words, rng)
-        return PassageChoice(place.document, place.entity, place.start + start, place.start + end, near)
+        return PassageChoice(
+            place.document, place.entity, place.start + start, place.start + end, near
+        )
 
 
-def _take(ranked: Sequence[Paragraph], count: int, taken: Counter[str], most: int) -> Iterator[Paragraph]:
+def _take(
+    ranked: Sequence[Paragraph], count: int, taken: Counter[str], most: int
+) -> Iterator[Paragraph]:
     for place in ranked:
         if count <= 0:
             return
@@ -260,4 +271,6 @@ def entity_limit(total: int, share: float, entities: int) -> int:
 
     With fewer entities than the share allows for (20 for 5 %), an equal part each is the least that fills the quota.
     """
-    return max(1, floor(total * share), ceil(total / entities) if entities and entities * share < 1 else 0)
+    return max(
+        1, floor(total * share), ceil(total / entities) if entities and entities * share < 1 else 0
+    )

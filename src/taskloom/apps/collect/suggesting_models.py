@@ -67,7 +67,9 @@ def check_model(entry: ModelEntry, folder: Path) -> None:
         return
     place = folder / entry.local
     if not any((place / name).is_file() for name in (MODEL_FILE, LEARNER_FILE)):
-        raise CollectError(phrase("no_local_model", local=entry.local, model=MODEL_FILE, learner=LEARNER_FILE))
+        raise CollectError(
+            phrase("no_local_model", local=entry.local, model=MODEL_FILE, learner=LEARNER_FILE)
+        )
 
 
 def ask_model(entry: ModelEntry, folder: Path, task: ModelTask) -> str:
@@ -107,7 +109,9 @@ def _endpoint(entry: ModelEntry) -> Ask:
     from taskloom.learners.models.client import Limits, ModelClient
 
     limits = Limits(requests=entry.requests, at_once=4, attempts=2, timeout=TIMEOUT)
-    client = ModelClient(str(entry.url), entry.model, os.environ.get(entry.key_variable, ""), limits)
+    client = ModelClient(
+        str(entry.url), entry.model, os.environ.get(entry.key_variable, ""), limits
+    )
     return lambda task: client.ask([task.prompt], task.most_tokens)[0]
 
 
@@ -138,7 +142,9 @@ def _language_model(name: str) -> Ask:
 
     def reply(task: ModelTask) -> str:
         settings = InContext(shots=0, join="", longest_answer=task.most_tokens, batch=1)
-        return Writer(settings, base, batch=1).say([read_source(base, _chat(base.tokeniser, task.prompt), "")])[0]
+        return Writer(settings, base, batch=1).say(
+            [read_source(base, _chat(base.tokeniser, task.prompt), "")]
+        )[0]
 
     return _one_at_a_time(reply)
 

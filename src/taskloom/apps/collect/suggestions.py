@@ -45,7 +45,12 @@ HOW = {
 def can_suggest_wording(c: Collection, variant: str) -> bool:
     """Return whether writers may ask for a wording of a kind of variant."""
     model = c.file.model
-    return model is not None and variant in REWORDED and c.setup.suggestions and rewords(model, c.folder)
+    return (
+        model is not None
+        and variant in REWORDED
+        and c.setup.suggestions
+        and rewords(model, c.folder)
+    )
 
 
 def _ask(c: Collection, task: ModelTask) -> tuple[str, str]:
@@ -68,7 +73,9 @@ def _keep(c: Collection, person: Person, about: str, model: str, text: str) -> S
 
 def suggest_wording(c: Collection, person: Person, base: CollectedTask, variant: str) -> Suggestion:
     """Ask the model for a paraphrase or a semantic flip of a base task."""
-    prompt = PROMPTS[variant].format(entity=c.file.domain(base.domain).entity, question=base.question)
+    prompt = PROMPTS[variant].format(
+        entity=c.file.domain(base.domain).entity, question=base.question
+    )
     model, text = _ask(c, ModelTask(prompt, LONGEST_QUESTION))
     question, mark, _ = text.partition("?")  # small models go on and explain what they wrote
     if not mark:

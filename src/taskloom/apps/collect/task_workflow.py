@@ -60,7 +60,9 @@ class Submission:
     findings: list[FormFinding]
 
 
-def submit_base(c: Collection, writer: Person, ticket: str, domain: str, wording: Wording) -> Submission:
+def submit_base(
+    c: Collection, writer: Person, ticket: str, domain: str, wording: Wording
+) -> Submission:
     """Submit a base task.
 
     Args:
@@ -83,7 +85,9 @@ def submit_variant(
     """Submit a variant of approved base tasks: two for a composition, one for the others."""
     require(writer, "writer")
     if variant not in VARIANTS:
-        raise CollectError(phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS)))
+        raise CollectError(
+            phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS))
+        )
     wanted = 2 if variant == "combination" else 1
     if len(set(bases)) != wanted:
         raise CollectError(phrase("choose_two" if wanted == 2 else "choose_one"))
@@ -154,13 +158,21 @@ def _submit(
 
 
 def find_problems(
-    c: Collection, id: str, question: str, format: AnswerFormat, variant: Kind, domain: str, bases: Sequence[str]
+    c: Collection,
+    id: str,
+    question: str,
+    format: AnswerFormat,
+    variant: Kind,
+    domain: str,
+    bases: Sequence[str],
 ) -> list[FormFinding]:
     """Run the form checks on a question."""
     tasks = [t for t in c.store.each(CollectedTask) if t.domain == domain and t.state != "removed"]
     others = [t for t in tasks if t.id != id]
     origin = [t for t in others if t.id in bases]
-    return check_question(question, format, variant, c.file.domain(domain), others, c.entities(domain), origin)
+    return check_question(
+        question, format, variant, c.file.domain(domain), others, c.entities(domain), origin
+    )
 
 
 def blocked(findings: Sequence[FormFinding], sure: bool) -> bool:
@@ -182,13 +194,17 @@ def resubmit(c: Collection, writer: Person, id: str, version: int, wording: Word
     if blocked(findings, wording.sure):
         return Submission(None, findings)
     structure = wording.structure.to_json() if wording.structure else task.structure
-    new = replace(task, question=question, format=format, structure=structure, state="submitted", reason="")
+    new = replace(
+        task, question=question, format=format, structure=structure, state="submitted", reason=""
+    )
     with c.store.change(writer.id, "task again", question) as change:
         change.put(new, version)
     return Submission(new, findings)
 
 
-def review(c: Collection, reviewer: Person, id: str, version: int, decision: str, reason: str = "") -> CollectedTask:
+def review(
+    c: Collection, reviewer: Person, id: str, version: int, decision: str, reason: str = ""
+) -> CollectedTask:
     """Approve a task, return it to its writer with a reason, or remove it.
 
     A base task gets its split with its approval; a variant has its base task's.
@@ -217,8 +233,12 @@ def review(c: Collection, reviewer: Person, id: str, version: int, decision: str
 
 def _approved(c: Collection, task: CollectedTask) -> CollectedTask:
     if task.bases:
-        return replace(task, state="approved", split=approved_base(c, task.bases[0]).split, reason="")
-    taken = {t.slot for t in c.store.each(CollectedTask, stage="approved") if t.domain == task.domain}
+        return replace(
+            task, state="approved", split=approved_base(c, task.bases[0]).split, reason=""
+        )
+    taken = {
+        t.slot for t in c.store.each(CollectedTask, stage="approved") if t.domain == task.domain
+    }
     slot = free_slot(taken)
     split = split_of(slot, task.domain, c.file.splits, c.file.seed)
     return replace(task, state="approved", slot=slot, split=split, reason="")
@@ -227,7 +247,11 @@ def _approved(c: Collection, task: CollectedTask) -> CollectedTask:
 def _approved_bases(c: Collection) -> list[CollectedTask]:
     """Return the approved base tasks of the domains that the project file still has."""
     domains = {d.name for d in c.file.domains}
-    return [t for t in c.store.each(CollectedTask, stage="approved") if t.variant == "normal" and t.domain in domains]
+    return [
+        t
+        for t in c.store.each(CollectedTask, stage="approved")
+        if t.variant == "normal" and t.domain in domains
+    ]
 
 
 def carries(c: Collection, id: str) -> bool:
@@ -248,7 +272,11 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
     bases = _approved_bases(c)
     if not bases:
         return None
-    has = {t.parent for t in c.store.each(CollectedTask) if t.variant == variant and t.state != "removed"}
+    has = {
+        t.parent
+        for t in c.store.each(CollectedTask)
+        if t.variant == variant and t.state != "removed"
+    }
     key = Key("collect", "offer", c.file.seed).child(writer.id, variant)
     order = sorted(bases, key=lambda t: (t.id in has, t.writer == writer.id, key.hash64(t.id)))
     return order[turn % len(order)]

@@ -7,7 +7,16 @@ from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError, ConflictError
 from taskloom.apps.collect.event_store import LogEvent, RowChange
 from taskloom.apps.collect.phrases import phrase
-from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item, Person, Setup, from_json, to_json
+from taskloom.apps.collect.records import (
+    CollectedTask,
+    Document,
+    GivenAnswer,
+    Item,
+    Person,
+    Setup,
+    from_json,
+    to_json,
+)
 from taskloom.apps.collect.task_workflow import carries
 
 
@@ -28,7 +37,9 @@ def _refuse_what_carries(c: Collection, event: LogEvent) -> None:
             _refuse_person(c, change)
         elif change.kind == CollectedTask.kind:
             _refuse_task(c, change)
-        elif change.kind == Document.kind or (change.kind == Setup.kind and event.what != "suggestions"):
+        elif change.kind == Document.kind or (
+            change.kind == Setup.kind and event.what != "suggestions"
+        ):
             raise CollectError(phrase("reading_stays", number=event.number))
 
 
@@ -36,7 +47,9 @@ def _refuse_person(c: Collection, change: RowChange) -> None:
     new, old = change.new, change.old
     if new is None:
         return
-    if old is None and (c.store.count(CollectedTask, owner=change.id) or c.store.count(GivenAnswer, owner=change.id)):
+    if old is None and (
+        c.store.count(CollectedTask, owner=change.id) or c.store.count(GivenAnswer, owner=change.id)
+    ):
         raise ConflictError(phrase("person_worked", name=new["name"]))
     if old is not None and old["link"] < new["link"]:
         raise CollectError(phrase("link_stays"))
@@ -53,7 +66,9 @@ def _refuse_task(c: Collection, change: RowChange) -> None:
 
 
 def _undo_answers(c: Collection, who: str, event: LogEvent) -> None:
-    with c.store.change(who, "undo", f"undoes event {event.number} ({event.what})", event.number) as change:
+    with c.store.change(
+        who, "undo", f"undoes event {event.number} ({event.what})", event.number
+    ) as change:
         if c.store.undone(event.number) is not None:
             raise ConflictError(phrase("undone_already", number=event.number))
         for row in event.changes:

@@ -60,7 +60,9 @@ def application(
             TooLargeError: too_large,
         },
     )
-    app.state.viewer = ViewerState(folders if isinstance(folders, ViewedFolders) else ViewedFolders(folders))
+    app.state.viewer = ViewerState(
+        folders if isinstance(folders, ViewedFolders) else ViewedFolders(folders)
+    )
     return app
 
 
@@ -70,13 +72,20 @@ def static(request: Request) -> Response:
     if name not in ASSETS:
         raise HTTPException(404)
     return FileResponse(
-        STATIC / name, media_type=ASSETS[name], headers={"Cache-Control": "max-age=31536000, immutable"}
+        STATIC / name,
+        media_type=ASSETS[name],
+        headers={"Cache-Control": "max-age=31536000, immutable"},
     )
 
 
 async def refused(request: Request, error: Exception) -> Response:
     """Show a foreseen problem: one sentence, and the way back."""
-    return render(request, "error.html", status=404 if isinstance(error, VanishedError) else 422, sentence=str(error))
+    return render(
+        request,
+        "error.html",
+        status=404 if isinstance(error, VanishedError) else 422,
+        sentence=str(error),
+    )
 
 
 async def unreadable(request: Request, error: Exception) -> Response:

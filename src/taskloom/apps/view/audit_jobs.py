@@ -106,7 +106,9 @@ class AuditJobs:
             self._process.communicate()
             return f"the audit took longer than {PATIENCE / 60:.0f} minutes; run 'taskloom audit' instead"
         if self._process.returncode or len(out) > LARGEST:
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it was ended by the system"]
+            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+                "it was ended by the system"
+            ]
             return last[0][:600]
         with atomic(_place(key)) as beside:
             beside.write_bytes(out)
@@ -125,13 +127,20 @@ def main() -> None:
         result = audit(sys.argv[1])
     except TaskloomError as error:
         sys.exit(str(error))
-    certificate = {**result.to_dict(), "failed": result.failed, "misplaced": [one.split for one in result.misplaced]}
+    certificate = {
+        **result.to_dict(),
+        "failed": result.failed,
+        "misplaced": [one.split for one in result.misplaced],
+    }
     print(json.dumps(certificate))
 
 
 def audit_key(data: ViewedDataset) -> str:
     """Return what a certificate is kept under: the dataset's files as they are, and the version of the audit."""
-    files = [data.folder.path / MANIFEST, *(path for rows in data.splits.values() for path, _ in rows.files)]
+    files = [
+        data.folder.path / MANIFEST,
+        *(path for rows in data.splits.values() for path, _ in rows.files),
+    ]
     marks = []
     for path in files:
         status = path.stat() if path.is_file() else None

@@ -55,14 +55,25 @@ def certificate_page(audit: Mapping[str, Any]) -> CertificatePage:
         shortcut_count((one["baseline"], bool(one["flagged"])) for one in audit["shortcuts"]),
     ]
     tables = [table for make in TABLES if (table := make(audit)) is not None]
-    return CertificatePage(not audit["failed"], ", ".join(parts), tables, [str(note) for note in audit["notes"]])
+    return CertificatePage(
+        not audit["failed"], ", ".join(parts), tables, [str(note) for note in audit["notes"]]
+    )
 
 
 def _table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], bad: Sequence[bool] | None = None
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    bad: Sequence[bool] | None = None,
 ) -> CertificateTable | None:
-    texts = [tuple(count(cell) if isinstance(cell, int) else str(cell) for cell in row) for row in rows]
-    return CertificateTable(title, tuple(heads), texts, list(bad or [False] * len(rows))) if rows else None
+    texts = [
+        tuple(count(cell) if isinstance(cell, int) else str(cell) for cell in row) for row in rows
+    ]
+    return (
+        CertificateTable(title, tuple(heads), texts, list(bad or [False] * len(rows)))
+        if rows
+        else None
+    )
 
 
 def _splits(audit: Mapping[str, Any]) -> CertificateTable | None:
@@ -71,10 +82,22 @@ def _splits(audit: Mapping[str, Any]) -> CertificateTable | None:
     rows = []
     for split, about in audit["splits"].items():
         r, b = repeats.get(split, {}), balance.get(split)
-        spread = (b["answers"], percent(b["majority"]), number(b["evenness"])) if b else ("–", "–", "–")
+        spread = (
+            (b["answers"], percent(b["majority"]), number(b["evenness"])) if b else ("–", "–", "–")
+        )
         within = [r.get(key, 0) for key in ("exact", "near", "contradictions")]
         rows.append((split, about["role"], about["n"], *within, *spread))
-    heads = ("split", "role", "examples", "duplicates", "near", "contradictions", "answers", "majority", "evenness")
+    heads = (
+        "split",
+        "role",
+        "examples",
+        "duplicates",
+        "near",
+        "contradictions",
+        "answers",
+        "majority",
+        "evenness",
+    )
     return _table("Duplicates within splits, balance of the answers", heads, rows)
 
 
@@ -92,7 +115,9 @@ def _overlaps(audit: Mapping[str, Any]) -> CertificateTable | None:
         for one in audit["overlaps"]
     ]
     heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
-    return _table("Overlaps between splits", heads, rows, [one["leak"] for one in audit["overlaps"]])
+    return _table(
+        "Overlaps between splits", heads, rows, [one["leak"] for one in audit["overlaps"]]
+    )
 
 
 def _overlap_verdict(overlap: Mapping[str, Any]) -> str:
@@ -103,7 +128,13 @@ def _overlap_verdict(overlap: Mapping[str, Any]) -> str:
 
 def _pairs(audit: Mapping[str, Any]) -> CertificateTable | None:
     rows = [
-        (one["split"], one["same"], one["reversed"], percent(one["share"]), "; ".join(one["examples"][:1])[:EXAMPLE])
+        (
+            one["split"],
+            one["same"],
+            one["reversed"],
+            percent(one["share"]),
+            "; ".join(one["examples"][:1])[:EXAMPLE],
+        )
         for one in audit["pairs"]
     ]
     heads = ("rows of", "same pair", "reversed", "share", "for example")
@@ -113,17 +144,27 @@ def _pairs(audit: Mapping[str, Any]) -> CertificateTable | None:
 def _constants(audit: Mapping[str, Any]) -> CertificateTable | None:
     rows = [(one["split"], one["task"], one["like"], one["n"]) for one in audit["constants"]]
     return _table(
-        "Tasks that equal a training task but for a constant", ("split", "task", "training has", "rows"), rows
+        "Tasks that equal a training task but for a constant",
+        ("split", "task", "training has", "rows"),
+        rows,
     )
 
 
 def _held_out(audit: Mapping[str, Any]) -> CertificateTable | None:
     bad = [one["split"] in audit["misplaced"] for one in audit["held_out"]]
     rows = [
-        (one["split"], one["n"], one["held_out"], one["expected"], "MISPLACED" if wrong else "right")
+        (
+            one["split"],
+            one["n"],
+            one["held_out"],
+            one["expected"],
+            "MISPLACED" if wrong else "right",
+        )
         for one, wrong in zip(audit["held_out"], bad, strict=True)
     ]
-    return _table("Held-out examples", ("split", "examples", "held out", "should be", "verdict"), rows, bad)
+    return _table(
+        "Held-out examples", ("split", "examples", "held out", "should be", "verdict"), rows, bad
+    )
 
 
 def _shortcuts(audit: Mapping[str, Any]) -> CertificateTable | None:
@@ -161,7 +202,12 @@ def _coverage(audit: Mapping[str, Any]) -> CertificateTable | None:
 
 def _divergence(audit: Mapping[str, Any]) -> CertificateTable | None:
     rows = [
-        (one["split"], number(one["atoms"]), number(one["compounds"]), percent(one["unseen_compounds"]))
+        (
+            one["split"],
+            number(one["atoms"]),
+            number(one["compounds"]),
+            percent(one["unseen_compounds"]),
+        )
         for one in audit["divergence"]
     ]
     heads = ("split", "atoms", "compounds", "compounds not in training")

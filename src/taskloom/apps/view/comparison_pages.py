@@ -34,7 +34,12 @@ MOST_RUNS = 60
 MOST_CELLS = 900
 """Cells of a heat map; one with more is not readable."""
 
-OUTCOMES = {"a": "only A is right", "b": "only B is right", "neither": "both are wrong", "both": "both are right"}
+OUTCOMES = {
+    "a": "only A is right",
+    "b": "only B is right",
+    "neither": "both are wrong",
+    "both": "both are right",
+}
 """How two answers to one example can come out, in the order in which examples are listed."""
 
 
@@ -100,7 +105,9 @@ def compare(request: Request) -> Response:
     )
 
 
-def _sides(request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]) -> tuple[StoredRun, StoredRun]:
+def _sides(
+    request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]
+) -> tuple[StoredRun, StoredRun]:
     """Return the two runs; by default the first, and the first that differs in its learner, or else in anything."""
     name_a, name_b = (request.query_params.get(side, "") for side in "ab")
     a = viewed.run(name_a) if name_a else whole[0]
@@ -148,7 +155,9 @@ def _joined(of_a: ScoreColumns, of_b: ScoreColumns) -> JoinedAnswers:
     return JoinedAnswers(index, (of_a.rows[at_a], of_b.rows[at_b]), outcome)
 
 
-def _pairs(rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64]) -> list[AnswerPair]:
+def _pairs(
+    rows: Sequence[PredictionRows], joined: JoinedAnswers, places: NDArray[np.int64]
+) -> list[AnswerPair]:
     a, b = (rows[side].take(joined.rows[side][places]) for side in (0, 1))
     return [AnswerPair(one, other) for one, other in zip(a, b, strict=True)]
 
@@ -172,13 +181,20 @@ def _paired_test(
     for label, (of_a, of_b) in tests.items():
         try:
             table = Runs(viewed.store(), [*of_a, *of_b])
-            results = table.compare({"run": of_a}, {"run": of_b}, split=split, by=[by] if by else [])
+            results = table.compare(
+                {"run": of_a}, {"run": of_b}, split=split, by=[by] if by else []
+            )
         except TaskloomError as error:
             problem = problem or str(error)
             continue
         for row in results:
             rows.append(
-                {**row, "runs": label, "group": row[by] if by else "", "p_text": probability(row["corrected_p"])}
+                {
+                    **row,
+                    "runs": label,
+                    "group": row[by] if by else "",
+                    "p_text": probability(row["corrected_p"]),
+                }
             )
     return rows, "" if rows else problem
 
@@ -194,9 +210,13 @@ def heat(request: Request) -> Response:
     whole = [run for run in viewed.runs() if not run.problem]
     if not whole:
         raise VanishedError("a heat map needs a run; the store has none")
-    recipes, learners = (sorted({run.scores[key] for run in whole}) for key in ("recipe", "learner"))
+    recipes, learners = (
+        sorted({run.scores[key] for run in whole}) for key in ("recipe", "learner")
+    )
     recipe = _among(request, "recipe", recipes)
-    learner = _among(request, "learner", [x for x in learners if any(_is_of(r, recipe, x) for r in whole)])
+    learner = _among(
+        request, "learner", [x for x in learners if any(_is_of(r, recipe, x) for r in whole)]
+    )
     chosen = [run for run in whole if _is_of(run, recipe, learner)]
     if not chosen:
         raise VanishedError(f"no run of '{learner[:80]}' on '{recipe[:80]}'")
@@ -229,10 +249,14 @@ def heat(request: Request) -> Response:
     )
 
 
-def _axes(request: Request, predictions: PredictionRows, split: str, traits: Sequence[str]) -> tuple[str, str]:
+def _axes(
+    request: Request, predictions: PredictionRows, split: str, traits: Sequence[str]
+) -> tuple[str, str]:
     """The traits of both axes; by default the two between whose values the score differs most."""
     asked = {"x", "y"} <= set(request.query_params)
-    best = [] if asked else predictions.telling_traits(split)  # reads thousands of rows: only if a default is needed
+    best = (
+        [] if asked else predictions.telling_traits(split)
+    )  # reads thousands of rows: only if a default is needed
     x = _among(request, "x", traits, best)
     other_best = [trait for trait in best if trait != x]
     others = [trait for trait in traits if trait != x]
@@ -248,7 +272,9 @@ def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str
     """Return a value of the query that must be among known ones; the first of the best, or of all, by default."""
     value = request.query_params.get(name, "")
     if value and value not in known:
-        raise VanishedError(f"there is no {name} '{value[:80]}' here; there are {', '.join(known)[:300] or 'none'}")
+        raise VanishedError(
+            f"there is no {name} '{value[:80]}' here; there are {', '.join(known)[:300] or 'none'}"
+        )
     return value or next(iter(best or known), "")
 
 
@@ -270,9 +296,14 @@ def _maps(
     for values, cells in groups.items():
         rows, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
         if len(rows) * len(columns) > MOST_CELLS:
-            return [], f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other traits"
+            return (
+                [],
+                f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other traits",
+            )
         title = ", ".join(f"{name} {value}" for name, value in zip(apart, values, strict=True))
-        maps.append({"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells})
+        maps.append(
+            {"title": title, "rows": _sorted(rows), "columns": _sorted(columns), "cells": cells}
+        )
     return maps, ""
 
 

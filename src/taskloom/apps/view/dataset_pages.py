@@ -14,7 +14,13 @@ from taskloom.apps.view.datasets import ViewedDataset, filter_choices, open_data
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import render
 from taskloom.apps.view.split_rows import NumberedExample, SearchResult, SplitRows
-from taskloom.apps.view.state import chosen_filters, dataset_folder, page_start, state_of, whole_number
+from taskloom.apps.view.state import (
+    chosen_filters,
+    dataset_folder,
+    page_start,
+    state_of,
+    whole_number,
+)
 from taskloom.apps.view.suite_process import example_to_dict
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
@@ -35,7 +41,11 @@ def overview(request: Request) -> Response:
         for name, entry in data.manifest["splits"].items()
     ]
     recipe = dict(data.manifest["recipe"])
-    fields = {k: v for k, v in recipe.items() if k not in ("name", "suite", "task", "version", "describe", "code")}
+    fields = {
+        k: v
+        for k, v in recipe.items()
+        if k not in ("name", "suite", "task", "version", "describe", "code")
+    }
     warnings = data.manifest.get("warnings", [])
     return render(
         request,
@@ -60,7 +70,10 @@ def audit(request: Request) -> Response:
 
 def _audit(request: Request, data: ViewedDataset) -> dict[str, Any]:
     state = state_of(request).audits.state(data)
-    return {"audit": state, "certificate": certificate_page(state.certificate) if state.certificate else None}
+    return {
+        "audit": state,
+        "certificate": certificate_page(state.certificate) if state.certificate else None,
+    }
 
 
 def _distributions(counts: Mapping[str, dict[str, int] | None]) -> list[dict[str, Any]]:
@@ -133,7 +146,9 @@ def example(request: Request) -> Response:
     )
 
 
-def _picture(request: Request, data: ViewedDataset, row: NumberedExample) -> Mapping[str, Any] | None:
+def _picture(
+    request: Request, data: ViewedDataset, row: NumberedExample
+) -> Mapping[str, Any] | None:
     """Return what the suite of a dataset draws; None where it is not known, or takes too long."""
     if "seed" not in data.manifest:
         return None
@@ -170,7 +185,11 @@ class ExampleParts:
 def example_parts(example: Example, picture: Mapping[str, Any] | None) -> ExampleParts:
     """Return what a template needs; a derivation that branches is drawn as a tree where the suite draws nothing."""
     context, question = example.input, ""
-    if example.question and example.input.endswith(example.question) and example.input != example.question:
+    if (
+        example.question
+        and example.input.endswith(example.question)
+        and example.input != example.question
+    ):
         context, question = example.input.removesuffix(example.question).rstrip(), example.question
     if picture is None and any(step.of for step in example.derivation):
         tree = derivation_tree(example.derivation, example.input)

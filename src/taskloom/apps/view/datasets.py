@@ -45,12 +45,18 @@ class ViewedDataset:
     def title(self) -> str:
         """Return what people call it: the recipe and the seed, or the folder."""
         recipe = self.manifest["recipe"]
-        return f"{recipe['name']}, seed {self.manifest['seed']}" if "seed" in self.manifest else self.folder.label
+        return (
+            f"{recipe['name']}, seed {self.manifest['seed']}"
+            if "seed" in self.manifest
+            else self.folder.label
+        )
 
     def split(self, name: str) -> SplitRows:
         """Return the rows of a split; raise a `VanishedError` where there is none of that name."""
         if name not in self.splits:
-            raise VanishedError(f"the dataset has no split '{name[:80]}'; {nearest(name, self.splits)}")
+            raise VanishedError(
+                f"the dataset has no split '{name[:80]}'; {nearest(name, self.splits)}"
+            )
         return self.splits[name]
 
     def counts(self, split: str) -> dict[str, dict[str, int] | None]:
@@ -71,7 +77,9 @@ def open_dataset(folder: ViewedFolder) -> ViewedDataset:
         return _open_foreign(folder)
     manifest = read_manifest(path)
     manifest["recipe"].setdefault("name", folder.label)
-    splits = {name: SplitRows(_shards(folder.path, entry)) for name, entry in manifest["splits"].items()}
+    splits = {
+        name: SplitRows(_shards(folder.path, entry)) for name, entry in manifest["splits"].items()
+    }
     return ViewedDataset(folder, manifest, splits)
 
 
@@ -83,7 +91,9 @@ def inside(folder: Path, path: Path) -> Path:
     """Return a path with links resolved; raise an error where they lead out of the folder."""
     resolved = Path(os.path.realpath(path))
     if not resolved.is_relative_to(folder):
-        raise DataError(f"{path.name} leads out of the folder {folder.name}; the viewer reads nothing outside of it")
+        raise DataError(
+            f"{path.name} leads out of the folder {folder.name}; the viewer reads nothing outside of it"
+        )
     return resolved
 
 
@@ -98,16 +108,24 @@ def _open_foreign(folder: ViewedFolder) -> ViewedDataset:
                 sizes.append((path, file.metadata.num_rows))
         splits[name] = SplitRows(sizes, foreign=not converted)
     if not splits:
-        raise VanishedError(f"{folder.label} holds neither {MANIFEST} nor Parquet, JSONL or CSV files with examples")
-    entries = {name: {"n": rows.n, "role": role_of(name), "describe": ""} for name, rows in splits.items()}
-    return ViewedDataset(folder, {"recipe": {"name": folder.label}, "digest": "", "splits": entries}, splits)
+        raise VanishedError(
+            f"{folder.label} holds neither {MANIFEST} nor Parquet, JSONL or CSV files with examples"
+        )
+    entries = {
+        name: {"n": rows.n, "role": role_of(name), "describe": ""} for name, rows in splits.items()
+    }
+    return ViewedDataset(
+        folder, {"recipe": {"name": folder.label}, "digest": "", "splits": entries}, splits
+    )
 
 
 def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
-        raise VanishedError(f"the folder {folder.name} cannot be read ({error.strerror})") from error
+        raise VanishedError(
+            f"the folder {folder.name} cannot be read ({error.strerror})"
+        ) from error
     seen: set[str] = set()
     for path in paths:
         # A split is a folder of Parquet files or a single file, named after it.
@@ -144,13 +162,17 @@ def _write_lines(path: Path, lines: Iterator[str], target: Path) -> None:
         while chunk := list(islice(lines, LINES)):
             rows = [_row(path, number + i, line) for i, line in enumerate(chunk, 1) if line.strip()]
             number += len(chunk)
-            table = adapt(pa.Table.from_pylist(rows), path) if rows else shards.schema({}).empty_table()
+            table = (
+                adapt(pa.Table.from_pylist(rows), path) if rows else shards.schema({}).empty_table()
+            )
             writer = writer or pq.ParquetWriter(target, table.schema, compression="zstd")
             writer.write_table(table.cast(writer.schema))
         if writer is None:
             pq.write_table(shards.schema({}).empty_table(), target)
     except (pa.ArrowException, UnicodeError, OverflowError) as error:
-        raise DataError(f"{path.name}: rows of different shapes ({str(error).splitlines()[0][:200]})") from error
+        raise DataError(
+            f"{path.name}: rows of different shapes ({str(error).splitlines()[0][:200]})"
+        ) from error
     finally:
         if writer is not None:
             with suppress(pa.ArrowException):
@@ -163,11 +185,15 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path.name}:{number} is not JSON; one object a line") from error
     if not isinstance(row, dict):
-        raise DataError(f"{path.name}:{number} is not a JSON object; one object a line with 'input' and 'targets'")
+        raise DataError(
+            f"{path.name}:{number} is not a JSON object; one object a line with 'input' and 'targets'"
+        )
     return row
 
 
-def filter_choices(counts: Mapping[str, dict[str, int] | None], traits: Mapping[str, str]) -> list[dict[str, Any]]:
+def filter_choices(
+    counts: Mapping[str, dict[str, int] | None], traits: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return what a form can filter by: the task and each trait, with its values and their counts where they are few."""
     names: Sequence[str] = [*(["task"] if counts.get("task") else []), *traits]
     choices = []

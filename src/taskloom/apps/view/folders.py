@@ -116,7 +116,11 @@ def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[Vie
         return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        inner = [Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        inner = [
+            Path(entry.path)
+            for entry in entries
+            if entry.is_dir() and not entry.name.startswith(".")
+        ]
     except OSError:
         return  # not ours to read, or gone since
     names = {entry.name for entry in entries}
@@ -137,7 +141,10 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
     """Return whether a folder holds files of somebody else's examples; of CSV files only the first ones are looked into."""
     if any(name.endswith(DATA_FILES) for name in names):
         return True
-    return any(is_split_csv(folder / name) for name in sorted(n for n in names if n.endswith(".csv"))[:MOST_TABLES])
+    return any(
+        is_split_csv(folder / name)
+        for name in sorted(n for n in names if n.endswith(".csv"))[:MOST_TABLES]
+    )
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
@@ -157,9 +164,15 @@ def _names(folder: Path) -> list[str]:
 
 def _viewed(folder: Path, resolved: Path, kind: Literal["dataset", "store"]) -> ViewedFolder:
     slug = re.sub(r"[^A-Za-z0-9]+", "-", folder.name).strip("-")[:40]
-    return ViewedFolder(f"{slug or kind}-{digest(os.fsencode(resolved), 4)}", kind, resolved, _label(folder))
+    return ViewedFolder(
+        f"{slug or kind}-{digest(os.fsencode(resolved), 4)}", kind, resolved, _label(folder)
+    )
 
 
 def _label(folder: Path) -> str:
     here = Path.cwd()
-    return str(folder.relative_to(here)) if folder.is_relative_to(here) and folder != here else str(folder)
+    return (
+        str(folder.relative_to(here))
+        if folder.is_relative_to(here) and folder != here
+        else str(folder)
+    )

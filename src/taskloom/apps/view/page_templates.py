@@ -84,7 +84,9 @@ def address(path: str, query: Mapping[str, Any] | None = None, /, **more: Any) -
     >>> str(address("/rows", q="a b", start=None))
     '/rows?q=a+b'
     """
-    values = {key: value for key, value in {**(query or {}), **more}.items() if value not in (None, "")}
+    values = {
+        key: value for key, value in {**(query or {}), **more}.items() if value not in (None, "")
+    }
     text = quote(path, safe="/") + (f"?{urlencode(values, errors='replace')}" if values else "")
     return Markup(text.replace("&", "&amp;"))  # noqa: S704 - quoted: no character of it is markup
 
@@ -126,7 +128,11 @@ def clip(text: object, longest: int = LONGEST) -> str:
     'abc … (3 more characters)'
     """
     whole = str(text)
-    return whole if len(whole) <= longest else f"{whole[:longest]} … ({len(whole) - longest:,} more characters)"
+    return (
+        whole
+        if len(whole) <= longest
+        else f"{whole[:longest]} … ({len(whole) - longest:,} more characters)"
+    )
 
 
 def plain(value: object, longest: int = LONGEST) -> str:

@@ -71,27 +71,49 @@ class PredictionRows:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def columns(self, split: str, text: str = "", filters: Mapping[str, str] | None = None) -> ScoreColumns:
+    def columns(
+        self, split: str, text: str = "", filters: Mapping[str, str] | None = None
+    ) -> ScoreColumns:
         """Return the scores of a split's rows that contain a text (in input, targets or prediction) and have the given traits."""
         filters = filters or {}
         wanted = ["split", "index", "score", *(["input", "targets", "prediction"] if text else [])]
-        wanted += [*(["task"] if TASK in filters else []), *(["traits"] if set(filters) - {TASK} else [])]
+        wanted += [
+            *(["task"] if TASK in filters else []),
+            *(["traits"] if set(filters) - {TASK} else []),
+        ]
         parts: list[tuple[Any, Any, Any]] = []
         for low, batch in self._batches(wanted):
             table = pa.Table.from_batches([batch])
             mask = pc.equal(table["split"].cast(pa.string()), split)
             if text:
-                pieces = [table["input"], pc.binary_join(table["targets"], "\n"), table["prediction"]]
-                hits = [pc.fill_null(pc.match_substring(piece, text, ignore_case=True), False) for piece in pieces]
+                pieces = [
+                    table["input"],
+                    pc.binary_join(table["targets"], "\n"),
+                    table["prediction"],
+                ]
+                hits = [
+                    pc.fill_null(pc.match_substring(piece, text, ignore_case=True), False)
+                    for piece in pieces
+                ]
                 mask = pc.and_(mask, pc.or_(pc.or_(hits[0], hits[1]), hits[2]))
             for name, value in filters.items():
                 column = table["task"] if name == TASK else trait(table["traits"], name)
                 mask = pc.and_(mask, pc.equal(column.cast(pa.string()), value))
             kept = table.select(["index", "score"]).filter(pc.fill_null(mask, False))
             places = pc.indices_nonzero(pc.fill_null(mask, False)).to_numpy().astype(np.int64) + low
-            parts.append((places, kept["index"].to_numpy(), pc.fill_null(kept["score"], float("nan")).to_numpy()))
-        columns = [np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in range(3)]
-        return ScoreColumns(columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64))
+            parts.append(
+                (
+                    places,
+                    kept["index"].to_numpy(),
+                    pc.fill_null(kept["score"], float("nan")).to_numpy(),
+                )
+            )
+        columns = [
+            np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in range(3)
+        ]
+        return ScoreColumns(
+            columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64)
+        )
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> list[ScoredAnswer]:
         """Read rows by their numbers in the file, in the given order."""
@@ -119,7 +141,9 @@ class PredictionRows:
                     values.setdefault(str(name), set()).add(str(value))
             if low + batch.num_rows >= SAMPLE:
                 break
-        return {name: sorted(kinds, key=_natural) for name, kinds in values.items() if len(kinds) > 1}
+        return {
+            name: sorted(kinds, key=_natural) for name, kinds in values.items() if len(kinds) > 1
+        }
 
     def telling_traits(self, split: str) -> list[str]:
         """Return traits that a small map can show, those first between whose values the mean score differs most.
@@ -130,11 +154,18 @@ class PredictionRows:
         for low, batch in self._batches(["split", "task", "traits", "score"]):
             for row in _values(pa.Table.from_batches([batch]), self.path):
                 if row["split"] == split and row["score"] is not None:
-                    rows.append(({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"]))
+                    rows.append(
+                        ({**dict(row["traits"] or ()), TASK: str(row["task"])}, row["score"])
+                    )
             if low + batch.num_rows >= SAMPLE:
                 break
-        columns = {name: [str(values.get(name)) for values, _ in rows] for name in {n for v, _ in rows for n in v}}
-        few = {name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES}
+        columns = {
+            name: [str(values.get(name)) for values, _ in rows]
+            for name in {n for v, _ in rows for n in v}
+        }
+        few = {
+            name: column for name, column in columns.items() if 1 < len(set(column)) <= MOST_PLACES
+        }
         scores = np.array([score for _, score in rows])
         ranked = sorted(few, key=lambda name: (-_spread(few[name], scores), name))
         telling: list[str] = []
@@ -148,7 +179,9 @@ class PredictionRows:
             schema = file.schema_arrow
             wrong = [c for c in columns if c not in schema.names]
             if wrong:
-                raise DataError(f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the experiment")
+                raise DataError(
+                    f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the experiment"
+                )
             low = 0
             try:
                 for batch in file.iter_batches(BATCH, columns=list(columns), use_threads=False):

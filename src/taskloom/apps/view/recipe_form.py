@@ -85,7 +85,9 @@ class RecipeForm:
 
     def parts(self) -> list[tuple[str, list[FormField]]]:
         """Return the fields by kind, with a heading each."""
-        grouped = [(title, [f for f in self.fields if f.kind == kind]) for kind, title in KINDS.items()]
+        grouped = [
+            (title, [f for f in self.fields if f.kind == kind]) for kind, title in KINDS.items()
+        ]
         return [(title, fields) for title, fields in grouped if fields]
 
     def yaml(self) -> str:
@@ -145,16 +147,28 @@ def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
         if here is MISSING:
             return ""
         changes.append(f"--set {shlex.quote(f'{one.path}={_flow(here)}')}")
-    return " ".join(["taskloom make", shlex.quote(base), *changes, "-o", shlex.quote(f"data/{base.replace('/', '-')}")])
+    return " ".join(
+        [
+            "taskloom make",
+            shlex.quote(base),
+            *changes,
+            "-o",
+            shlex.quote(f"data/{base.replace('/', '-')}"),
+        ]
+    )
 
 
 def as_yaml(value: Any) -> str:
     """Return a value as people write it in a recipe."""
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100).strip()
+    return yaml.safe_dump(
+        value, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+    ).strip()
 
 
 def _flow(value: Any) -> str:
-    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6).strip()
+    text = yaml.safe_dump(
+        value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6
+    ).strip()
     return text.removesuffix("\n...").strip()
 
 
@@ -187,7 +201,9 @@ def _fields(model: type[BaseModel]) -> list[FormField]:
         if path in groups or (above and above not in groups):
             continue
         inner = f"{path}.*."
-        own = tuple((other.removeprefix(inner), text) for other, text in members if other.startswith(inner))
+        own = tuple(
+            (other.removeprefix(inner), text) for other, text in members if other.startswith(inner)
+        )
         control, options = _control(info)
         fields.append(
             FormField(
@@ -249,7 +265,11 @@ def _alternatives(annotation: Any) -> list[Any]:
 def _default(info: FieldInfo) -> str:
     if info.is_required():
         return ""
-    default = info.get_default(call_default_factory=True) if not info.default_factory_takes_validated_data else None
+    default = (
+        info.get_default(call_default_factory=True)
+        if not info.default_factory_takes_validated_data
+        else None
+    )
     if default is PydanticUndefined or default is None:
         return "null"
     try:
@@ -281,14 +301,18 @@ def _value(one: FormField, texts: Sequence[str]) -> Any:
 
 def _parsed(one: FormField, text: str) -> Any:
     if len(text) > LONGEST:
-        raise RecipeError(f"{one.path}: a value has at most {LONGEST:,} characters here; write the recipe in a file")
+        raise RecipeError(
+            f"{one.path}: a value has at most {LONGEST:,} characters here; write the recipe in a file"
+        )
     try:
         value = parse(text)
         json.dumps(to_jsonable_python(value))
     except YamlError as error:
         raise RecipeError(f"{one.path}: the value {error}") from error
     except (ValueError, TypeError, RecursionError) as error:  # bytes, or a key that is no text
-        raise RecipeError(f"{one.path}: the value is not text, a number, a list or a mapping") from error
+        raise RecipeError(
+            f"{one.path}: the value is not text, a number, a list or a mapping"
+        ) from error
     return value
 
 

@@ -49,7 +49,13 @@ def summary(folder: ViewedFolder) -> dict[str, Any]:
     except (TaskloomError, OSError) as error:
         return {"folder": folder, "problem": str(error), "title": "", "sizes": [], "n": 0}
     sizes = [(name, rows.n) for name, rows in data.splits.items()]
-    return {"folder": folder, "problem": "", "title": data.title, "sizes": sizes, "n": sum(n for _, n in sizes)}
+    return {
+        "folder": folder,
+        "problem": "",
+        "title": data.title,
+        "sizes": sizes,
+        "n": sum(n for _, n in sizes),
+    }
 
 
 def suite(request: Request) -> Response:
@@ -100,7 +106,11 @@ def new(request: Request) -> Response:
     chosen = known_suite(request.query_params.get("suite", ""))
     base, base_data = _base(request, chosen)
     sent = "sent" in request.query_params
-    form = form_of(chosen.name, chosen.fields, _entered(request) if sent else entered_by(chosen.fields, base_data))
+    form = form_of(
+        chosen.name,
+        chosen.fields,
+        _entered(request) if sent else entered_by(chosen.fields, base_data),
+    )
     return render(
         request,
         "form.html",
@@ -139,7 +149,9 @@ def _entered(request: Request) -> dict[str, list[str]]:
     return entered
 
 
-def _preview(request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> dict[str, Any]:
+def _preview(
+    request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the file, the command, and the first examples of each split or the sentence on what is wrong."""
     short = command(form, base, base_data) if base else ""
     shown: dict[str, Any] = {
@@ -156,12 +168,20 @@ def _preview(request: Request, form: RecipeForm, base: str, base_data: Mapping[s
         return shown
     try:
         preview = state_of(request).previews.request(
-            "preview", recipe=to_jsonable_python(form.data), seed=whole_number(request, "seed"), n=EXAMPLES
+            "preview",
+            recipe=to_jsonable_python(form.data),
+            seed=whole_number(request, "seed"),
+            n=EXAMPLES,
         )
     except TaskloomError as error:
         return {**shown, "problem": str(error), "field": form.field_of(str(error))}
     splits = [
-        {**split, "examples": [example_parts(example_of(one), one["picture"]) for one in split["examples"]]}
+        {
+            **split,
+            "examples": [
+                example_parts(example_of(one), one["picture"]) for one in split["examples"]
+            ],
+        }
         for split in preview["splits"]
     ]
     return {**shown, **preview, "splits": splits}

@@ -74,7 +74,9 @@ def store(request: Request) -> Response:
 
 def live(request: Request) -> Response:
     """Return the part of a store's page that is asked for again and again."""
-    return render(request, "live.html", folder=store_folder(request), live=viewed_store(request).live())
+    return render(
+        request, "live.html", folder=store_folder(request), live=viewed_store(request).live()
+    )
 
 
 def _mentions(run: StoredRun, text: str) -> bool:
@@ -99,7 +101,9 @@ def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]
         return [], [], str(error)
     measured = ("mean", "low", "high", "se", "sd", "n", "seeds", "method")
     apart = [c for c in results.columns if c not in measured]
-    fixed = {c: str(table.table[c][0].as_py()) for c in ("recipe", "learner", "split") if c not in apart}
+    fixed = {
+        c: str(table.table[c][0].as_py()) for c in ("recipe", "learner", "split") if c not in apart
+    }
     rows = [{**fixed, **row} for row in results][: GROUPS + 1]
     return [*fixed, *apart], rows, ""
 
@@ -209,23 +213,37 @@ def _ordered(columns: ScoreColumns, show: str) -> Any:
 
 def chosen_split(request: Request, runs: Sequence[StoredRun]) -> str:
     """Return the split that a query names; by default the first that all runs answered."""
-    shared = [split for split in runs[0].scores["splits"] if all(split in run.scores["splits"] for run in runs)]
+    shared = [
+        split
+        for split in runs[0].scores["splits"]
+        if all(split in run.scores["splits"] for run in runs)
+    ]
     wanted = request.query_params.get("split", "")
     if wanted and wanted not in shared:
-        raise VanishedError(f"no split '{wanted[:80]}' was answered; there are {', '.join(shared) or 'none'}")
+        raise VanishedError(
+            f"no split '{wanted[:80]}' was answered; there are {', '.join(shared) or 'none'}"
+        )
     if not shared:
         raise VanishedError("no split was answered by both")
     return wanted or shared[0]
 
 
-def _by_trait(viewed: ViewedStore, chosen: StoredRun, split: str, by: str) -> list[Mapping[str, Any]]:
+def _by_trait(
+    viewed: ViewedStore, chosen: StoredRun, split: str, by: str
+) -> list[Mapping[str, Any]]:
     """Return the accuracy of a run for each value of a trait, with its interval."""
     try:
         results = viewed.table().where({"run": chosen.name}).accuracy(by=[by], split=split)
     except TaskloomError:
         return []
     return [
-        {"value": row[by], "mean": row["mean"], "low": row["low"], "high": row["high"], "n": row["n"]}
+        {
+            "value": row[by],
+            "mean": row["mean"],
+            "low": row["low"],
+            "high": row["high"],
+            "n": row["n"],
+        }
         for row in results
     ]
 
@@ -291,7 +309,12 @@ def curve_plot(
         thinned = ordered[:: max(1, len(ordered) // POINTS)]
         lines.append(CurveLine(name, " ".join(place(*point) for point in thinned), ordered[-1][1]))
     ticks = [bottom + span * i / 4 for i in range(5)]
-    return CurvePlot(title, lines, [(f"{tick:.3g}", _height(tick, bottom, span)) for tick in ticks], (first, last))
+    return CurvePlot(
+        title,
+        lines,
+        [(f"{tick:.3g}", _height(tick, bottom, span)) for tick in ticks],
+        (first, last),
+    )
 
 
 def _height(value: float, bottom: float, span: float) -> float:

@@ -58,7 +58,9 @@ def serve(
     app = application(viewed, token=secret)
     threading.Thread(target=warm_up, args=(app.state.viewer,), daemon=True).start()
     ready(f"{address(host, listening)}/" + (f"?token={secret}" if secret else ""))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off"
+    )
     try:
         uvicorn.Server(config).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -80,15 +80,25 @@ class SplitRows:
         for low, batch in self._batches(wanted[0], None):
             places = [row - low for row in wanted[len(numbered) :] if row < low + batch.num_rows]
             if places:
-                table = self._ours(pa.Table.from_batches([batch]).take(pa.array(places, pa.int64())))
+                table = self._ours(
+                    pa.Table.from_batches([batch]).take(pa.array(places, pa.int64()))
+                )
                 examples = shards.to_examples(table)
-                numbered += [NumberedExample(low + place, one) for place, one in zip(places, examples, strict=True)]
+                numbered += [
+                    NumberedExample(low + place, one)
+                    for place, one in zip(places, examples, strict=True)
+                ]
             if len(numbered) == len(wanted):
                 break
         return numbered
 
     def search(
-        self, text: str, filters: Mapping[str, str], start: int, count: int, patience: float = PATIENCE
+        self,
+        text: str,
+        filters: Mapping[str, str],
+        start: int,
+        count: int,
+        patience: float = PATIENCE,
     ) -> SearchResult:
         """Find rows from `start` on that contain a text and have the given traits.
 
@@ -102,18 +112,24 @@ class SplitRows:
         end = time.monotonic() + patience
         columns = [*(["input", "targets"] if text else []), *(["task"] if TASK in filters else [])]
         # A dot would lead into a group of traits, which there are not: then all of them are read.
-        columns += ["traits" if "." in name else f"traits.{name}" for name in filters if name != TASK]
+        columns += [
+            "traits" if "." in name else f"traits.{name}" for name in filters if name != TASK
+        ]
         matches: list[int] = []
         place = start
         for low, batch in self._batches(start, None if self.foreign else columns):
             table = self._ours(pa.Table.from_batches([batch]))
             mask = matching(table, text, filters)
-            matches += [low + row for row in pc.indices_nonzero(mask).to_pylist() if low + row >= start]
+            matches += [
+                low + row for row in pc.indices_nonzero(mask).to_pylist() if low + row >= start
+            ]
             place = low + batch.num_rows
             if len(matches) >= count or time.monotonic() > end:
                 break
         if len(matches) > count:
-            return SearchResult(matches[:count], matches[count - 1] + 1, matches[count - 1] + 1 - start)
+            return SearchResult(
+                matches[:count], matches[count - 1] + 1, matches[count - 1] + 1 - start
+            )
         return SearchResult(matches, place if place < self.n else None, place - start)
 
     def traits(self) -> dict[str, str]:
@@ -128,7 +144,9 @@ class SplitRows:
     def _ours(self, table: pa.Table) -> pa.Table:
         return adapt(table, self.files[0][0]) if self.foreign else table
 
-    def _batches(self, start: int, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _batches(
+        self, start: int, columns: Sequence[str] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches from the one that holds row `start` on, each with the number of its first row."""
         low = 0
         for path, rows in self.files:
@@ -153,7 +171,9 @@ def _file_batches(
             low += rows
 
 
-def _decoded(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
     try:
         yield from file.iter_batches(BATCH, [group], columns, use_threads=False)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -163,7 +183,9 @@ def _decoded(file: pq.ParquetFile, path: Path, group: int, columns: Sequence[str
 def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
     """Return the columns to decode; one that is always there where nothing is asked for, so that rows are counted."""
     schema = file.schema_arrow
-    traits = {field.name for field in schema.field("traits").type} if "traits" in schema.names else set()
+    traits = (
+        {field.name for field in schema.field("traits").type} if "traits" in schema.names else set()
+    )
     for column in wanted:
         trait = column.partition(".")[2]
         if trait and trait not in traits:
@@ -187,7 +209,9 @@ def opened(path: Path) -> pq.ParquetFile:
 
 def damaged(path: Path, error: Exception) -> DataError:
     """Return the sentence on a file that cannot be read."""
-    return DataError(f"{path} is damaged ({(str(error).splitlines() or ['no reason given'])[0][:200]}); restore it")
+    return DataError(
+        f"{path} is damaged ({(str(error).splitlines() or ['no reason given'])[0][:200]}); restore it"
+    )
 
 
 def matching(table: pa.Table, text: str, filters: Mapping[str, str]) -> Any:
@@ -217,13 +241,20 @@ def _equal(column: Any, value: str) -> Any:
     if _kind(column.type) == "number":
         low, dots, high = value.partition("..")
         try:
-            ends = [float(low) if low or not dots else -float("inf"), float(high or "inf") if dots else float(low)]
+            ends = [
+                float(low) if low or not dots else -float("inf"),
+                float(high or "inf") if dots else float(low),
+            ]
         except ValueError:
             return pa.nulls(len(column), pa.bool_())
         numbers = pc.cast(column, pa.float64(), safe=False)
         return pc.and_(pc.greater_equal(numbers, ends[0]), pc.less_equal(numbers, ends[1]))
     if _kind(column.type) == "bool":
-        return pc.equal(column, value == "true") if value in ("true", "false") else pa.nulls(len(column), pa.bool_())
+        return (
+            pc.equal(column, value == "true")
+            if value in ("true", "false")
+            else pa.nulls(len(column), pa.bool_())
+        )
     return pc.equal(pc.cast(column, pa.string()), value)
 
 

@@ -113,7 +113,9 @@ class ViewedStore:
             if time.monotonic() - self._when < FRESH:
                 return self._runs
             fresh = {name: self._read(store, name) for name in store.names()}
-            if fresh.keys() != self._known.keys() or any(self._known[name] is not fresh[name] for name in fresh):
+            if fresh.keys() != self._known.keys() or any(
+                self._known[name] is not fresh[name] for name in fresh
+            ):
                 self._table = self._results = None
             self._known = fresh
             self._runs = sorted((run for _, run in fresh.values()), key=_order)
@@ -164,14 +166,22 @@ class ViewedStore:
         now = time.time()
         finished = {run.name for run in runs}
         recent = sum(now - run.finished < RECENT for run in runs)
-        running = [name for name in live_claims(store.path / "work" / "claims") if name not in finished]
+        running = [
+            name for name in live_claims(store.path / "work" / "claims") if name not in finished
+        ]
         return LiveState(len(runs), recent, len(running), failures(store.path), _jobs(store, now))
 
 
 def _order(run: StoredRun) -> tuple[bool, str, str, str, int]:
     scores = run.scores
     fields = json.dumps(scores.get("fields", {}), sort_keys=True)
-    return bool(run.problem), scores.get("recipe", ""), scores.get("learner", ""), fields, scores.get("seed", 0)
+    return (
+        bool(run.problem),
+        scores.get("recipe", ""),
+        scores.get("learner", ""),
+        fields,
+        scores.get("seed", 0),
+    )
 
 
 def live_claims(folder: Path) -> list[str]:
@@ -204,11 +214,16 @@ def _jobs(store: Store, now: float) -> list[UnfinishedJob]:
         try:
             if entry.is_dir(follow_symlinks=False):
                 log = Path(entry.path) / LOG
-                written.append(((log if log.is_file() else Path(entry.path)).stat().st_mtime, entry.name))
+                written.append(
+                    ((log if log.is_file() else Path(entry.path)).stat().st_mtime, entry.name)
+                )
         except OSError:
             continue  # it has ended
     latest = sorted(written, reverse=True)[:MOST_JOBS]
-    return [UnfinishedJob(name, log_end(job_folder(store, name) / LOG), max(0.0, now - when)) for when, name in latest]
+    return [
+        UnfinishedJob(name, log_end(job_folder(store, name) / LOG), max(0.0, now - when))
+        for when, name in latest
+    ]
 
 
 def log_end(path: Path, size: int = LOG_SHOWN) -> str:

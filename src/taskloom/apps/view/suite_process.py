@@ -147,7 +147,9 @@ def preview(request: Mapping[str, Any]) -> dict[str, Any]:
                 f"the viewer does not ask other servers ('{text[:60]}'); use the command line for this recipe"
             )
     for file in named_files(data):
-        raise RecipeError(f"the viewer does not open files that a recipe names ('{file[:60]}'); use the command line")
+        raise RecipeError(
+            f"the viewer does not open files that a recipe names ('{file[:60]}'); use the command line"
+        )
     recipe = check(data, "the recipe", "the recipe")
     plan = recipe.plan(request["seed"])
     splits = []
@@ -158,10 +160,21 @@ def preview(request: Mapping[str, Any]) -> dict[str, Any]:
             for one in islice(shards.to_examples(table), request["n"])
         ]
         splits.append(
-            {"name": split.name, "n": split.n, "role": split.role, "describe": split.describe, "examples": examples}
+            {
+                "name": split.name,
+                "n": split.n,
+                "role": split.role,
+                "describe": split.describe,
+                "examples": examples,
+            }
         )
     more = len(plan.splits) - len(splits)
-    return {"splits": splits, "more": more, "warnings": list(plan.warnings), "digest": recipe.digest}
+    return {
+        "splits": splits,
+        "more": more,
+        "warnings": list(plan.warnings),
+        "digest": recipe.digest,
+    }
 
 
 def named_files(data: Mapping[str, Any]) -> list[str]:
@@ -169,8 +182,14 @@ def named_files(data: Mapping[str, Any]) -> list[str]:
     suite = SUITES.find(str(data.get("suite", "")))
     names: list[str] = []
     for name, field in suite.fields.model_fields.items() if suite else ():
-        paths = field.json_schema_extra.get("paths") if isinstance(field.json_schema_extra, dict) else None
-        names += [text for text in texts(data.get(name)) if paths and (paths == "all" or is_marked(text))]
+        paths = (
+            field.json_schema_extra.get("paths")
+            if isinstance(field.json_schema_extra, dict)
+            else None
+        )
+        names += [
+            text for text in texts(data.get(name)) if paths and (paths == "all" or is_marked(text))
+        ]
     return names
 
 
@@ -209,7 +228,10 @@ def example_to_dict(example: Example) -> dict[str, Any]:
 
 def example_of(data: Mapping[str, Any]) -> Example:
     """Return the example that `example_to_dict` wrote."""
-    steps = [Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"])) for s in data["derivation"]]
+    steps = [
+        Step(s["rule"], s["value"], None if s["of"] is None else tuple(s["of"]))
+        for s in data["derivation"]
+    ]
     return Example(
         data["input"],
         data["targets"],

@@ -16,7 +16,14 @@ from taskloom.core.notebook import paragraph, table
 from taskloom.core.offers import TaskForm
 from taskloom.core.registry import SUITES
 from taskloom.data import Dataset, dataset
-from taskloom.data.audit.balance import Balance, Coverage, HeldOutCount, balances, coverages, held_out_counts
+from taskloom.data.audit.balance import (
+    Balance,
+    Coverage,
+    HeldOutCount,
+    balances,
+    coverages,
+    held_out_counts,
+)
 from taskloom.data.audit.divergence import Divergence, divergences
 from taskloom.data.audit.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
 from taskloom.data.audit.pairs import ConstantTask, PairLeak, find_constant_tasks, find_pair_leaks
@@ -55,7 +62,9 @@ class Audit:
         for repeats in self.repeats:
             info = self.splits[repeats.split]
             majority = f"{balance[repeats.split].majority:.3f}" if repeats.split in balance else ""
-            rows.append((repeats.split, info["role"], info["n"], repeats.exact, repeats.near, majority))
+            rows.append(
+                (repeats.split, info["role"], info["n"], repeats.exact, repeats.near, majority)
+            )
         heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
         parts = [paragraph(repr(self), strong=True), table(heads, rows)]
         if self.overlaps:
@@ -63,7 +72,8 @@ class Audit:
             parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps))
         if self.shortcuts:
             tried = [
-                (s.split, s.baseline, f"{s.accuracy:.3f}", "shortcut" if s.flagged else "") for s in self.shortcuts
+                (s.split, s.baseline, f"{s.accuracy:.3f}", "shortcut" if s.flagged else "")
+                for s in self.shortcuts
             ]
             parts.append(table(("split", "without doing the task", "accuracy", ""), tried))
         return "".join([*parts, *map(paragraph, self.notes)])
@@ -102,10 +112,14 @@ def audit(data: Dataset | str | Path) -> Audit:
         data.manifest.get("warnings", [])
     )  # what the suite has to say about its own data, such as repeats by design
     if "train" not in roles.values():
-        notes.append("no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')")
+        notes.append(
+            "no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')"
+        )
     # Descriptions are shared by design; what must not leak or repeat is what comes after them.
     described = bool(data.manifest["recipe"].get("described"))
-    bare = {name: undescribed_table(table) for name, table in tables.items()} if described else tables
+    bare = (
+        {name: undescribed_table(table) for name, table in tables.items()} if described else tables
+    )
     texts = read_texts(bare)
     shortcuts, unmeasured = find_shortcuts(tables, roles)
     return Audit(

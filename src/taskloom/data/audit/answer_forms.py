@@ -18,11 +18,29 @@ from taskloom.core.seeding import Random
 AnswerKind = Literal["text", "number", "list", "sequence"]
 """What an answer is: a word or name, a number, items in any order, or items whose order counts."""
 
-_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+_ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
 _ONES += ["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_NO_ARTICLE = frozenset(["yes", "no", "maybe", "none", "nothing", "nobody", "nowhere", "true", "false"])
-_REASONING = "Let me think step by step. There are a few things to look at, and some of them do not matter."
+_NO_ARTICLE = frozenset(
+    ["yes", "no", "maybe", "none", "nothing", "nobody", "nowhere", "true", "false"]
+)
+_REASONING = (
+    "Let me think step by step. There are a few things to look at, and some of them do not matter."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +116,11 @@ def _is_noun(text: str) -> bool:
 
 def _number_word(q: AuditedExample) -> str | None:
     value = number(q.answer) if q.kind == "number" else None
-    return in_words(value) if value is not None and 0 <= value < 100 and q.answer.strip().isdigit() else None
+    return (
+        in_words(value)
+        if value is not None and 0 <= value < 100 and q.answer.strip().isdigit()
+        else None
+    )
 
 
 def _digits(q: AuditedExample) -> str | None:
@@ -143,19 +165,36 @@ RIGHT = (
     AnswerForm("number as digits", True, _digits),
     AnswerForm("list in another order", True, _reordered),
     AnswerForm("list with 'and'", True, _with_and),
-    AnswerForm("quotes", True, lambda q: f'"{q.answer}"' if '"' not in q.answer else None, reply=True),
+    AnswerForm(
+        "quotes", True, lambda q: f'"{q.answer}"' if '"' not in q.answer else None, reply=True
+    ),
     AnswerForm("bold", True, lambda q: f"**{q.answer}**", reply=True),
     AnswerForm("boxed", True, lambda q: f"\\boxed{{{q.answer}}}", reply=True),
-    AnswerForm("boxed as text", True, lambda q: f"{_REASONING} Thus $\\boxed{{\\text{{{q.answer}}}}}$.", reply=True),
+    AnswerForm(
+        "boxed as text",
+        True,
+        lambda q: f"{_REASONING} Thus $\\boxed{{\\text{{{q.answer}}}}}$.",
+        reply=True,
+    ),
     AnswerForm("tag", True, lambda q: f"{_REASONING}\n<answer>{q.answer}</answer>", reply=True),
     AnswerForm("label", True, lambda q: f"Answer: {q.answer}", reply=True),
     AnswerForm("bold label", True, lambda q: f"{_REASONING}\n\n**Answer:** {q.answer}", reply=True),
     AnswerForm("sentence", True, lambda q: f"The answer is {q.sentence_end}", reply=True),
     AnswerForm(
-        "explanation, then a sentence", True, lambda q: f"{_REASONING} So the answer is {q.sentence_end}", reply=True
+        "explanation, then a sentence",
+        True,
+        lambda q: f"{_REASONING} So the answer is {q.sentence_end}",
+        reply=True,
     ),
-    AnswerForm("explanation, then a line", True, lambda q: f"{_REASONING}\n\n{q.answer}", reply=True),
-    AnswerForm("a bulleted list", True, lambda q: (b := _bullets(q)) and f"{_REASONING} These:\n\n{b}", reply=True),
+    AnswerForm(
+        "explanation, then a line", True, lambda q: f"{_REASONING}\n\n{q.answer}", reply=True
+    ),
+    AnswerForm(
+        "a bulleted list",
+        True,
+        lambda q: (b := _bullets(q)) and f"{_REASONING} These:\n\n{b}",
+        reply=True,
+    ),
 )
 
 
@@ -176,22 +215,36 @@ def _swapped(q: AuditedExample) -> str | None:
 WRONG = (
     AnswerForm("another answer", False, lambda q: q.other or None),
     AnswerForm(
-        "another answer in a sentence", False, lambda q: f"The answer is {q.other}." if q.other else None, reply=True
+        "another answer in a sentence",
+        False,
+        lambda q: f"The answer is {q.other}." if q.other else None,
+        reply=True,
     ),
     AnswerForm(
-        "another answer, boxed", False, lambda q: f"{_REASONING} \\boxed{{{q.other}}}" if q.other else None, reply=True
+        "another answer, boxed",
+        False,
+        lambda q: f"{_REASONING} \\boxed{{{q.other}}}" if q.other else None,
+        reply=True,
     ),
     AnswerForm(
         "the right one named, another concluded",
         False,
-        lambda q: f"It may seem that the answer is {q.answer}. But no: the answer is {q.other}." if q.other else None,
+        lambda q: (
+            f"It may seem that the answer is {q.answer}. But no: the answer is {q.other}."
+            if q.other
+            else None
+        ),
         reply=True,
     ),
     AnswerForm("two answers", False, lambda q: f"{q.answer} or {q.other}" if q.other else None),
     AnswerForm("negated", False, lambda q: f"not {q.answer}" if q.kind == "text" else None),
     AnswerForm("cut short", False, _cut),
     AnswerForm("one more", False, _off_by_one),
-    AnswerForm("an item too many", False, lambda q: f"{q.answer}, {q.other}" if q.kind == "list" and q.other else None),
+    AnswerForm(
+        "an item too many",
+        False,
+        lambda q: f"{q.answer}, {q.other}" if q.kind == "list" and q.other else None,
+    ),
     AnswerForm("an item missing", False, lambda q: ", ".join(_many(q)[1:]) or None),
     AnswerForm("another order", False, _swapped),
     AnswerForm("the question", False, lambda q: q.example.question or q.example.input),

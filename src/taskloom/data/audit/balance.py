@@ -65,7 +65,9 @@ def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
         if not table.num_rows:
             continue
         rows = pc.value_counts(first_targets(table)).to_pylist()
-        counted = sorted(((r["counts"], str(r["values"])) for r in rows), key=lambda p: (-p[0], p[1]))
+        counted = sorted(
+            ((r["counts"], str(r["values"])) for r in rows), key=lambda p: (-p[0], p[1])
+        )
         n = table.num_rows
         entropy = -sum(c / n * math.log(c / n) for c, _ in counted)
         evenness = entropy / math.log(len(counted)) if len(counted) > 1 else 0.0
@@ -84,7 +86,9 @@ def _best_constant(table: pa.Table) -> int:
 
 def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:
     """Return, for every trait and every split beside training, what of it training never shows."""
-    train = [t for name, t in tables.items() if roles[name] == "train" and "traits" in t.column_names]
+    train = [
+        t for name, t in tables.items() if roles[name] == "train" and "traits" in t.column_names
+    ]
     if not train:
         return []
     results = []
@@ -105,7 +109,9 @@ def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list
             fresh = pc.unique(unseen)
             share = len(unseen) / len(values)
             shown = [str(v) for v in fresh.slice(0, SHOWN).to_pylist()]
-            results.append(Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown))
+            results.append(
+                Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown)
+            )
     return results
 
 
@@ -142,13 +148,20 @@ def held_out_counts(tables: Mapping[str, pa.Table]) -> list[HeldOutCount]:
     """Count the held-out rows of every split that has the trait; a row without a value is one that should not be there."""
     counts = []
     for name, table in tables.items():
-        traits = table.schema.field("traits").type if "traits" in table.column_names else pa.struct([])
+        traits = (
+            table.schema.field("traits").type if "traits" in table.column_names else pa.struct([])
+        )
         at = traits.get_field_index(HELD_OUT) if pa.types.is_struct(traits) else -1
         if at < 0 or not pa.types.is_boolean(traits.field(at).type):
             continue
         only = is_held_out_split(name)
         values = pc.struct_field(table.column("traits"), HELD_OUT).fill_null(not only)
         counts.append(
-            HeldOutCount(name, table.num_rows, int(pc.sum(values).as_py() or 0), table.num_rows if only else 0)
+            HeldOutCount(
+                name,
+                table.num_rows,
+                int(pc.sum(values).as_py() or 0),
+                table.num_rows if only else 0,
+            )
         )
     return counts

@@ -56,7 +56,9 @@ def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> li
             continue
         my_atoms, my_compounds = _profile(mine)
         total = sum(my_compounds.values())
-        unseen = sum(w for c, w in my_compounds.items() if c not in compounds) / total if total else 0.0
+        unseen = (
+            sum(w for c, w in my_compounds.items() if c not in compounds) / total if total else 0.0
+        )
         results.append(
             Divergence(
                 name,
@@ -93,7 +95,9 @@ def _derivations(table: pa.Table) -> list[list[dict[str, Any]]]:
     return [d or [] for d in table.column("derivation").to_pylist()]
 
 
-def _profile(derivations: Iterable[list[dict[str, Any]]]) -> tuple[Counter[str], dict[Compound, float]]:
+def _profile(
+    derivations: Iterable[list[dict[str, Any]]],
+) -> tuple[Counter[str], dict[Compound, float]]:
     """Count atoms and weighted compounds of a set of derivations."""
     atoms: Counter[str] = Counter()
     occurrences: list[list[tuple[Compound, list[Compound]]]] = []
@@ -114,7 +118,9 @@ def _profile(derivations: Iterable[list[dict[str, Any]]]) -> tuple[Counter[str],
     for here in occurrences:
         best: dict[Compound, float] = {}
         for compound, around in here:
-            weight = 1 - max((inside[compound][large] / count[compound] for large in around), default=0.0)
+            weight = 1 - max(
+                (inside[compound][large] / count[compound] for large in around), default=0.0
+            )
             best[compound] = max(best.get(compound, 0.0), weight)
         for compound, weight in best.items():
             weights[compound] += weight
@@ -124,7 +130,9 @@ def _profile(derivations: Iterable[list[dict[str, Any]]]) -> tuple[Counter[str],
 Edge = tuple[int, int]
 
 
-def _compounds(steps: list[dict[str, Any]]) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
+def _compounds(
+    steps: list[dict[str, Any]],
+) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
     """Return the two-step compounds by edge, and the three-step compounds with the two edges that each consists of."""
     used: list[list[int]] = []
     for i, step in enumerate(steps):

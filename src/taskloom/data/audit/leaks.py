@@ -96,10 +96,14 @@ def find_repeats(tables: Mapping[str, pa.Table], texts_of: Mapping[str, Texts]) 
         near = max(0, nearly - exact) + int(_near_within(texts).sum())
         contradictions, shown = 0, []
         if exact:
-            _, first, place, count = np.unique(inputs, return_index=True, return_inverse=True, return_counts=True)
+            _, first, place, count = np.unique(
+                inputs, return_index=True, return_inverse=True, return_counts=True
+            )
             often = np.sort(first[count > 1])
             shown = [texts.inputs[int(i)].as_py() for i in often[:SHOWN]]
-            contradictions = _contradictions(table.filter(numbers(count[place] > 1)), inputs[count[place] > 1])
+            contradictions = _contradictions(
+                table.filter(numbers(count[place] > 1)), inputs[count[place] > 1]
+            )
         repeats.append(Repeats(name, table.num_rows, exact, near, contradictions, shown))
     return repeats
 
@@ -109,12 +113,17 @@ def find_overlaps(texts: Mapping[str, Texts], roles: Mapping[str, Role]) -> list
     overlaps = []
     for first, second in combinations(texts, 2):
         # A probe enumerates a space that tests are drawn from: only what it shares with training is worth a line.
-        if "probe" in (roles[first], roles[second]) and "train" not in (roles[first], roles[second]):
+        if "probe" in (roles[first], roles[second]) and "train" not in (
+            roles[first],
+            roles[second],
+        ):
             continue
         # The row is reported from the side that is tested.
         split, other = (first, second) if roles[second] == "train" else (second, first)
         a, b = texts[split], texts[other]
-        same = _among(a.content_numbers, b.content_numbers) | _among(a.input_numbers, b.input_numbers)
+        same = _among(a.content_numbers, b.content_numbers) | _among(
+            a.input_numbers, b.input_numbers
+        )
         exact = int(same.sum())
         near_at = _near_across(a, b, same)
         if not exact and not len(near_at):
@@ -141,12 +150,20 @@ def read_texts(tables: Mapping[str, pa.Table]) -> dict[str, Texts]:
     folded = {name: fold(column) for name, column in inputs.items()}
     input_numbers = content_numbers = folded_numbers = _numbered(inputs)
     if any(key.null_count < len(key) for key in keys.values()):
-        content_numbers = _numbered({name: pc.coalesce(keys[name], inputs[name]) for name in tables})
+        content_numbers = _numbered(
+            {name: pc.coalesce(keys[name], inputs[name]) for name in tables}
+        )
     if not all(folded[name].equals(inputs[name]) for name in tables):
         folded_numbers = _numbered(folded)
     shingles = find_shingles(folded)
     return {
-        name: Texts(inputs[name], input_numbers[name], content_numbers[name], folded_numbers[name], shingles[name])
+        name: Texts(
+            inputs[name],
+            input_numbers[name],
+            content_numbers[name],
+            folded_numbers[name],
+            shingles[name],
+        )
         for name in tables
     }
 
@@ -155,7 +172,9 @@ def _numbered(columns: Mapping[str, pa.Array]) -> dict[str, I64]:
     """Return a number for each text, the same for equal texts of any column."""
     kind = next((column.type for column in columns.values()), pa.string())
     coded = pa.chunked_array(list(columns.values()), kind).dictionary_encode(null_encoding="encode")
-    every = np.concatenate([np.zeros(0, np.int64), *(array_of(c.indices) for c in coded.unify_dictionaries().chunks)])
+    every = np.concatenate(
+        [np.zeros(0, np.int64), *(array_of(c.indices) for c in coded.unify_dictionaries().chunks)]
+    )
     ends = np.cumsum([len(column) for column in columns.values()])
     return dict(zip(columns, np.split(every, ends[:-1]), strict=True))
 
@@ -183,7 +202,9 @@ def _near_across(a: Texts, b: Texts, same: Mask) -> I64:
     """Return the rows of a that are no exact duplicate but nearly repeat a row of b."""
     near = _among(a.folded_numbers, b.folded_numbers) & ~same
     wanted = ~same & ~near
-    near |= near_rows(a.shingles, b.shingles, wanted, lambda mine, _: np.ones(len(mine), np.bool_), earlier=False)
+    near |= near_rows(
+        a.shingles, b.shingles, wanted, lambda mine, _: np.ones(len(mine), np.bool_), earlier=False
+    )
     return np.flatnonzero(near)
 
 

@@ -60,7 +60,9 @@ def fold(texts: pa.Array) -> pa.Array:
     if not pc.any(is_long).as_py():
         return plain
     bare = pc.replace_substring_regex(pc.utf8_lower(plain), r"[^\pL\pN\s]+", " ")
-    return pc.if_else(is_long, pc.utf8_trim_whitespace(pc.replace_substring_regex(bare, r"\s+", " ")), plain)
+    return pc.if_else(
+        is_long, pc.utf8_trim_whitespace(pc.replace_substring_regex(bare, r"\s+", " ")), plain
+    )
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
@@ -74,7 +76,9 @@ def _spaced(texts: pa.Array) -> pa.Array:
         texts = pc.utf8_normalize(texts, "NFKC")
     else:
         space = raw == ord(" ")
-        if not np.any(space[1:] & space[:-1]) and not any(np.any(raw == ord(c)) for c in "\t\n\f\r"):
+        if not np.any(space[1:] & space[:-1]) and not any(
+            np.any(raw == ord(c)) for c in "\t\n\f\r"
+        ):
             return texts
     return pc.replace_substring_regex(texts, r"\s+", " ")
 
@@ -103,7 +107,9 @@ def _numbered(words: list[pa.Array]) -> U64:
     if not words:
         return np.zeros(0, dtype=np.uint64)
     coded = pa.chunked_array(words).dictionary_encode().unify_dictionaries()
-    return np.concatenate([array_of(chunk.indices) for chunk in coded.chunks]).astype(np.uint64) + np.uint64(1)
+    return np.concatenate([array_of(chunk.indices) for chunk in coded.chunks]).astype(
+        np.uint64
+    ) + np.uint64(1)
 
 
 def _shingles_of(ids: U64, words: I64) -> Shingles:
@@ -194,7 +200,9 @@ class _Buckets:
         return starts, np.searchsorted(self._values, values, side="right") - starts
 
 
-def near_rows(a: Shingles, b: Shingles, wanted: Mask, fits: Callable[[I64, I64], Mask], *, earlier: bool) -> Mask:
+def near_rows(
+    a: Shingles, b: Shingles, wanted: Mask, fits: Callable[[I64, I64], Mask], *, earlier: bool
+) -> Mask:
     """Return which texts of `a` nearly repeat a text of `b`.
 
     Args:

@@ -68,10 +68,16 @@ class _Pairs:
 
 def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[PairLeak]:
     """Find the pairs that test splits share with training; splits that share none are left out."""
-    train = [t.select(["input", "targets"]) for name, t in tables.items() if roles[name] == "train" and t.num_rows]
+    train = [
+        t.select(["input", "targets"])
+        for name, t in tables.items()
+        if roles[name] == "train" and t.num_rows
+    ]
     if not train:
         return []
-    tests = {name: _Pairs.of(t) for name, t in tables.items() if roles[name] == "test" and t.num_rows}
+    tests = {
+        name: _Pairs.of(t) for name, t in tables.items() if roles[name] == "test" and t.num_rows
+    }
     trained = _Pairs.of(_concerned(pa.concat_tables(train), tests.values()))
     known = pc.unique(trained.inputs)
     leaks = []
@@ -81,7 +87,10 @@ def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -
         if not len(at):
             continue
         rows = tested.rows[at]
-        shown = [f"{tested.inputs[int(tested.rows[i])]} → {tested.answers[int(i)]}"[:200] for i in at[:SHOWN]]
+        shown = [
+            f"{tested.inputs[int(tested.rows[i])]} → {tested.answers[int(i)]}"[:200]
+            for i in at[:SHOWN]
+        ]
         share = len(np.unique(rows)) / len(tested.inputs)
         as_they_are, other_way = (len(np.unique(tested.rows[places])) for places in (same, turned))
         leaks.append(PairLeak(name, as_they_are, other_way, share, shown))
@@ -91,7 +100,9 @@ def find_pair_leaks(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -
 def _concerned(train: pa.Table, tests: Iterable[_Pairs]) -> pa.Table:
     """Return the training rows whose input is a tested input or answer: no other can share a pair with a test."""
     texts = [text for tested in tests for text in (tested.inputs, tested.answers)]
-    return train.filter(pc.is_in(train.column("input"), pc.unique(pa.chunked_array(texts, pa.string()))))
+    return train.filter(
+        pc.is_in(train.column("input"), pc.unique(pa.chunked_array(texts, pa.string())))
+    )
 
 
 def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
@@ -104,8 +115,12 @@ def _same(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
     theirs = trained.where(_places(trained.inputs, inputs) >= 0)
     answers = pc.unique(theirs.answers)
     here = tested.answers.take(numbers(mine))
-    codes = _codes(_places(tested.inputs, inputs)[tested.rows[mine]], _places(here, answers), len(answers))
-    there = _codes(_places(theirs.inputs, inputs)[theirs.rows], _places(theirs.answers, answers), len(answers))
+    codes = _codes(
+        _places(tested.inputs, inputs)[tested.rows[mine]], _places(here, answers), len(answers)
+    )
+    there = _codes(
+        _places(theirs.inputs, inputs)[theirs.rows], _places(theirs.answers, answers), len(answers)
+    )
     return mine[np.isin(codes, there[there >= 0]) & (codes >= 0)]
 
 
@@ -119,7 +134,9 @@ def _reversed(tested: _Pairs, trained: _Pairs, known: pa.Array) -> I64:
     codes = _codes(_places(tested.answers, known), own, len(inputs))
     there = _codes(_places(trained.inputs, known)[trained.rows], theirs, len(inputs))
     with_itself = _places(tested.answers, inputs) == own
-    return np.flatnonzero(np.isin(codes, np.unique(there[there >= 0])) & (codes >= 0) & ~with_itself)
+    return np.flatnonzero(
+        np.isin(codes, np.unique(there[there >= 0])) & (codes >= 0) & ~with_itself
+    )
 
 
 def _places(texts: pa.Array, among: pa.Array) -> I64:
@@ -185,7 +202,11 @@ def _tasks(table: pa.Table) -> dict[str, tuple[int, dict[str, Any]]]:
     places = pc.index_in(table.column("task"), pa.array(names, table.column("task").type))
     _, first = np.unique(places.to_numpy(), return_index=True)
     has_traits = "traits" in table.column_names
-    traits = table.column("traits").take(pa.array(first)).to_pylist() if has_traits else [{}] * len(first)
+    traits = (
+        table.column("traits").take(pa.array(first)).to_pylist()
+        if has_traits
+        else [{}] * len(first)
+    )
     return {
         str(name): (int(row["counts"]), one or {})
         for name, row, one in zip(names, counted, traits, strict=True)

@@ -17,10 +17,26 @@ from taskloom.core.plan import Plan
 from taskloom.core.registry import SUITES, find_scorer, load_entry_points
 from taskloom.core.scoring import SCORERS, Scorer, bare, number
 from taskloom.core.seeding import Key
-from taskloom.data.audit.answer_forms import RIGHT, WRONG, AnswerForm, AnswerKind, AuditedExample, is_wrong
+from taskloom.data.audit.answer_forms import (
+    RIGHT,
+    WRONG,
+    AnswerForm,
+    AnswerKind,
+    AuditedExample,
+    is_wrong,
+)
 from taskloom.recipe import read
 
-PLACES = ("kitchen", "garden", "office", "bathroom", "hallway", "bedroom", "living room", "football field")
+PLACES = (
+    "kitchen",
+    "garden",
+    "office",
+    "bathroom",
+    "hallway",
+    "bedroom",
+    "living room",
+    "football field",
+)
 NAMES = (
     "Ada Lovelace",
     "Sammy Davis Jr.",
@@ -106,15 +122,21 @@ def made_up(n: int, key: Key) -> dict[str, AnswerSet]:
         return tuple(Example("Which is it?", draw.choice(choices)) for _ in range(n))
 
     draw = key.random("several")
-    lists = tuple(Example("Which?", ", ".join(draw.sample(THINGS, draw.randint(1, 4)))) for _ in range(n))
-    sequences = tuple(Example("In which order?", " ".join(draw.sample(SYMBOLS, 4))) for _ in range(n))
+    lists = tuple(
+        Example("Which?", ", ".join(draw.sample(THINGS, draw.randint(1, 4)))) for _ in range(n)
+    )
+    sequences = tuple(
+        Example("In which order?", " ".join(draw.sample(SYMBOLS, 4))) for _ in range(n)
+    )
     sets = [
         AnswerSet("places", "text", examples("places", *PLACES)),
         AnswerSet("names", "text", examples("names", *NAMES)),
         AnswerSet("yes or no", "text", examples("yes or no", "yes", "no", "maybe")),
         AnswerSet("numbers", "number", examples("numbers", *map(str, range(100)))),
         AnswerSet(
-            "number words", "number", examples("number words", "none", "one", "two", "three", "twelve", "forty-two")
+            "number words",
+            "number",
+            examples("number words", "none", "one", "two", "three", "twelve", "forty-two"),
         ),
         AnswerSet("lists", "list", lists),
         AnswerSet("sequences", "sequence", sequences),
@@ -160,7 +182,10 @@ def audit_scorers(
     ]
     for name in recipes:
         plan = read(name).plan()
-        audits += [_audit(plan.scorer, one, extraction, key.child(name)) for one in _of_recipe(name, plan, n)]
+        audits += [
+            _audit(plan.scorer, one, extraction, key.child(name))
+            for one in _of_recipe(name, plan, n)
+        ]
     return audits
 
 
@@ -182,12 +207,19 @@ def kind_of(example: Example, scorer: Scorer) -> AnswerKind:
         return "list"
     if scorer.name == "per-position":
         return "sequence"
-    return "number" if scorer.name in ("any-of", "number-words") and number(example.target) is not None else "text"
+    return (
+        "number"
+        if scorer.name in ("any-of", "number-words") and number(example.target) is not None
+        else "text"
+    )
 
 
 def _audit(scorer: Scorer, answers: AnswerSet, extraction: Extraction, key: Key) -> ScorerAudit:
     draw = key.random(answers.name, answers.kind)
-    questions = [AuditedExample(e, answers.kind, _other(e, answers.examples, draw), draw) for e in answers.examples]
+    questions = [
+        AuditedExample(e, answers.kind, _other(e, answers.examples, draw), draw)
+        for e in answers.examples
+    ]
     counts, partial = [], []
     for form in (*RIGHT, *WRONG):
         texts = [(q.example, text) for q in questions if (text := _written(form, q)) is not None]
@@ -197,7 +229,9 @@ def _audit(scorer: Scorer, answers: AnswerSet, extraction: Extraction, key: Key)
         extracted = [_score(scorer, extraction(text), e) for e, text in texts]
         if not form.right:
             partial += extracted
-        counts.append(FormCount(form.name, form.right, len(texts), _accepted(alone), _accepted(extracted)))
+        counts.append(
+            FormCount(form.name, form.right, len(texts), _accepted(alone), _accepted(extracted))
+        )
     right, wrong = [c for c in counts if c.right], [c for c in counts if not c.right]
     return ScorerAudit(
         scorer.name,

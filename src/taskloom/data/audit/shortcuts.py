@@ -85,7 +85,9 @@ class _Rows:
 Answerer = Callable[[_Rows], list[str]]
 
 
-def find_shortcuts(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> tuple[list[Shortcut], list[str]]:
+def find_shortcuts(
+    tables: Mapping[str, pa.Table], roles: Mapping[str, Role]
+) -> tuple[list[Shortcut], list[str]]:
     """Measure the accuracies; also return what could not be measured."""
     train = [t for name, t in tables.items() if roles[name] == "train" and t.num_rows]
     if not train:
@@ -117,7 +119,9 @@ def _rows(table: pa.Table, limit: int) -> _Rows:
     stated = table.column("question").to_pylist()
     questions = [q if q else _last_line(t) for q, t in zip(stated, inputs, strict=True)]
     targets = table.column("targets").to_pylist()
-    tidied: dict[str, str] = {answer: tidy(answer) for answer in {answer for row in targets for answer in row}}
+    tidied: dict[str, str] = {
+        answer: tidy(answer) for answer in {answer for row in targets for answer in row}
+    }
     acceptable = [list(dict.fromkeys(tidied[answer] for answer in row)) for row in targets]
     return _Rows(inputs, questions, [row[0] for row in targets], acceptable)
 
@@ -130,26 +134,39 @@ def _last_line(text: str) -> str | None:
 
 def _accuracy(answers: list[str], rows: _Rows) -> float:
     tidied = {answer: tidy(answer) for answer in set(answers)}
-    right = [tidied[answer] in acceptable for answer, acceptable in zip(answers, rows.acceptable, strict=True)]
+    right = [
+        tidied[answer] in acceptable
+        for answer, acceptable in zip(answers, rows.acceptable, strict=True)
+    ]
     return sum(right) / len(right)
 
 
 def _baselines(fit: _Rows) -> tuple[dict[str, Answerer], list[str]]:
-    majority = Counter(answer for acceptable in fit.acceptable for answer in acceptable).most_common(1)[0][0]
+    majority = Counter(
+        answer for acceptable in fit.acceptable for answer in acceptable
+    ).most_common(1)[0][0]
     baselines: dict[str, Answerer] = {"majority answer": lambda rows: [majority] * len(rows.inputs)}
     if any(fit.questions):
         baselines["question only"] = _by_part(fit, majority, lambda rows: rows.questions)
-    baselines["first word"] = _by_part(fit, majority, lambda rows: [_word(t, 0) for t in rows.inputs])
-    baselines["last word"] = _by_part(fit, majority, lambda rows: [_word(t, -1) for t in rows.inputs])
+    baselines["first word"] = _by_part(
+        fit, majority, lambda rows: [_word(t, 0) for t in rows.inputs]
+    )
+    baselines["last word"] = _by_part(
+        fit, majority, lambda rows: [_word(t, -1) for t in rows.inputs]
+    )
     notes = []
     answers = len(set(fit.official))
     if 2 <= answers <= min(MANY_ANSWERS, len(fit.inputs) // 2):
         try:
             baselines[BAG_OF_WORDS] = _bag_of_words(fit)
         except ImportError:
-            notes.append("bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'")
+            notes.append(
+                "bag of words was left out: it needs scikit-learn: pip install 'taskloom[audit]'"
+            )
     else:
-        notes.append(f"bag of words was left out: {answers:,} different answers in {len(fit.inputs):,} rows")
+        notes.append(
+            f"bag of words was left out: {answers:,} different answers in {len(fit.inputs):,} rows"
+        )
     return baselines, notes
 
 
@@ -164,7 +181,10 @@ def _by_part(fit: _Rows, majority: str, part: Callable[[_Rows], list[Any]]) -> A
     for value, acceptable in zip(part(fit), fit.acceptable, strict=True):
         for answer in acceptable:
             counted[value][answer] += 1
-    best = {value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0] for value, counts in counted.items()}
+    best = {
+        value: min(counts.items(), key=lambda p: (-p[1], p[0]))[0]
+        for value, counts in counted.items()
+    }
     return lambda rows: [best.get(value, majority) for value in part(rows)]
 
 

@@ -107,6 +107,8 @@ def _owner_file(folder: Path, owner: str) -> Path:
 
 
 def _lock(path: Path) -> FileLock:
-    from filelock import FileLock  # 0.05 s, which the pages of the viewer that only list runs do without
+    from filelock import (
+        FileLock,
+    )  # 0.05 s, which the pages of the viewer that only list runs do without
 
     return FileLock(path, thread_local=False)

@@ -19,7 +19,14 @@ from taskloom.experiments.execute import jobs
 from taskloom.experiments.execute.claims import Claims
 from taskloom.experiments.execute.engines import Engine
 from taskloom.experiments.execute.predictions import data_folder
-from taskloom.experiments.execute.worker import EVERY, Job, JobProgress, JobResult, job_folder, read_progress
+from taskloom.experiments.execute.worker import (
+    EVERY,
+    Job,
+    JobProgress,
+    JobResult,
+    job_folder,
+    read_progress,
+)
 from taskloom.experiments.files import StoreError, writing
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
@@ -145,7 +152,9 @@ class Driver:
                 return
             self.waiting.popleft()
             cell = self.by_run[job.runs[0]]
-            missing_data = [d for d in _data_of(self.by_run[run] for run in job.runs) if not self._has_data(d)]
+            missing_data = [
+                d for d in _data_of(self.by_run[run] for run in job.runs) if not self._has_data(d)
+            ]
             if missing_data:
                 self._request_data(job, cell, missing_data)
                 if self.running:
@@ -157,7 +166,10 @@ class Driver:
             self.engine.submit(job)
 
     def _has_data(self, data: CellData) -> bool:
-        if data.key not in self.datasets and (data_folder(self.store, data.key) / "manifest.json").is_file():
+        if (
+            data.key not in self.datasets
+            and (data_folder(self.store, data.key) / "manifest.json").is_file()
+        ):
             self.datasets[data.key] = "made"
         return self.datasets.get(data.key) == "made"
 
@@ -239,7 +251,9 @@ class Driver:
                 path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     def _report(self) -> None:
-        self.state.running = sum(len(job.runs) for job in self.running.values() if job.kind != "data")
+        self.state.running = sum(
+            len(job.runs) for job in self.running.values() if job.kind != "data"
+        )
         self.state.making = sum(job.kind == "data" for job in self.running.values())
         self.state.elsewhere = sum(len(job.runs) for job in self.elsewhere)
         self._look_at_jobs()
@@ -253,7 +267,10 @@ class Driver:
             return
         self._looked_at_jobs = time.monotonic()
         running = [job for job in self.running.values() if job.kind != "data"]
-        seen = ((read_progress(job_folder(self.store, job.name)), len(job.runs)) for job in running[:MOST_LOOKED_AT])
+        seen = (
+            (read_progress(job_folder(self.store, job.name)), len(job.runs))
+            for job in running[:MOST_LOOKED_AT]
+        )
         self.state.jobs = [(progress, runs) for progress, runs in seen if progress is not None]
 
 

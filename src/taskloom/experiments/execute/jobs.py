@@ -39,7 +39,9 @@ def jobs(store: Store, cells: Sequence[Cell], missing: set[str], resources: Reso
             if len(group) > 1 and names <= set(before) <= set(by_run):
                 wanted = [by_run[run] for run in before]
                 break
-        planned.append(job(store, wanted, kind if len(wanted) > 1 or kind == SHARED else "alone", resources))
+        planned.append(
+            job(store, wanted, kind if len(wanted) > 1 or kind == SHARED else "alone", resources)
+        )
     return planned
 
 
@@ -55,7 +57,14 @@ def job(store: Store, cells: Sequence[Cell], kind: str, resources: Resources) ->
 def data_job(store: Store, cell: Cell, data: CellData) -> Job:
     """Build the job that makes a dataset of a cell."""
     whole = cell.of_all_tasks
-    return Job(f"data-{data.key}", str(store.path.resolve()), "data", (whole.config(),), (whole.run,), data.key)
+    return Job(
+        f"data-{data.key}",
+        str(store.path.resolve()),
+        "data",
+        (whole.config(),),
+        (whole.run,),
+        data.key,
+    )
 
 
 def _has_device(cell: Cell) -> bool:
@@ -175,9 +184,13 @@ def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLe
     steps, batch = loop.get("steps"), loop.get("batch")
     if not isinstance(steps, int) or not isinstance(batch, int) or loop.get("epochs"):
         return None
-    shape = {key: value for key, value in settings.items() if key not in ("training", "steps", "batch")}
+    shape = {
+        key: value for key, value in settings.items() if key not in ("training", "steps", "batch")
+    }
     machine = [loop.get("device"), loop.get("precision")]
-    return TrainingLength(json.dumps([learner, shape, machine], sort_keys=True), steps * batch * tries)
+    return TrainingLength(
+        json.dumps([learner, shape, machine], sort_keys=True), steps * batch * tries
+    )
 
 
 def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:

@@ -116,11 +116,15 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
     if not cell.train:
         return []
     if isinstance(cell.data, CellData):
-        return read_part(part_of(store, cell.of_all_tasks if cell.zero_shot else cell, cell.data, cell.train))
+        return read_part(
+            part_of(store, cell.of_all_tasks if cell.zero_shot else cell, cell.data, cell.train)
+        )
     parts = [read_examples(part_of(store, cell, part, cell.train)) for part in cell.data.parts]
     for one, rows in zip(cell.data.parts, parts, strict=True):
         if not rows:
-            raise TaskloomError(f"{one.name} has no row in the split '{cell.train}', so it cannot be mixed in")
+            raise TaskloomError(
+                f"{one.name} has no row in the split '{cell.train}', so it cannot be mixed in"
+            )
     return [parts[part][row] for part, row in cell.data.order([len(rows) for rows in parts])]
 
 
@@ -128,7 +132,9 @@ def choosing_rows(store: Store, cell: Cell) -> list[Example]:
     """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have it."""
     split = cell.best_of.split
     parts = [part for part in cell.data.parts if split in (s.name for s in part.plan.splits)]
-    return [example for part in parts for example in read_examples(part_of(store, cell, part, split))]
+    return [
+        example for part in parts for example in read_examples(part_of(store, cell, part, split))
+    ]
 
 
 def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
@@ -143,7 +149,9 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
         if scores:
             means.append(sum(scores) / len(scores))
     if not means:
-        raise TaskloomError(f"best_of: {cell.data.name} has no row in the split '{split}', which chooses")
+        raise TaskloomError(
+            f"best_of: {cell.data.name} has no row in the split '{split}', which chooses"
+        )
     return sum(means) / len(means)
 
 
@@ -152,14 +160,25 @@ def _data_columns(part: SplitPart, split: str) -> pa.Table:
     """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
     table = read_part(part).table
     examples = read_examples(part)
-    traits = [[(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()] for e in examples]
-    named = pa.DictionaryArray.from_arrays(column([0] * len(examples), pa.int32()), column([split], pa.string()))
+    traits = [
+        [(k, v if isinstance(v, str) else json.dumps(v)) for k, v in e.traits.items()]
+        for e in examples
+    ]
+    named = pa.DictionaryArray.from_arrays(
+        column([0] * len(examples), pa.int32()), column([split], pa.string())
+    )
     columns = {"split": named, **{c: table[c] for c in ("index", "task", "input", "targets")}}
-    return pa.table({**columns, "traits": column(traits, run_files.PREDICTION_COLUMNS.field("traits").type)})
+    return pa.table(
+        {**columns, "traits": column(traits, run_files.PREDICTION_COLUMNS.field("traits").type)}
+    )
 
 
 def score_split(
-    store: Store, cell: Cell, model: Fitted, test: EvaluatedSplit, predictions: Sequence[str] | None = None
+    store: Store,
+    cell: Cell,
+    model: Fitted,
+    test: EvaluatedSplit,
+    predictions: Sequence[str] | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Score one split, and answer it first unless it has been; return its rows of predictions.parquet and its scores."""
     part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
@@ -176,9 +195,14 @@ def score_split(
     table = table.append_column("score", column(scores, pa.float64()))
     table = table.append_column("candidates", column(candidates, pa.list_(pa.string())))
     table = table.append_column("logprobs", column(logprobs, pa.list_(pa.float64())))
-    scored = {**summary([e.task for e in examples], scores), **suite_scores(test.data, examples, predictions)}
+    scored = {
+        **summary([e.task for e in examples], scores),
+        **suite_scores(test.data, examples, predictions),
+    }
     scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
-    return table.select(run_files.PREDICTION_COLUMNS.names).cast(run_files.PREDICTION_COLUMNS), scored
+    return table.select(run_files.PREDICTION_COLUMNS.names).cast(
+        run_files.PREDICTION_COLUMNS
+    ), scored
 
 
 def items_digest(data: CellData, part: SplitPart) -> str:
@@ -194,7 +218,9 @@ def items_digest(data: CellData, part: SplitPart) -> str:
     if plain is data:
         return json_digest([world, [e.key or e.input for e in read_examples(part)]])
     items = _items(WholeSplit(plain.key, part.split, plain))
-    return json_digest([world, [items[index] for index in read_part(part).table["index"].to_pylist()]])
+    return json_digest(
+        [world, [items[index] for index in read_part(part).table["index"].to_pylist()]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +253,10 @@ def _items(whole: WholeSplit) -> list[str]:
     plan = whole.data.plan
     split = plan.split(whole.split)
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
-    return [key or text for key, text in zip(table["key"].to_pylist(), table["input"].to_pylist(), strict=True)]
+    return [
+        key or text
+        for key, text in zip(table["key"].to_pylist(), table["input"].to_pylist(), strict=True)
+    ]
 
 
 def scorer_name(data: Iterable[CellData]) -> str:
@@ -235,7 +264,9 @@ def scorer_name(data: Iterable[CellData]) -> str:
     return "+".join(sorted({one.plan.scorer.name for one in data}))
 
 
-def suite_scores(data: CellData, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, Any]:
+def suite_scores(
+    data: CellData, examples: Sequence[Example], predictions: Sequence[str]
+) -> dict[str, Any]:
     """Compute what the suite itself says of a whole split, under the key `scores`; empty where it says nothing."""
     score = data.recipe.suite.run_scores
     scores = dict(score(data.plan, examples, predictions)) if score is not None and examples else {}

@@ -24,7 +24,9 @@ SHOWN_JOBS = 3
 """Running jobs whose progress is shown."""
 
 
-def given_progress(progress: Watch | bool | None, watch: Watch | bool | None) -> Watch | bool | None:
+def given_progress(
+    progress: Watch | bool | None, watch: Watch | bool | None
+) -> Watch | bool | None:
     """Return what a public function was given as `progress`, or by its old name `watch`, which warns."""
     if watch is None:
         return progress
@@ -61,7 +63,9 @@ def display(place: progress_display.Place | None = None) -> Iterator[Watch]:
         yield _lines()
     elif place == "notebook":
         with progress_display.notebook_line() as show:
-            yield lambda state: show(_ended(state) or line(state), state.before + state.done, state.total)
+            yield lambda state: show(
+                _ended(state) or line(state), state.before + state.done, state.total
+            )
     else:
         from rich.console import Console
         from rich.live import Live
@@ -111,7 +115,10 @@ def detail(state: ExperimentState) -> str:
 
 
 def _counts(state: ExperimentState) -> str:
-    parts = [f"{state.before + state.done:,} of {state.total:,} runs done", f"{state.running} running"]
+    parts = [
+        f"{state.before + state.done:,} of {state.total:,} runs done",
+        f"{state.running} running",
+    ]
     if state.making:
         parts.append(f"{state.making} {'dataset' if state.making == 1 else 'datasets'} being made")
     if state.elsewhere:
@@ -178,7 +185,11 @@ class Gpus:
         return self.text
 
     def _ask(self) -> None:
-        query = ["nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
+        query = [
+            "nvidia-smi",
+            "--query-gpu=utilization.gpu,memory.used",
+            "--format=csv,noheader,nounits",
+        ]
         try:
             done = subprocess.run(query, capture_output=True, text=True, timeout=10)  # noqa: S603 - a constant command
         except (OSError, subprocess.TimeoutExpired):
@@ -186,4 +197,6 @@ class Gpus:
             return
         rows = [row.split(",") for row in done.stdout.splitlines() if "," in row]
         self._there = bool(rows)
-        self.text = "  ".join(f"{use.strip()} % {float(memory) / 1024:.0f} GiB" for use, memory in rows)
+        self.text = "  ".join(
+            f"{use.strip()} % {float(memory) / 1024:.0f} GiB" for use, memory in rows
+        )

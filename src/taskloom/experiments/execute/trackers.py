@@ -56,7 +56,9 @@ class Wandb:
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Start a run; see `Tracker`."""
         group = f"{config.get('recipe')} {config.get('learner')}"
-        self._library.init(project=PROJECT, name=title(config), group=group, config=dict(config), **self._options)
+        self._library.init(
+            project=PROJECT, name=title(config), group=group, config=dict(config), **self._options
+        )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a point; see `Tracker`."""
@@ -181,7 +183,9 @@ def check_names(names: Iterable[str]) -> None:
             raise TaskloomError(f"there is no tracker '{name}'; {nearest(name, TRACKERS)}")
 
 
-def open_tracker(name: str, folder: Path | str, warn: Callable[[str], None] | None = None) -> SafeTracker:
+def open_tracker(
+    name: str, folder: Path | str, warn: Callable[[str], None] | None = None
+) -> SafeTracker:
     """Open the tracker of that name, which will never fail a run.
 
     Args:
@@ -212,7 +216,12 @@ def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[
         scores: The run's `scores.json`.
         curve: Rows of its `curves.parquet`: step, split, score, loss.
     """
-    tracker.start({**{k: scores[k] for k in ("run", "recipe", "learner", "seed")}, **_flat(scores.get("fields", {}))})
+    tracker.start(
+        {
+            **{k: scores[k] for k in ("run", "recipe", "learner", "seed")},
+            **_flat(scores.get("fields", {})),
+        }
+    )
     steps: dict[int, dict[str, float]] = {}
     for point in curve:
         for kind in ("score", "loss"):
@@ -221,7 +230,9 @@ def record(tracker: Tracker, scores: Mapping[str, Any], curve: Iterable[Mapping[
                 steps.setdefault(int(point["step"]), {})[f"{point['split']}/{kind}"] = float(value)
     for step in sorted(steps):
         tracker.log(step, steps[step])
-    tracker.finish({k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None})
+    tracker.finish(
+        {k: float(v["score"]) for k, v in scores["splits"].items() if v.get("score") is not None}
+    )
 
 
 def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
@@ -241,7 +252,10 @@ def title(config: Mapping[str, Scalar]) -> str:
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
-    return {k: v if isinstance(v, str | int | float | bool) or v is None else repr(v) for k, v in fields.items()}
+    return {
+        k: v if isinstance(v, str | int | float | bool) or v is None else repr(v)
+        for k, v in fields.items()
+    }
 
 
 def _sentence(name: str, error: Exception) -> str:

@@ -104,7 +104,9 @@ def recorded(folder: Path) -> Iterator[None]:
         if time.monotonic() - last < EVERY:
             return
         last = time.monotonic()
-        with contextlib.suppress(OSError, ValueError):  # a full disk stops the run elsewhere; progress is a courtesy
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a full disk stops the run elsewhere; progress is a courtesy
             beside = folder / f".{FILE}"
             beside.write_text(json.dumps(asdict(progress), allow_nan=False), encoding="utf-8")
             os.replace(beside, folder / FILE)
@@ -208,13 +210,19 @@ def _perform(job: Job) -> JobResult:
         try:
             cells = [_cell(config, job.kind == SHARED) for config in job.configs]
             _check_versions(cells, job)
-            failed = _make(store, job, cells[0]) if job.kind == "data" else _run(store, job, cells, folder, published)
+            failed = (
+                _make(store, job, cells[0])
+                if job.kind == "data"
+                else _run(store, job, cells, folder, published)
+            )
         except StoreError:
             raise
         except Exception as error:
             failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
-        (folder / TOGETHER).unlink(missing_ok=True)  # its log stays; only a kill leaves a job to be resumed as it was
+        (folder / TOGETHER).unlink(
+            missing_ok=True
+        )  # its log stays; only a kill leaves a job to be resumed as it was
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return JobResult(job.name, failed, time.monotonic() - began, published=tuple(published))
@@ -241,7 +249,9 @@ def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
     tasks = config.get("tasks")
     shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
     task = tasks[0] if isinstance(tasks, list) else ""
-    return dataclasses.replace(_template(json.dumps(shared)), seed=seed, task=task, zero_shot=zero_shot)
+    return dataclasses.replace(
+        _template(json.dumps(shared)), seed=seed, task=task, zero_shot=zero_shot
+    )
 
 
 @lru_cache(maxsize=64)
@@ -262,7 +272,9 @@ def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
     return {}
 
 
-def _run(store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]) -> dict[str, str]:
+def _run(
+    store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]
+) -> dict[str, str]:
     """Train, answer, score, publish; note what was published. A stack that cannot be trained together is tried one by one."""
     missing = [cell for cell in cells if cell.run not in store]
     if not missing:
@@ -288,12 +300,16 @@ def _run(store: Store, job: Job, cells: list[Cell], folder: Path, published: lis
         for cell, chosen in zip(cells, fitted, strict=True):
             if cell.run in open_runs:
                 how = TrainedHow(each, job.kind, len(cells))
-                failed |= _finish(store, cell, chosen, folder, how, published, answers.get(cell.run))
+                failed |= _finish(
+                    store, cell, chosen, folder, how, published, answers.get(cell.run)
+                )
         return failed
     return _one_by_one(store, missing, folder, published)
 
 
-def _one_by_one(store: Store, cells: Sequence[Cell], folder: Path, published: list[str]) -> dict[str, str]:
+def _one_by_one(
+    store: Store, cells: Sequence[Cell], folder: Path, published: list[str]
+) -> dict[str, str]:
     failed: dict[str, str] = {}
     for cell in cells:
         began = time.monotonic()
@@ -315,7 +331,9 @@ def _raise_if_full(store: Store, error: BaseException) -> None:
     cause: BaseException | None = error
     while cause is not None:
         # safetensors wraps the system's error in one of its own, and keeps the number only in the text
-        number = getattr(cause, "errno", None) or next((n for n in NO_ROOM if f"os error {n})" in str(cause)), None)
+        number = getattr(cause, "errno", None) or next(
+            (n for n in NO_ROOM if f"os error {n})" in str(cause)), None
+        )
         if number in NO_ROOM:
             with run_files.writing(store.path):
                 raise OSError(number, os.strerror(number))
@@ -355,10 +373,14 @@ def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
         scores.append(score)
     assert best is not None
     seed = cell.tries[scores.index(max(scores))]
-    return Chosen(best, {"by": cell.best_of.split, "seeds": cell.tries, "scores": scores, "seed": seed})
+    return Chosen(
+        best, {"by": cell.best_of.split, "seeds": cell.tries, "scores": scores, "seed": seed}
+    )
 
 
-def _tries(learner: Any, train: Any, tests: Any, seeds: Sequence[int], folder: Path) -> Iterator[Fitted]:
+def _tries(
+    learner: Any, train: Any, tests: Any, seeds: Sequence[int], folder: Path
+) -> Iterator[Fitted]:
     """Yield a model for each seed, trained as one program where the learner can."""
     if hasattr(learner, "fit_many"):
         yield from learner.fit_many(train, tests, list(seeds), folder=folder)
@@ -380,27 +402,36 @@ def _with_cache(store: Store, cell: Cell) -> Learner:
     learner: Any = cell.learner
     if cell.learner_name != "endpoint" or learner.cache or cell.keep.model:
         return cell.learner
-    replaced: Learner = dataclasses.replace(learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve()))
+    replaced: Learner = dataclasses.replace(
+        learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve())
+    )
     return replaced
 
 
 def _fit_seeds(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
     train, tests = _splits(store, cells[0])
     learner: Any = cells[0].learner
-    models: list[Fitted] = learner.fit_many(train, tests, [cell.seed for cell in cells], folder=folder)
+    models: list[Fitted] = learner.fit_many(
+        train, tests, [cell.seed for cell in cells], folder=folder
+    )
     return [Chosen(model) for model in models]
 
 
 def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
     parts = {cell.run: _splits(store, cell) for cell in cells}
-    tests = {test.name: {run: part[1][test.name] for run, part in parts.items()} for test in cells[0].tests}
+    tests = {
+        test.name: {run: part[1][test.name] for run, part in parts.items()}
+        for test in cells[0].tests
+    }
     learner: Any = cells[0].learner
     train = {run: part[0] for run, part in parts.items()}
     models: dict[str, Fitted] = learner.fit_tasks(train, tests, cells[0].seed, folder=folder)
     return [Chosen(models[cell.run]) for cell in cells]
 
 
-def _answer_tasks(store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]) -> dict[str, dict[str, list[str]]]:
+def _answer_tasks(
+    store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]
+) -> dict[str, dict[str, list[str]]]:
     """Return the answers by run and split of models that answer in one batch; none where they answer one by one.
 
     Always those of the whole stack, also where some of its runs are there already: what a batch is made of must not depend on
@@ -414,13 +445,18 @@ def _answer_tasks(store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen])
     try:
         for place, test in enumerate(cells[0].tests):
             own = {cell.run: cell.tests[place] for cell in cells}
-            parts = {c.run: part_of(store, c, own[c.run].data, test.split, own[c.run].limit) for c in cells}
+            parts = {
+                c.run: part_of(store, c, own[c.run].data, test.split, own[c.run].limit)
+                for c in cells
+            }
             inputs = {run: [e.input for e in read_examples(part)] for run, part in parts.items()}
             for run, some in learner.answer_tasks(models, inputs).items():
                 answers[run][test.name] = some
     except StoreError:
         raise
-    except Exception as error:  # one task whose inputs are too long must not cost the others their answers
+    except (
+        Exception
+    ) as error:  # one task whose inputs are too long must not cost the others their answers
         _raise_if_full(store, error)
         print(f"together: {reason(error)}; each answers alone now")
         return {}
@@ -429,9 +465,15 @@ def _answer_tasks(store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen])
 
 def _splits(store: Store, cell: Cell) -> tuple[Any, dict[str, Any]]:
     """Return the training rows and the evaluated splits that have rows."""
-    tests = {test.name: read_part(part_of(store, cell, test.data, test.split, test.limit)) for test in cell.tests}
+    tests = {
+        test.name: read_part(part_of(store, cell, test.data, test.split, test.limit))
+        for test in cell.tests
+    }
     choosing = {cell.best_of.split: choosing_rows(store, cell)} if cell.best_of.seeds > 1 else {}
-    return training_rows(store, cell), {**choosing, **{name: rows for name, rows in tests.items() if len(rows)}}
+    return training_rows(store, cell), {
+        **choosing,
+        **{name: rows for name, rows in tests.items() if len(rows)},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +508,9 @@ def _finish(
     try:
         parts, scores = [], {}
         for test in cell.tests:
-            part, scores[test.name] = score_split(store, cell, model, test, (answers or {}).get(test.name))
+            part, scores[test.name] = score_split(
+                store, cell, model, test, (answers or {}).get(test.name)
+            )
             parts.append(part)
         if cell.keep.model:
             with run_files.writing(beside):
@@ -480,7 +524,10 @@ def _finish(
             {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
-            {**environment(cell, how.kind, how.together, spent), "parameters": getattr(model, "parameters", None)},
+            {
+                **environment(cell, how.kind, how.together, spent),
+                "parameters": getattr(model, "parameters", None),
+            },
             _log(folder, how.own_log),
         )
         if store.publish(cell.run, beside):
@@ -503,7 +550,10 @@ def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
 
 
 def _curves(model: Fitted) -> pa.Table:
-    rows = [{name: getattr(point, name) for name in run_files.CURVE_COLUMNS.names} for point in model.curve]
+    rows = [
+        {name: getattr(point, name) for name in run_files.CURVE_COLUMNS.names}
+        for point in model.curve
+    ]
     return pa.Table.from_pylist(rows, run_files.CURVE_COLUMNS)
 
 

@@ -23,7 +23,16 @@ import pyarrow.parquet as pq
 import yaml
 
 import taskloom
-from taskloom.experiments.files import CONFIG, CURVES, ENVIRONMENT, FLEETING, LOG, PREDICTIONS, SCORES, writing
+from taskloom.experiments.files import (
+    CONFIG,
+    CURVES,
+    ENVIRONMENT,
+    FLEETING,
+    LOG,
+    PREDICTIONS,
+    SCORES,
+    writing,
+)
 from taskloom.experiments.spec.cells import Cell
 
 UNCOMPRESSED = 100
@@ -32,7 +41,9 @@ UNCOMPRESSED = 100
 
 def parquet_content(table: pa.Table) -> pa.Buffer:
     """Return the content of a Parquet file of a run."""
-    out = pa.BufferOutputStream()  # Arrow writes a file in many small pieces, which costs twice the time
+    out = (
+        pa.BufferOutputStream()
+    )  # Arrow writes a file in many small pieces, which costs twice the time
     pq.write_table(table, out, compression="none" if table.num_rows <= UNCOMPRESSED else "zstd")
     return out.getvalue()
 
@@ -63,14 +74,20 @@ def write_run(
         (folder / CONFIG).write_text(
             yaml.dump(dict(config), Dumper=DUMPER, sort_keys=False, allow_unicode=True), "utf-8"
         )
-        (folder / SCORES).write_text(json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
+        (folder / SCORES).write_text(
+            json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", "utf-8"
+        )
         for table, file in ((curves, CURVES), (predictions, PREDICTIONS)):
             if table is not None:
                 (folder / file).write_bytes(parquet_content(table))
         (folder / ENVIRONMENT).write_text(json.dumps(environment) + "\n", "utf-8")
         _write_log(folder / LOG, log)
         paths = [os.path.join(here, name) for here, _, names in os.walk(folder) for name in names]
-        list(_flushers().map(_flush, (path for path in paths if os.path.basename(path) not in FLEETING)))
+        list(
+            _flushers().map(
+                _flush, (path for path in paths if os.path.basename(path) not in FLEETING)
+            )
+        )
 
 
 def _write_log(path: Path, log: bytes | Path) -> None:

@@ -20,6 +20,8 @@ def runs(path: str | Path = "runs") -> Runs:
     folder = path_of(path)
     if folder.is_dir() and not (folder / SCORES).is_file():
         return Runs(Store(folder))
-    from taskloom.experiments.sources.score_files import open_runs  # only files need what reads them
+    from taskloom.experiments.sources.score_files import (
+        open_runs,
+    )  # only files need what reads them
 
     return open_runs(path)

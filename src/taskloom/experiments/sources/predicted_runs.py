@@ -62,7 +62,9 @@ class PredictedRuns(LoadedRuns):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._fields = validated(PredictedFields, load(self.path, DataError), str(self.path), DataError)
+        self._fields = validated(
+            PredictedFields, load(self.path, DataError), str(self.path), DataError
+        )
         block = {"recipe": self._fields.recipe, "set": self._fields.set, "seed": self._fields.seed}
         self._block = {key: value for key, value in block.items() if value}
         self._data: CellData = next(iter(read_data(self._block, {}))).parts[0]
@@ -82,7 +84,9 @@ class PredictedRuns(LoadedRuns):
         examples = self._split(one.split)
         texts = self._read(self.path.parent / one.file, examples)
         scorer = self._data.plan.scorer
-        scores = [scorer.score(text, example) for text, example in zip(texts, examples, strict=True)]
+        scores = [
+            scorer.score(text, example) for text, example in zip(texts, examples, strict=True)
+        ]
         entry["splits"][one.split] = {"n": len(examples), "score": fmean(scores)}
         self._tables.setdefault(run, []).append(_table(one.split, examples, texts, scores))
 
@@ -104,7 +108,9 @@ class PredictedRuns(LoadedRuns):
         if name not in self._examples:
             splits = {split.name: split for split in self._data.plan.splits}
             if name not in splits:
-                raise DataError(f"{self.path}: {self._data.name} has no split '{name}'; {nearest(name, splits)}")
+                raise DataError(
+                    f"{self.path}: {self._data.name} has no split '{name}'; {nearest(name, splits)}"
+                )
             rows = to_table(splits[name].rows(0, splits[name].n), 0, self._data.plan.traits)
             self._examples[name] = list(to_examples(rows))
         return self._examples[name]
@@ -128,7 +134,11 @@ class PredictedRuns(LoadedRuns):
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
         """Return columns of the predictions of a run; there are no curves."""
-        return pa.concat_tables(self._tables[run]).select(list(columns)) if file == PREDICTIONS else None
+        return (
+            pa.concat_tables(self._tables[run]).select(list(columns))
+            if file == PREDICTIONS
+            else None
+        )
 
     def keeps_predictions(self, run: str) -> bool:
         """Return that answers to all inputs are there."""
@@ -143,7 +153,9 @@ def _read_file(file: Path, examples: int) -> list[str]:
     return [row.text for row in predictions_for(file, examples)]
 
 
-def _table(split: str, examples: Sequence[Example], texts: Sequence[str], scores: Sequence[float]) -> pa.Table:
+def _table(
+    split: str, examples: Sequence[Example], texts: Sequence[str], scores: Sequence[float]
+) -> pa.Table:
     columns: dict[str, list[Any]] = {
         "split": [split] * len(examples),
         "index": list(range(len(examples))),

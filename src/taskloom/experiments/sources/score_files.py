@@ -38,8 +38,23 @@ from pydantic import Field
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.files import atomic, json_digest, read_utf8
-from taskloom.experiments.files import CONFIG, CURVE_COLUMNS, CURVES, PREDICTIONS, SCHEMA, SCORES, STORE
-from taskloom.experiments.record import BEST_OF_FIELD, LAST_SEED, LIMIT_FIELD, SUITE_SCORE, TASK_FIELD, Run
+from taskloom.experiments.files import (
+    CONFIG,
+    CURVE_COLUMNS,
+    CURVES,
+    PREDICTIONS,
+    SCHEMA,
+    SCORES,
+    STORE,
+)
+from taskloom.experiments.record import (
+    BEST_OF_FIELD,
+    LAST_SEED,
+    LIMIT_FIELD,
+    SUITE_SCORE,
+    TASK_FIELD,
+    Run,
+)
 from taskloom.experiments.sources.predicted_runs import PredictedRuns
 from taskloom.experiments.sources.scored_items import (
     AnswerFields,
@@ -84,12 +99,22 @@ def read_groups(path: Path) -> list[dict[str, Any]]:
     groups: dict[str, dict[str, Any]] = {}
     for number, row in enumerate(table.to_pylist(), start=1):
         where = f"{path}, row {number}"
-        fields = {name: _setting(row[name]) for name in row if name.startswith(SETTINGS) and row[name] is not None}
+        fields = {
+            name: _setting(row[name])
+            for name in row
+            if name.startswith(SETTINGS) and row[name] is not None
+        }
         missing = [name for name in NEEDED if row[name] is None]
         if missing:
             raise DataError(f"{where} has no '{missing[0]}'; every row needs {', '.join(NEEDED)}")
         key = json.dumps([row["recipe"], row["learner"], fields], sort_keys=True, default=str)
-        empty = {"recipe": str(row["recipe"]), "learner": str(row["learner"]), "fields": fields, "n": {}, "seeds": {}}
+        empty = {
+            "recipe": str(row["recipe"]),
+            "learner": str(row["learner"]),
+            "fields": fields,
+            "n": {},
+            "seeds": {},
+        }
         _add(groups.setdefault(key, empty), row, where)
     return list(groups.values())
 
@@ -101,9 +126,13 @@ def _add(group: dict[str, Any], row: Mapping[str, Any], where: str) -> None:
     if not is_seed(number):
         raise DataError(f"{where} has the seed {echo(row['seed'])}; {SEED}")
     if not isinstance(n, int) or n < 1:
-        raise DataError(f"{where} has n {echo(row['n'])}; it is the number of examples of the split, at least 1")
+        raise DataError(
+            f"{where} has n {echo(row['n'])}; it is the number of examples of the split, at least 1"
+        )
     if not isinstance(score, int | float) or not 0 <= score <= 1:
-        raise DataError(f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per cent")
+        raise DataError(
+            f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per cent"
+        )
     if group["n"].setdefault(split, n) != n:
         raise DataError(
             f"{where} has n {echo(n)} for '{split}', where a row of the same learner has {group['n'][split]}"
@@ -115,7 +144,9 @@ def _add(group: dict[str, Any], row: Mapping[str, Any], where: str) -> None:
             f"{where} has a second score of seed {seed} on '{split}'; tell the rows apart by their settings"
         )
     scores[split] = score
-    further = {name.removeprefix(SUITE_SCORE): row[name] for name in row if name.startswith(SUITE_SCORE)}
+    further = {
+        name.removeprefix(SUITE_SCORE): row[name] for name in row if name.startswith(SUITE_SCORE)
+    }
     known = {name: value for name, value in further.items() if value is not None}
     if known:
         group.setdefault("further", {}).setdefault(seed, {})[split] = known
@@ -126,7 +157,9 @@ def _read_table(path: Path) -> pa.Table:
         if path.suffix.lower() == ".parquet":
             return pyarrow.parquet.read_table(path)
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter))
+        return pyarrow.csv.read_csv(
+            path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter)
+        )
     except pa.ArrowException as error:
         kind = path.suffix[1:].upper() if path.suffix.lower() != ".parquet" else "Parquet"
         raise DataError(f"{path} cannot be read as {kind}: {str(error).splitlines()[0]}") from error
@@ -190,7 +223,9 @@ USED = (TASK_FIELD, LIMIT_FIELD, BEST_OF_FIELD)
 """Fields of runs that the experiment sets, not the recipe or the learner."""
 
 
-READ = "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
+READ = (
+    "name a run store, a file of scores (JSON, CSV, Parquet) or a YAML file that names predictions"
+)
 """What errors say can be read."""
 
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -243,17 +278,26 @@ class ScoreFile(LoadedRuns):
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
         """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
         preset = "learner.preset"
-        different = {(g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups}
+        different = {
+            (g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups
+        }
         for group in different.values():
             check_names(group.recipe, group.learner, group.fields, str(self.path))
 
     def _add(self, group: ScoreGroupFields, seed: str, splits: Mapping[str, float]) -> None:
         where = f"{self.path}: seed {echo(seed)} of {group.recipe}, {group.learner}"
-        if not (seed.isascii() and seed.isdigit() and len(seed) <= len(str(LAST_SEED)) and is_seed(int(seed))):
+        if not (
+            seed.isascii()
+            and seed.isdigit()
+            and len(seed) <= len(str(LAST_SEED))
+            and is_seed(int(seed))
+        ):
             raise DataError(f"{where}: {SEED}")
         for split in splits:
             if not group.n.get(split):
-                raise DataError(f"{where} has a score on '{split}'; 'n' must give the number of examples of that split")
+                raise DataError(
+                    f"{where} has a score on '{split}'; 'n' must give the number of examples of that split"
+                )
         kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
         run = json_digest([kind, int(seed)])
         if run in self._scores:
@@ -261,7 +305,11 @@ class ScoreFile(LoadedRuns):
                             "apart by their fields")  # fmt: skip
         further = group.further.get(seed, {})
         entries = {
-            split: {"n": group.n[split], "score": score, **({"scores": further[split]} if split in further else {})}
+            split: {
+                "n": group.n[split],
+                "score": score,
+                **({"scores": further[split]} if split in further else {}),
+            }
             for split, score in splits.items()
         }
         self._groups[run] = group
@@ -286,7 +334,9 @@ class ScoreFile(LoadedRuns):
                   for head in ("recipe", "learner")}  # fmt: skip
         task, limit, tries = (group.fields.get(name) for name in USED)
         config = {
-            "recipes": [{"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}],
+            "recipes": [
+                {"recipe": group.recipe, **({"set": fields["recipe"]} if fields["recipe"] else {})}
+            ],
             "learners": [{"learner": group.learner, **fields["learner"]}],
             "seeds": [self._scores[run]["seed"]],
             **({"tasks": [task]} if task else {}),
@@ -299,12 +349,18 @@ class ScoreFile(LoadedRuns):
         """Return columns of the predictions or curves of a run; None where the file has no answers to items, or no curves."""
         group, seed = self._groups[run], str(self._scores[run]["seed"])
         if file == CURVES and seed in group.curves:
-            points = [{"step": step, "split": split, "score": score} for step, split, score in group.curves[seed]]
+            points = [
+                {"step": step, "split": split, "score": score}
+                for step, split, score in group.curves[seed]
+            ]
             return pa.Table.from_pylist(points, CURVE_COLUMNS).select(list(columns))
         if file != PREDICTIONS or not self.keeps_item_scores(run):
             return None
         answers = group.answers[seed]
-        tables = [unpack(split, self._items[group.items[split]], one, group.texts) for split, one in answers.items()]
+        tables = [
+            unpack(split, self._items[group.items[split]], one, group.texts)
+            for split, one in answers.items()
+        ]
         return pa.concat_tables(tables).select(list(columns))
 
     def keeps_item_scores(self, run: str) -> bool:
@@ -337,7 +393,10 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
 
     known: dict[str, set[str]] = {}
     if LEARNERS.find(learner) is not None:
-        known["learner"] = {name for name, _, _ in settings_of(learner)} | {"training", BEST_OF_FIELD.partition(".")[2]}
+        known["learner"] = {name for name, _, _ in settings_of(learner)} | {
+            "training",
+            BEST_OF_FIELD.partition(".")[2],
+        }
         preset = fields.get("learner.preset")
         if preset is not None and preset not in presets_of(learner):
             raise DataError(
@@ -372,14 +431,21 @@ def _read(path: Path) -> ScoreFileFields:
     return validated(ScoreFileFields, data, str(path), DataError)
 
 
-def _check_answers(path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]) -> None:
+def _check_answers(
+    path: Path, group: ScoreGroupFields, items: Mapping[str, ItemTableFields]
+) -> None:
     """Refuse answers to items that the file does not have."""
     for seed, splits in group.answers.items():
         for split, answers in splits.items():
             known = items.get(group.items.get(split, ""))
             n = -1 if known is None else len(known.of)
             odd = any(not 0 <= place < len(group.texts) for place in answers.predictions)
-            if n != len(answers.values()) or n != group.n.get(split) or odd or len(answers.predictions) not in (0, n):
+            if (
+                n != len(answers.values())
+                or n != group.n.get(split)
+                or odd
+                or len(answers.predictions) not in (0, n)
+            ):
                 raise DataError(
                     f"{path}: seed '{seed}' of {group.recipe}, {group.learner} has answers on '{split}' that do not fit 'items' "
                     "and 'texts'; write the file again with scripts/build_results.py"
@@ -397,7 +463,9 @@ def open_runs(path: str | Path) -> Runs:
         path: The folder or file; of a folder that is no store its file of scores, such as that of a study's page.
     """
     path = path_of(path)
-    if (path / SCORES).is_file() and not any((path / name).exists() for name in (STORE, CONFIG)):  # a run has a config
+    if (path / SCORES).is_file() and not any(
+        (path / name).exists() for name in (STORE, CONFIG)
+    ):  # a run has a config
         path = path / SCORES
     if path.suffix in FILES and not path.exists():
         raise DataError(f"there is no file {path}; {READ}")
@@ -431,7 +499,9 @@ def score_groups(
         }
         group = groups.setdefault(run.kind, empty)
         seed = str(run.seed)
-        group["seeds"][seed] = {s: scores.score for s, scores in run.splits.items() if scores.score is not None}
+        group["seeds"][seed] = {
+            s: scores.score for s, scores in run.splits.items() if scores.score is not None
+        }
         further = {split: scores.further for split, scores in run.splits.items() if scores.further}
         if further:
             group.setdefault("further", {})[seed] = further
@@ -447,11 +517,15 @@ def _curve_points(runs: Runs) -> dict[str, list[list[Any]]]:
     points: dict[str, list[list[Any]]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
-            points.setdefault(point["run"], []).append([point["step"], point["split"], point["score"]])
+            points.setdefault(point["run"], []).append(
+                [point["step"], point["split"], point["score"]]
+            )
     return points
 
 
-def _add_answers(runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]) -> None:
+def _add_answers(
+    runs: Runs, run: Run, group: dict[str, Any], items: dict[str, Any], traits: Sequence[str]
+) -> None:
     """Add the answers of a run to its group, and the items that they are to."""
     rows = runs.answers(run.name, ["split", "targets", "traits", "task", "prediction", "score"])
     if rows is None:
@@ -477,7 +551,9 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
     return {key: environment[key] for key in MACHINE if environment.get(key)}
 
 
-def write_scores(groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None) -> Path:
+def write_scores(
+    groups: Iterable[Mapping[str, Any]], path: Path, items: Mapping[str, Any] | None = None
+) -> Path:
     """Write a file of scores: a line for each score, and one for each list of answers."""
     contents = {
         "format": FORMAT,

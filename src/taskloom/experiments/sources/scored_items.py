@@ -55,7 +55,11 @@ class AnswerFields(Fields):
 
     def values(self) -> list[float]:
         """Return the score of each item."""
-        return [float(digit) for digit in self.scores] if isinstance(self.scores, str) else list(self.scores)
+        return (
+            [float(digit) for digit in self.scores]
+            if isinstance(self.scores, str)
+            else list(self.scores)
+        )
 
     @model_validator(mode="after")
     def _digits(self) -> AnswerFields:
@@ -92,7 +96,9 @@ def pack_answers(rows: pa.Table, texts: dict[str, int]) -> dict[str, Any]:
     whole = all(score in (0.0, 1.0) for score in scores)
     return {
         "scores": "".join(str(int(score)) for score in scores) if whole else scores,
-        "predictions": [texts.setdefault(str(text), len(texts)) for text in rows["prediction"].to_pylist()],
+        "predictions": [
+            texts.setdefault(str(text), len(texts)) for text in rows["prediction"].to_pylist()
+        ],
     }
 
 
@@ -101,11 +107,15 @@ def items_key(items: Mapping[str, Any]) -> str:
     return json_digest(dict(items), 6)
 
 
-def unpack(split: str, items: ItemTableFields, answers: AnswerFields, texts: Sequence[str]) -> pa.Table:
+def unpack(
+    split: str, items: ItemTableFields, answers: AnswerFields, texts: Sequence[str]
+) -> pa.Table:
     """Return the rows of predictions.parquet, without inputs: indices count the items that were answered."""
     n = len(items.of)
     kinds = [items.kinds[place] for place in items.of]
-    traits = [[(k, v) for k, v in zip(items.traits, kind, strict=True) if v is not None] for kind in kinds]
+    traits = [
+        [(k, v) for k, v in zip(items.traits, kind, strict=True) if v is not None] for kind in kinds
+    ]
     targets = [[v for k, v in pairs if k == ANSWER] for pairs in traits]
     tasks = [dict(pairs).get(TASK, "") for pairs in traits]
     predictions: list[str | None] = [texts[place] for place in answers.predictions]

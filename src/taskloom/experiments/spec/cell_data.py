@@ -67,7 +67,9 @@ class CellData:
         if self.recipe.described is not None:
             return True
         example = self.tasks[0] if self.tasks else ""
-        return tasks.by == "task" and tasks.tell is not None and not tasks.tell(example, "instruction")
+        return (
+            tasks.by == "task" and tasks.tell is not None and not tasks.tell(example, "instruction")
+        )
 
     @property
     def unlabelled(self) -> bool:
@@ -79,7 +81,9 @@ class CellData:
         listed = self.plan.tasks.names or ()
         taught = self._tasks_in(train) if train else frozenset()
         tested = frozenset[str]().union(*map(self._tasks_in, tests)) if tests else frozenset(listed)
-        return {name: not train or name in taught for name in listed or sorted(tested) if name in tested}
+        return {
+            name: not train or name in taught for name in listed or sorted(tested) if name in tested
+        }
 
     def _tasks_in(self, split: str) -> frozenset[str]:
         """Return the tasks that occur in a split: as the plan lists them, or where it does not, by its rows."""
@@ -116,7 +120,9 @@ class CellData:
             described = None
         if fields is recipe.fields and described is recipe.described:
             return self
-        return dataclasses.replace(self, recipe=dataclasses.replace(recipe, fields=fields, described=described))
+        return dataclasses.replace(
+            self, recipe=dataclasses.replace(recipe, fields=fields, described=described)
+        )
 
     @cached_property
     def key(self) -> str:
@@ -146,7 +152,10 @@ class RecipeMix:
         """Return the names of the parts; the second of two equal names has a number."""
         names = [part.name for part in self.parts]
         before = [names[:place].count(name) for place, name in enumerate(names)]
-        return tuple(f"{name} {count + 1}" if count else name for name, count in zip(names, before, strict=True))
+        return tuple(
+            f"{name} {count + 1}" if count else name
+            for name, count in zip(names, before, strict=True)
+        )
 
     @property
     def name(self) -> str:
@@ -157,7 +166,10 @@ class RecipeMix:
     def block(self) -> dict[str, Any]:
         """Return the spelling that `config.yaml` has."""
         options = {"rates": list(self.rates), "rows": self.rows, "name": self.given}
-        return {"mix": [dict(part.block) for part in self.parts], **{k: v for k, v in options.items() if v}}
+        return {
+            "mix": [dict(part.block) for part in self.parts],
+            **{k: v for k, v in options.items() if v},
+        }
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -177,7 +189,9 @@ class RecipeMix:
 
     def described(self) -> RecipeMix:
         """Return the mix with a description before the inputs of every part that does not state its task itself."""
-        return dataclasses.replace(self, parts=tuple(p if p.states_task else p.described() for p in self.parts))
+        return dataclasses.replace(
+            self, parts=tuple(p if p.states_task else p.described() for p in self.parts)
+        )
 
     @cached_property
     def key(self) -> str:
@@ -195,7 +209,9 @@ class RecipeMix:
         counts = list(sizes)
         if self.rates or self.rows:
             counts = apportion(self.rows or sum(sizes), self.rates or sizes)
-        places = [(part, row % sizes[part]) for part, count in enumerate(counts) for row in range(count)]
+        places = [
+            (part, row % sizes[part]) for part, count in enumerate(counts) for row in range(count)
+        ]
         shuffle = Key("mix", self.key).permutation(len(places))
         return (places[int(shuffle(index))] for index in range(len(places)))
 
@@ -206,7 +222,9 @@ def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def read_data(block: str | dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[CellData | RecipeMix]:
+def read_data(
+    block: str | dict[str, Any], grid: Mapping[str, list[Any]]
+) -> Iterator[CellData | RecipeMix]:
     """Yield the data that a block of an experiment's recipes stands for, one for each combination of the grid's values."""
     if isinstance(block, dict) and "mix" in block:
         yield from _mixes(block, grid)
@@ -242,8 +260,14 @@ def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Rec
     options = {k: v for k, v in whole.items() if k in ("rates", "rows")}
     fields = {k: v for k, v in whole.items() if k not in options}
     members = data["mix"]
-    if not isinstance(members, list) or len(members) < 2 or not all(isinstance(m, str | dict) for m in members):
-        raise ExperimentError("recipes: a mix names at least two recipes or data, e.g. mix: [a-recipe.yaml, ./mine]")
+    if (
+        not isinstance(members, list)
+        or len(members) < 2
+        or not all(isinstance(m, str | dict) for m in members)
+    ):
+        raise ExperimentError(
+            "recipes: a mix names at least two recipes or data, e.g. mix: [a-recipe.yaml, ./mine]"
+        )
     for choice in itertools.product(*(list(read_recipes(member, fields)) for member in members)):
         for tried in products(options):
             yield _mix(choice, {**data, **tried})
@@ -251,21 +275,31 @@ def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[Rec
 
 def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
     rates, rows = block.get("rates") or [], block.get("rows", 0)
-    numbers = isinstance(rates, list) and all(isinstance(r, int | float) and not isinstance(r, bool) for r in rates)
-    if not numbers or (rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))):
+    numbers = isinstance(rates, list) and all(
+        isinstance(r, int | float) and not isinstance(r, bool) for r in rates
+    )
+    if not numbers or (
+        rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))
+    ):
         raise ExperimentError(
             f"recipes: rates must be a number above 0 for each of the {len(parts)} parts of the mix, e.g. "
             f"rates: {[1] * len(parts)}, not {rates!r}"
         )
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise ExperimentError(f"recipes: rows of a mix must be a whole number, 0 for all, not {rows!r}")
+        raise ExperimentError(
+            f"recipes: rows of a mix must be a whole number, 0 for all, not {rows!r}"
+        )
     return RecipeMix(parts, tuple(float(r) for r in rates), rows, str(block.get("name") or ""))
 
 
 def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
     """Build the cell data of files in the place of a recipe."""
     described = block.get("set") == {"described": True}
-    unknown = [k for k in block if k not in ("recipe", "columns", "seed") and not (k == "set" and described)]
+    unknown = [
+        k
+        for k in block
+        if k not in ("recipe", "columns", "seed") and not (k == "set" and described)
+    ]
     if unknown or grid:
         raise ExperimentError(
             f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a block of data has 'columns', e.g. "
@@ -273,7 +307,9 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
         )
     columns = _mapping(block.get("columns"), f"recipes: {block['recipe']}: columns")
     recipe = own_recipe(str(block["recipe"]), {k: str(v) for k, v in columns.items()})
-    data = CellData(recipe, 0, {"recipe": str(block["recipe"]), **({"columns": columns} if columns else {})})
+    data = CellData(
+        recipe, 0, {"recipe": str(block["recipe"]), **({"columns": columns} if columns else {})}
+    )
     return data.described() if described else data
 
 
@@ -295,10 +331,14 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
         )
     given = parse_changes(block["set"]) if isinstance(block.get("set"), list) else block.get("set")
     fields = {**_mapping(given, f"recipes: {block['recipe']}: set"), **tried}
-    recipe = read_recipe(str(block["recipe"]), [f"{k}={json.dumps(v, default=str)}" for k, v in fields.items()])
+    recipe = read_recipe(
+        str(block["recipe"]), [f"{k}={json.dumps(v, default=str)}" for k, v in fields.items()]
+    )
     seed = block.get("seed", recipe.seed)
     if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ExperimentError(f"recipes: {block['recipe']}: seed must be a whole number, not {seed!r}")
+        raise ExperimentError(
+            f"recipes: {block['recipe']}: seed must be a whole number, not {seed!r}"
+        )
     block_read: dict[str, Any] = {"recipe": str(block["recipe"]), "seed": seed}
     return CellData(recipe, seed, {**block_read, "set": fields} if fields else block_read, fields)
 
@@ -326,7 +366,9 @@ def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
-        raise ExperimentError(f"{where} must be fields with values, e.g. {{max_length: 8}}, not {value!r}")
+        raise ExperimentError(
+            f"{where} must be fields with values, e.g. {{max_length: 8}}, not {value!r}"
+        )
     return value or {}
 
 

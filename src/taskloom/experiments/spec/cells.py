@@ -145,7 +145,9 @@ class Cell:
     @property
     def datasets(self) -> list[CellData]:
         """Return all data that the run reads, each once."""
-        return list({d.key: d for d in (*self.data.parts, *(test.data for test in self.tests))}.values())
+        return list(
+            {d.key: d for d in (*self.data.parts, *(test.data for test in self.tests))}.values()
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -185,9 +187,19 @@ class Cell:
 
 def expand(experiment: Experiment) -> list[Cell]:
     """Return all cells in the order recipes, learners, seeds; two spellings of one cell are one."""
-    refuse_monsters(experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner."))
-    recipes = [d for block in experiment.recipes for d in read_data(block, _part(experiment.grid, "recipe."))]
-    learners = [x for block in experiment.learners for x in _learners(block, _part(experiment.grid, "learner."))]
+    refuse_monsters(
+        experiment, _part(experiment.grid, "recipe."), _part(experiment.grid, "learner.")
+    )
+    recipes = [
+        d
+        for block in experiment.recipes
+        for d in read_data(block, _part(experiment.grid, "recipe."))
+    ]
+    learners = [
+        x
+        for block in experiment.learners
+        for x in _learners(block, _part(experiment.grid, "learner."))
+    ]
     _check_grid(experiment, learners)
     splits = SplitFinder()
     cells: dict[str, Cell] = {}
@@ -197,7 +209,9 @@ def expand(experiment: Experiment) -> list[Cell]:
         tests = _limited(splits.find(data, experiment.evaluate), experiment.limit)
         tasks = _tasks(data, experiment.tasks, train, tests)
         _check_choice(data, experiment.best_of)
-        for task, (block, name, learner), seed in itertools.product(tasks, learners, experiment.seed_list):
+        for task, (block, name, learner), seed in itertools.product(
+            tasks, learners, experiment.seed_list
+        ):
             which = (task, not tasks[task], experiment.best_of)
             cell = Cell(data, learner, name, block, seed, train, tests, experiment.keep, *which)
             cells.setdefault(cell.run, cell)
@@ -216,9 +230,13 @@ def _train_split(data: CellData | RecipeMix, train: str) -> str:
         if train in (s.name for s in part.plan.splits):
             continue
         if trains:
-            raise ExperimentError(f"{part.name} has no split '{train}' to learn from; {nearest(train, trains)}")
+            raise ExperimentError(
+                f"{part.name} has no split '{train}' to learn from; {nearest(train, trains)}"
+            )
         if isinstance(data, RecipeMix):
-            raise ExperimentError(f"recipes: {part.name} has no training split, so it cannot be mixed into training")
+            raise ExperimentError(
+                f"recipes: {part.name} has no training split, so it cannot be mixed into training"
+            )
         return ""
     return train
 
@@ -232,7 +250,9 @@ def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
         )
 
 
-def _given_tasks(data: CellData | RecipeMix, choice: str | list[str] | None) -> CellData | RecipeMix:
+def _given_tasks(
+    data: CellData | RecipeMix, choice: str | list[str] | None
+) -> CellData | RecipeMix:
     """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless they are asked for."""
     if choice is None and data.unlabelled:
         silent = next(part for part in data.parts if part.unlabelled)
@@ -252,7 +272,10 @@ def _given_tasks(data: CellData | RecipeMix, choice: str | list[str] | None) -> 
 
 
 def _tasks(
-    data: CellData | RecipeMix, choice: str | list[str] | None, train: str, tests: Sequence[EvaluatedSplit]
+    data: CellData | RecipeMix,
+    choice: str | list[str] | None,
+    train: str,
+    tests: Sequence[EvaluatedSplit],
 ) -> dict[str, bool]:
     """Return the tasks that get cells of their own, and whether training has them; one empty name stands for all in one cell."""
     if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
@@ -260,7 +283,9 @@ def _tasks(
     tasks = data.evaluated_tasks(train, [test.split for test in tests if test.data is data])
     for name in choice if isinstance(choice, list) else ():
         if name not in tasks:
-            raise ExperimentError(f"tasks: {data.name} has no task '{name}'; {nearest(name, tasks)}")
+            raise ExperimentError(
+                f"tasks: {data.name} has no task '{name}'; {nearest(name, tasks)}"
+            )
     if len(tasks) < 2:
         return {"": True}
     return {name: tasks[name] for name in (choice if isinstance(choice, list) else tasks)}
@@ -270,12 +295,16 @@ def _part(grid: Mapping[str, list[Any]], head: str) -> dict[str, list[Any]]:
     return {k.removeprefix(head): v for k, v in grid.items() if k.startswith(head)}
 
 
-def _check_grid(experiment: Experiment, learners: list[tuple[dict[str, Any], str, Learner]]) -> None:
+def _check_grid(
+    experiment: Experiment, learners: list[tuple[dict[str, Any], str, Learner]]
+) -> None:
     """Raise an error for a grid over a setting that no learner has: it is a misspelling."""
     for name in _part(experiment.grid, "learner."):
         if name == "learner" or not any(name in block for block, *_ in learners):
             known = sorted({f for _, learner, _ in learners for f in _settings(learner)})
-            raise ExperimentError(f"grid: no learner here has the setting '{name}'; {nearest(name, known)}")
+            raise ExperimentError(
+                f"grid: no learner here has the setting '{name}'; {nearest(name, known)}"
+            )
 
 
 def _learners(
@@ -300,7 +329,12 @@ def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
             )
         return dict(block)
     model, slash, method = block.rpartition("/")
-    if slash and not is_python(block) and LEARNERS.find(block) is None and "model" in _settings(method):
+    if (
+        slash
+        and not is_python(block)
+        and LEARNERS.find(block) is None
+        and "model" in _settings(method)
+    ):
         return {"learner": method, "model": model}
     return {"learner": block}
 

@@ -45,7 +45,9 @@ class SplitFinder:
     def __init__(self) -> None:
         self._others: dict[str, CellData] = {}
 
-    def find(self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]) -> tuple[EvaluatedSplit, ...]:
+    def find(
+        self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]
+    ) -> tuple[EvaluatedSplit, ...]:
         """Return the splits to answer, by name; all test splits, and those of `tested_by`, where `evaluate` is empty."""
         own = {one.name: one for one in _own(data)}
         wanted: Sequence[str | dict[str, Any]] = evaluate or _by_default(data, own)
@@ -57,7 +59,9 @@ class SplitFinder:
             others += [] if matching else self._other(block, data, own)
         tests += _named(others, tests)
         if not tests:
-            raise ExperimentError(f"{data.name} has no test split; say what to answer: evaluate: [{', '.join(own)}]")
+            raise ExperimentError(
+                f"{data.name} has no test split; say what to answer: evaluate: [{', '.join(own)}]"
+            )
         for name, times in Counter(one.name for one in tests).items():
             if times > 1:
                 raise ExperimentError(
@@ -66,7 +70,10 @@ class SplitFinder:
         return tuple(sorted(tests, key=lambda one: one.name))
 
     def _other(
-        self, block: str | dict[str, Any], data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]
+        self,
+        block: str | dict[str, Any],
+        data: CellData | RecipeMix,
+        own: dict[str, EvaluatedSplit],
     ) -> Iterator[EvaluatedSplit]:
         """Yield the splits of another recipe, or of files."""
         only = block.get(ONLY) if isinstance(block, dict) else None
@@ -82,10 +89,16 @@ class SplitFinder:
             except RecipeError:
                 raise _unknown(block, data, own) from error
         splits = {s.name: s for s in other.plan.splits}
-        names = [only] if isinstance(only, str) else only or [s.name for s in splits.values() if s.role == "test"]
+        names = (
+            [only]
+            if isinstance(only, str)
+            else only or [s.name for s in splits.values() if s.role == "test"]
+        )
         for name in names:
             if name not in splits:
-                raise ExperimentError(f"evaluate: {other.name} has no split '{name}'; {nearest(str(name), splits)}")
+                raise ExperimentError(
+                    f"evaluate: {other.name} has no split '{name}'; {nearest(str(name), splits)}"
+                )
             yield EvaluatedSplit(name, other, name)
 
     def _read(self, block: str | dict[str, Any]) -> CellData:
@@ -94,7 +107,9 @@ class SplitFinder:
             [other] = read_recipes(block, {})
             # What is written by its name alone keeps the seed that its recipe names.
             bare = isinstance(block, str) and not is_own_data(block)
-            self._others[known] = CellData(other.recipe, other.recipe.seed, {"recipe": block}) if bare else other
+            self._others[known] = (
+                CellData(other.recipe, other.recipe.seed, {"recipe": block}) if bare else other
+            )
         return self._others[known]
 
 
@@ -103,7 +118,11 @@ def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
     if isinstance(data, CellData):
         return [EvaluatedSplit(s.name, data, s.name) for s in data.plan.splits]
     pairs = zip(data.labels, data.parts, strict=True)
-    return [EvaluatedSplit(f"{label}:{s.name}", part, s.name) for label, part in pairs for s in part.plan.splits]
+    return [
+        EvaluatedSplit(f"{label}:{s.name}", part, s.name)
+        for label, part in pairs
+        for s in part.plan.splits
+    ]
 
 
 def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> list[str]:
@@ -116,7 +135,9 @@ def _named(others: Sequence[EvaluatedSplit], own: Sequence[EvaluatedSplit]) -> l
     """Name the recipe of every foreign split whose name another split has."""
     taken = Counter([*(one.name for one in own), *(one.split for one in others)])
     return [
-        EvaluatedSplit(f"{one.data.name}:{one.split}", one.data, one.split) if taken[one.split] > 1 else one
+        EvaluatedSplit(f"{one.data.name}:{one.split}", one.data, one.split)
+        if taken[one.split] > 1
+        else one
         for one in others
     ]
 
@@ -130,7 +151,9 @@ def _unknown(
     )
 
 
-def spell(tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix) -> list[str | dict[str, Any]]:
+def spell(
+    tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix
+) -> list[str | dict[str, Any]]:
     """Return splits as an experiment spells them under `evaluate`."""
     spelt: list[str | dict[str, Any]] = [one.name for one in tests if one.data in data.parts]
     others: dict[str, list[EvaluatedSplit]] = {}

@@ -182,15 +182,23 @@ class Experiment(Fields):
         if isinstance(value, range | tuple):
             value = list(value)
         if isinstance(value, bool) or (isinstance(value, int) and value < 1):
-            raise ValueError(f"say how many (at least 1) or which, e.g. 3 or [0, 1, 2], not {value!r}")
+            raise ValueError(
+                f"say how many (at least 1) or which, e.g. 3 or [0, 1, 2], not {value!r}"
+            )
         if isinstance(value, int) and value > LAST_SEED + 1:
             raise ValueError(f"at most {LAST_SEED + 1}")
         if isinstance(value, str | float | dict):
             raise ValueError(f"say how many or which, e.g. 3 or [0, 1, 2], not {value!r}")
         if isinstance(value, list):
             for seed in value:
-                if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LAST_SEED:
-                    raise ValueError(f"a seed is a whole number from 0 to {LAST_SEED}, not {seed!r}")
+                if (
+                    not isinstance(seed, int)
+                    or isinstance(seed, bool)
+                    or not 0 <= seed <= LAST_SEED
+                ):
+                    raise ValueError(
+                        f"a seed is a whole number from 0 to {LAST_SEED}, not {seed!r}"
+                    )
             if not value or len(set(value)) < len(value):
                 raise ValueError("name different seeds, and at least one")
         return value
@@ -200,7 +208,9 @@ class Experiment(Fields):
     def _placed(cls, grid: dict[str, list[Any]]) -> dict[str, list[Any]]:
         for key, values in grid.items():
             if not key.startswith(("recipe.", "learner.")):
-                raise ValueError(f"'{key}' must say whose field it is: recipe.{key} or learner.{key}")
+                raise ValueError(
+                    f"'{key}' must say whose field it is: recipe.{key} or learner.{key}"
+                )
             if not values:
                 raise ValueError(f"'{key}' has no values to try")
         return grid
@@ -228,14 +238,20 @@ def read(path: str | Path) -> Experiment:
     """
     path = packaged(str(path)) or path_of(path)
     if path.is_dir():
-        raise ExperimentError(f"{path} is a folder; an experiment is a YAML file with recipes and learners")
+        raise ExperimentError(
+            f"{path} is a folder; an experiment is a YAML file with recipes and learners"
+        )
     if not path.exists():
         known = nearest(str(path), [p.stem for p in EXAMPLES.glob("*.yaml")])
-        raise ExperimentError(f"there is no experiment file {path}; of those that come with Taskloom, {known}")
+        raise ExperimentError(
+            f"there is no experiment file {path}; of those that come with Taskloom, {known}"
+        )
     data = load(path, ExperimentError)
     if not isinstance(data, dict):
         what = "is empty" if data is None else "is not a mapping"
-        raise ExperimentError(f"{path} {what}; an experiment is a YAML file with 'recipes:' and 'learners:'")
+        raise ExperimentError(
+            f"{path} {what}; an experiment is a YAML file with 'recipes:' and 'learners:'"
+        )
     return check(data, str(path), path.parent)
 
 
@@ -247,7 +263,9 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
     recipes = [_beside(r, "recipe", beside) for r in experiment.recipes]
     learners = [_beside(x, "learner", beside) for x in experiment.learners]
     evaluate = [_beside(x, "recipe", beside) for x in experiment.evaluate]
-    return experiment.model_copy(update={"recipes": recipes, "learners": learners, "evaluate": evaluate})
+    return experiment.model_copy(
+        update={"recipes": recipes, "learners": learners, "evaluate": evaluate}
+    )
 
 
 def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
@@ -256,15 +274,24 @@ def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[
         if isinstance(block.get("mix"), list):
             return {
                 **block,
-                "mix": [_beside(m, kind, folder) if isinstance(m, str | dict) else m for m in block["mix"]],
+                "mix": [
+                    _beside(m, kind, folder) if isinstance(m, str | dict) else m
+                    for m in block["mix"]
+                ],
             }
         name = block.get(kind)
         return {**block, kind: _beside(name, kind, folder)} if isinstance(name, str) else block
     file = block.partition("::")[0]
-    if kind == "recipe" and (file.startswith(("./", "../")) or file.endswith((".jsonl", ".csv", ".parquet"))):
+    if kind == "recipe" and (
+        file.startswith(("./", "../")) or file.endswith((".jsonl", ".csv", ".parquet"))
+    ):
         beside = folder / file  # somebody's own data
         if beside.exists() and not file.endswith((".yaml", ".yml", ".py")):
             return str(beside.resolve())
-    if file.endswith((".yaml", ".yml", ".py")) and not Path(file).is_absolute() and (folder / file).is_file():
+    if (
+        file.endswith((".yaml", ".yml", ".py"))
+        and not Path(file).is_absolute()
+        and (folder / file).is_file()
+    ):
         return str(folder / block)
     return block

@@ -46,12 +46,16 @@ class OwnFields(Fields):
 def is_own_data(name: str) -> bool:
     """Return whether a name is the path of somebody's data: a file of rows, or a folder written with `./`, `../`, `/` or `~`."""
     path = path_of(name)
-    return (path.suffix in FILES and path.is_file()) or (name.startswith(("./", "../", "/", "~")) and path.is_dir())
+    return (path.suffix in FILES and path.is_file()) or (
+        name.startswith(("./", "../", "/", "~")) and path.is_dir()
+    )
 
 
 def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
     """Return a recipe whose plan has the rows of the files."""
-    tables = {name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()}
+    tables = {
+        name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()
+    }
     traits = _traits(tables)
     rows = {name: _with_traits(table, traits) for name, table in tables.items()}
     digests = {name: json_digest(table.to_pylist()) for name, table in rows.items()}
@@ -81,7 +85,13 @@ def _name(task: str, level: Level) -> str:
 
 def _split(name: str, table: pa.Table) -> Split:
     tasks = tuple(sorted({task for task in table["task"].to_pylist() if task}))
-    return Split(name, table.num_rows, lambda start, stop: table.slice(start, stop - start), role_of(name), tasks=tasks)
+    return Split(
+        name,
+        table.num_rows,
+        lambda start, stop: table.slice(start, stop - start),
+        role_of(name),
+        tasks=tasks,
+    )
 
 
 def _tables(path: Path) -> dict[str, pa.Table]:
@@ -94,15 +104,23 @@ def _tables(path: Path) -> dict[str, pa.Table]:
         return {path.name: _read(sorted(path.glob("*.arrow")))}
     tables: dict[str, pa.Table] = {}
     for entry in sorted(path.iterdir()):
-        files = sorted([*entry.glob("*.parquet"), *entry.glob("*.arrow")]) if entry.is_dir() else [entry]
+        files = (
+            sorted([*entry.glob("*.parquet"), *entry.glob("*.arrow")])
+            if entry.is_dir()
+            else [entry]
+        )
         if not files or (entry.is_file() and entry.suffix not in FILES):
             continue
         name = entry.name if entry.is_dir() else entry.stem
         if name in tables:
-            raise DataError(f"{path} has two sources for the split '{name}' ({entry.name} is the second); keep one")
+            raise DataError(
+                f"{path} has two sources for the split '{name}' ({entry.name} is the second); keep one"
+            )
         tables[name] = _read(files)
     if not tables:
-        raise DataError(f"{path} holds no JSONL, CSV, Parquet or Arrow file; name each by its split, e.g. train.jsonl")
+        raise DataError(
+            f"{path} holds no JSONL, CSV, Parquet or Arrow file; name each by its split, e.g. train.jsonl"
+        )
     return tables
 
 
@@ -128,11 +146,17 @@ def _adapted(table: pa.Table, split: str, columns: dict[str, str]) -> pa.Table:
     """Return a split with our columns, and its other columns of plain values as they are."""
     for ours, theirs in columns.items():
         if ours not in COLUMNS:
-            raise DataError(f"columns: '{ours}' is not a column of a dataset; {nearest(ours, COLUMNS)}")
+            raise DataError(
+                f"columns: '{ours}' is not a column of a dataset; {nearest(ours, COLUMNS)}"
+            )
         if theirs not in table.column_names:
-            raise DataError(f"columns: {split} has no column '{theirs}'; {nearest(theirs, table.column_names)}")
+            raise DataError(
+                f"columns: {split} has no column '{theirs}'; {nearest(theirs, table.column_names)}"
+            )
         place = table.column_names.index(theirs)
-        table = table.rename_columns([ours if i == place else c for i, c in enumerate(table.column_names)])
+        table = table.rename_columns(
+            [ours if i == place else c for i, c in enumerate(table.column_names)]
+        )
     adapted = adapt(table, Path(split))
     for name in table.column_names:
         if name not in COLUMNS and _kind(table.schema.field(name).type) is not None:
@@ -161,18 +185,30 @@ def _traits(tables: dict[str, pa.Table]) -> dict[str, type]:
             kind = _kind(arrow)
             if kind is not None:
                 kinds.setdefault(name, set()).add(kind)
-    return {name: next(iter(types)) if len(types) == 1 else str for name, types in sorted(kinds.items())}
+    return {
+        name: next(iter(types)) if len(types) == 1 else str for name, types in sorted(kinds.items())
+    }
 
 
 def _with_traits(table: pa.Table, traits: dict[str, type]) -> pa.Table:
     plain = table.select([c for c in table.column_names if c in COLUMNS and c != "traits"])
     if not traits:
         return shards.to_table(plain, 0, {})
-    given = table.column("traits").to_pylist() if "traits" in table.column_names else [{}] * table.num_rows
+    given = (
+        table.column("traits").to_pylist()
+        if "traits" in table.column_names
+        else [{}] * table.num_rows
+    )
     values: dict[str, Any] = {}
     for name, kind in traits.items():
-        column = table.column(name).to_pylist() if name in table.column_names else [(t or {}).get(name) for t in given]
+        column = (
+            table.column(name).to_pylist()
+            if name in table.column_names
+            else [(t or {}).get(name) for t in given]
+        )
         values[name] = [None if v is None else kind(v) for v in column]
     wanted = shards.schema(traits)
     struct = [dict(zip(traits, row, strict=True)) for row in zip(*values.values(), strict=True)]
-    return shards.to_table(plain.append_column("traits", pa.array(struct, wanted.field("traits").type)), 0, traits)
+    return shards.to_table(
+        plain.append_column("traits", pa.array(struct, wanted.field("traits").type)), 0, traits
+    )

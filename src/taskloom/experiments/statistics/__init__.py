@@ -30,7 +30,13 @@ from taskloom.experiments.statistics.paired_tests import (
     sign_flip,
     welch,
 )
-from taskloom.experiments.statistics.power import PowerQuestion, examples_needed, gap_found, power, seeds_needed
+from taskloom.experiments.statistics.power import (
+    PowerQuestion,
+    examples_needed,
+    gap_found,
+    power,
+    seeds_needed,
+)
 
 __all__ = [
     "Comparison",

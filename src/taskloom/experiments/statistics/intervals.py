@@ -67,11 +67,18 @@ class Estimate:
     level: float = LEVEL
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" if isnan(self.low) else f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return (
+            f"{self.mean:.3f}"
+            if isnan(self.low)
+            else f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields for JSON, where what is not finite is null."""
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(self).items()}
+        return {
+            k: None if isinstance(v, float) and not isfinite(v) else v
+            for k, v in asdict(self).items()
+        }
 
 
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
@@ -93,7 +100,9 @@ def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, fl
     return low, high
 
 
-def newcombe(a: float, a_ends: tuple[float, float], b: float, b_ends: tuple[float, float]) -> tuple[float, float]:
+def newcombe(
+    a: float, a_ends: tuple[float, float], b: float, b_ends: tuple[float, float]
+) -> tuple[float, float]:
     """Interval of a - b from an interval of each (Newcombe 1998): the distances to the ends add up as squares.
 
     Works for shares, whose intervals are lopsided near 0 and 1, and for any other pair of independent estimates.
@@ -138,7 +147,9 @@ def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
     estimates = []
     for mean, right in zip(scores.mean(axis=1).tolist(), scores.sum(axis=1).tolist(), strict=True):
         low, high = _score_interval(right / n, n, quantile)
-        estimates.append(Estimate(mean, low, high, sqrt(mean * (1 - mean) / n), 1, n, inf, "Wilson", level))
+        estimates.append(
+            Estimate(mean, low, high, sqrt(mean * (1 - mean) / n), 1, n, inf, "Wilson", level)
+        )
     return estimates
 
 
@@ -157,9 +168,13 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
     mean, low, high, se = _t_interval(values, level)
     if se <= ROUNDING:
         if not items or not _are_shares(values):
-            return Estimate(mean, nan, nan, se, len(values), items, len(values) - 1, SEEDS_ALIKE, level)
+            return Estimate(
+                mean, nan, nan, se, len(values), items, len(values) - 1, SEEDS_ALIKE, level
+            )
         low, high, se = *wilson(mean * items, items, level), sqrt(mean * (1 - mean) / items)
-        return Estimate(mean, low, high, se, len(values), items, inf, f"Wilson over items, {SEEDS_ALIKE}", level)
+        return Estimate(
+            mean, low, high, se, len(values), items, inf, f"Wilson over items, {SEEDS_ALIKE}", level
+        )
     return Estimate(mean, low, high, se, len(values), items, len(values) - 1, "t over seeds", level)
 
 
@@ -202,10 +217,15 @@ def over_task_differences(
     if parts is None:
         return Estimate(mean, low, high, se, 1, n, n - 1, "t over tasks", level)
     names = sorted({part for own in parts for part in own})
-    without = [[value for value, own in zip(values, parts, strict=True) if name not in own] for name in names]
+    without = [
+        [value for value, own in zip(values, parts, strict=True) if name not in own]
+        for name in names
+    ]
     if len(names) < FEWEST_PARTS or not all(without):
         return Estimate(mean, nan, nan, nan, 1, n, nan, "few parts", level)
-    centres = vector([sum(rest) / len(rest) for rest in without], "means without a part", FEWEST_PARTS)
+    centres = vector(
+        [sum(rest) / len(rest) for rest in without], "means without a part", FEWEST_PARTS
+    )
     df = len(names) - 1
     wider = sqrt(df * float(centres.var()))
     half = dist.t_quantile(0.5 + level / 2, df) * wider
@@ -227,8 +247,12 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
     means = vector(values.mean(axis=0), "scores of tasks", 2)
     mean, low, high, se = _t_interval(means, level)
     if se <= ROUNDING:
-        return Estimate(mean, nan, nan, se, len(values), len(means), len(means) - 1, TASKS_ALIKE, level)
-    return Estimate(mean, low, high, se, len(values), len(means), len(means) - 1, "t over tasks", level)
+        return Estimate(
+            mean, nan, nan, se, len(values), len(means), len(means) - 1, TASKS_ALIKE, level
+        )
+    return Estimate(
+        mean, low, high, se, len(values), len(means), len(means) - 1, "t over tasks", level
+    )
 
 
 def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
@@ -270,7 +294,9 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
     moments = crossed_tables(scores)
     quantiles = dist.t_quantiles(tail, [df for _, _, df in moments])
     estimates = []
-    for (mean, variance, df), quantile, share, is_partial in zip(moments, quantiles, shares, partial, strict=True):
+    for (mean, variance, df), quantile, share, is_partial in zip(
+        moments, quantiles, shares, partial, strict=True
+    ):
         if not share:
             half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
@@ -280,9 +306,13 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
             effective = spread / variance if variance > 0 and spread > 0 else float(items)
             if is_partial and effective > items:
                 # Partial scores that vary little, such as 199 zeros and one 0.05: no more than the items are counted.
-                low, high = _partial_interval(mean, variance, quantile, items, dist.normal_quantile(tail))
+                low, high = _partial_interval(
+                    mean, variance, quantile, items, dist.normal_quantile(tail)
+                )
             else:
-                low, high = _score_interval(mean, effective, quantile if variance > 0 else dist.normal_quantile(tail))
+                low, high = _score_interval(
+                    mean, effective, quantile if variance > 0 else dist.normal_quantile(tail)
+                )
         method = "Wilson over seeds × items" if share else "t over seeds × items"
         estimates.append(Estimate(mean, low, high, sqrt(variance), seeds, items, df, method, level))
     return estimates
@@ -301,7 +331,9 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
     row_squares = columns * ((by_row - means[:, None]) ** 2).sum(axis=1) / (rows - 1)
     column_squares = rows * ((by_column - means[:, None]) ** 2).sum(axis=1) / (columns - 1)
     rest = values - by_row[:, :, None] - by_column[:, None, :] + means[:, None, None]
-    rest_squares = (rest**2).reshape(tables, rows * columns).sum(axis=1) / ((rows - 1) * (columns - 1))
+    rest_squares = (rest**2).reshape(tables, rows * columns).sum(axis=1) / (
+        (rows - 1) * (columns - 1)
+    )
     moments = []
     squares = (array.tolist() for array in (means, row_squares, column_squares, rest_squares))
     for mean, a, b, e in zip(*squares, strict=True):
@@ -310,7 +342,9 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
         if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
             moments.append((mean, 0.0, inf))
             continue
-        df = total**2 / (a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1)))
+        df = total**2 / (
+            a**2 / (rows - 1) + b**2 / (columns - 1) + e**2 / ((rows - 1) * (columns - 1))
+        )
         moments.append((mean, total / (rows * columns), max(1.0, df)))
     return moments
 
@@ -329,11 +363,15 @@ def vector(values: ArrayLike, what: str, least: int) -> Floats:
 
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise StatisticsError(f"{what}: expected one row of numbers, not an array of {array.ndim} dimensions")
+        raise StatisticsError(
+            f"{what}: expected one row of numbers, not an array of {array.ndim} dimensions"
+        )
     if len(array) < least:
         raise StatisticsError(f"{what}: {len(array)} of them; at least {least} are needed")
     if not np.isfinite(array).all():
-        raise StatisticsError(f"{what}: some are not finite; leave out or repair the runs they come from")
+        raise StatisticsError(
+            f"{what}: some are not finite; leave out or repair the runs they come from"
+        )
     return array
 
 
@@ -343,9 +381,13 @@ def matrix(values: ArrayLike) -> Floats:
 
     array = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if array.ndim != 2 or array.size == 0:
-        raise StatisticsError(f"scores: expected seeds × items, not an array of shape {array.shape}")
+        raise StatisticsError(
+            f"scores: expected seeds × items, not an array of shape {array.shape}"
+        )
     if not np.isfinite(array).all():
-        raise StatisticsError("scores: some are not finite; leave out or repair the runs they come from")
+        raise StatisticsError(
+            "scores: some are not finite; leave out or repair the runs they come from"
+        )
     return array
 
 
@@ -370,10 +412,14 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
     middle = (share + bend / 2) / (1 + bend)
     half = q / (1 + bend) * sqrt(share * (1 - share) / n + bend / (4 * n))
     # At 0 and 1 the ends are exact; rounding would leave 1e-17.
-    return (0.0 if share == 0 else max(0.0, middle - half)), (1.0 if share == 1 else min(1.0, middle + half))
+    return (0.0 if share == 0 else max(0.0, middle - half)), (
+        1.0 if share == 1 else min(1.0, middle + half)
+    )
 
 
-def _partial_interval(mean: float, variance: float, q: float, n: int, normal: float) -> tuple[float, float]:
+def _partial_interval(
+    mean: float, variance: float, q: float, n: int, normal: float
+) -> tuple[float, float]:
     """The wider of t, and Wilson's with the variance that was seen and the pull towards one half of n right or wrong items.
 
     Near 0 and 1 the pull alone would exclude the truth on the far side: in a simulation of 2 × 40 scores with a mean of 0.02 the
@@ -421,7 +467,9 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
     return between_kinds_by_stratum([(one, other)], level)
 
 
-def between_kinds_by_stratum(strata: Sequence[tuple[ArrayLike, ArrayLike]], level: float = LEVEL) -> Estimate:
+def between_kinds_by_stratum(
+    strata: Sequence[tuple[ArrayLike, ArrayLike]], level: float = LEVEL
+) -> Estimate:
     """Estimate as `between_kinds` does, within strata of items that might explain a difference of the kinds.
 
     The differences of the strata are weighted by their numbers of items.
@@ -432,9 +480,14 @@ def between_kinds_by_stratum(strata: Sequence[tuple[ArrayLike, ArrayLike]], leve
     """
     pairs = [(matrix(one), matrix(other)) for one, other in strata]
     if not pairs:
-        raise StatisticsError("differences of kinds of items need at least one stratum that has both")
+        raise StatisticsError(
+            "differences of kinds of items need at least one stratum that has both"
+        )
     for first, second in pairs:
-        if not len(pairs[0][0]) == len(first) == len(second) or min(*first.shape, *second.shape) < 2:
+        if (
+            not len(pairs[0][0]) == len(first) == len(second)
+            or min(*first.shape, *second.shape) < 2
+        ):
             raise StatisticsError(
                 "the difference of two kinds of items needs the same seeds for both, at least two, and two items of each; not "
                 f"{first.shape} and {second.shape}"
@@ -442,7 +495,8 @@ def between_kinds_by_stratum(strata: Sequence[tuple[ArrayLike, ArrayLike]], leve
     sizes = [first.shape[1] + second.shape[1] for first, second in pairs]
     weights = [size / sum(sizes) for size in sizes]
     gaps = sum(
-        w * (first.mean(axis=1) - second.mean(axis=1)) for w, (first, second) in zip(weights, pairs, strict=True)
+        w * (first.mean(axis=1) - second.mean(axis=1))
+        for w, (first, second) in zip(weights, pairs, strict=True)
     )
     by_seed = float(gaps.var(ddof=1)) / len(gaps)
     by_item = sum(
@@ -451,11 +505,24 @@ def between_kinds_by_stratum(strata: Sequence[tuple[ArrayLike, ArrayLike]], leve
         for side in sides
     )
     tail = 0.5 + dist.check_level(level) / 2
-    half = sqrt(dist.t_quantile(tail, len(gaps) - 1) ** 2 * by_seed + dist.normal_quantile(tail) ** 2 * by_item)
+    half = sqrt(
+        dist.t_quantile(tail, len(gaps) - 1) ** 2 * by_seed
+        + dist.normal_quantile(tail) ** 2 * by_item
+    )
     mean, items, se = float(gaps.mean()), sum(sizes), sqrt(by_seed + by_item)
     if se <= ROUNDING:  # every seed gave the same answers to all items of a kind
         return Estimate(mean, nan, nan, se, len(gaps), items, len(gaps) - 1, SEEDS_ALIKE, level)
-    return Estimate(mean, mean - half, mean + half, se, len(gaps), items, len(gaps) - 1, "t over seeds, items", level)
+    return Estimate(
+        mean,
+        mean - half,
+        mean + half,
+        se,
+        len(gaps),
+        items,
+        len(gaps) - 1,
+        "t over seeds, items",
+        level,
+    )
 
 
 def _items_variance(table: Floats) -> float:

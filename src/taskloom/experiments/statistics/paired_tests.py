@@ -78,7 +78,10 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values for JSON, where what is not finite is null."""
-        return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in asdict(self).items()}
+        return {
+            k: None if isinstance(v, float) and not isfinite(v) else v
+            for k, v in asdict(self).items()
+        }
 
 
 def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
@@ -108,7 +111,9 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
         p = dist.chi2_above((only_a - only_b) ** 2 / differ, 1) if differ else 1.0
     elif method in ("exact", "mid-p"):
         twice = 2 * dist.binomial_below(fewer, differ, 0.5) if differ else 1.0
-        at = dist.binomial_below(fewer, differ, 0.5) - (dist.binomial_below(fewer - 1, differ, 0.5) if fewer else 0.0)
+        at = dist.binomial_below(fewer, differ, 0.5) - (
+            dist.binomial_below(fewer - 1, differ, 0.5) if fewer else 0.0
+        )
         p = twice - at if method == "mid-p" and differ else twice
     else:
         raise StatisticsError(f"McNemar's test has no method '{method}'; known: mid-p, exact, chi2")
@@ -118,7 +123,9 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
     low, high = max(-1.0, share_b - share_a - half), min(1.0, share_b - share_a + half)
     mean_a, mean_b = float(first.mean()), float(second.mean())
     test = f"McNemar ({method})"
-    return Comparison(mean_a, mean_b, (only_b - only_a) / n, low, high, min(1.0, p), test, 1, n, inf, level)
+    return Comparison(
+        mean_a, mean_b, (only_b - only_a) / n, low, high, min(1.0, p), test, 1, n, inf, level
+    )
 
 
 def paired_bootstrap(
@@ -144,11 +151,21 @@ def paired_bootstrap(
         raise StatisticsError(f"not the same items: {first.shape[1]} and {second.shape[1]}")
     gaps = second.mean(axis=0) - first.mean(axis=0)
     if resamples < 100:
-        raise StatisticsError(f"{resamples} resamples are too few for a percentile; take at least 100")
+        raise StatisticsError(
+            f"{resamples} resamples are too few for a percentile; take at least 100"
+        )
     if float(np.ptp(gaps)) <= 1e-12:  # every resample has the same mean, from one item on
-        ends = (float(first.mean()), float(second.mean()), float(gaps.mean()), len(first), len(second))
+        ends = (
+            float(first.mean()),
+            float(second.mean()),
+            float(gaps.mean()),
+            len(first),
+            len(second),
+        )
         return _without_spread(*ends, len(gaps), "paired bootstrap", dist.check_level(level))
-    means = _resampled_means(gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples)
+    means = _resampled_means(
+        gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples
+    )
     gap = float(gaps.mean())
     # A hair of slack: a resample that gives the same difference must count whatever the order of its sum.
     strayed = int((np.abs(means - gap) >= abs(gap) - 1e-12).sum())
@@ -157,7 +174,17 @@ def paired_bootstrap(
     p = (1 + strayed) / (1 + resamples)
     seeds = min(len(first), len(second))
     return Comparison(
-        float(first.mean()), float(second.mean()), gap, low, high, p, "paired bootstrap", seeds, len(gaps), inf, level
+        float(first.mean()),
+        float(second.mean()),
+        gap,
+        low,
+        high,
+        p,
+        "paired bootstrap",
+        seeds,
+        len(gaps),
+        inf,
+        level,
     )
 
 
@@ -224,11 +251,15 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     rest = sum(part for part, _ in noise)
     # As in `crossed`, a component that comes out negative is 0.
     variance = (
-        sum(max(part, own) for (part, _), (own, _) in zip(by_seed, noise, strict=True)) + max(by_item[0], rest) - rest
+        sum(max(part, own) for (part, _), (own, _) in zip(by_seed, noise, strict=True))
+        + max(by_item[0], rest)
+        - rest
     )
     spread = sum(part**2 / df for part, df in (*by_seed, by_item, *noise))
     df = max(1.0, variance**2 / spread) if spread > 0 else inf
-    return _by_t(first, second, float(gaps.mean()), variance, df, "t over seeds × items", len(gaps), level)
+    return _by_t(
+        first, second, float(gaps.mean()), variance, df, "t over seeds × items", len(gaps), level
+    )
 
 
 def _variance_of_mean(values: Floats) -> tuple[float, int]:
@@ -252,15 +283,29 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
         signs = 1 - 2 * ((np.arange(2**k)[:, None] >> np.arange(k)) & 1)
         extra = 0
     else:
-        bits = (key if isinstance(key, Key) else Key("sign flip", key)).words(0, RESAMPLES * k) >> np.uint64(63)
+        bits = (key if isinstance(key, Key) else Key("sign flip", key)).words(
+            0, RESAMPLES * k
+        ) >> np.uint64(63)
         signs = 1 - 2 * bits.astype(np.int64).reshape(RESAMPLES, k)
         extra = 1
     slack = 1e-12 * float(np.abs(gaps).sum())
     beyond = int((np.abs(signs @ gaps) >= abs(float(gaps.sum())) - slack).sum())
     p = (extra + beyond) / (extra + len(signs))
-    shown = _by_t(first, second, float(gaps.mean()), float(gaps.var(ddof=1)) / k, k - 1, "", 0, level)
+    shown = _by_t(
+        first, second, float(gaps.mean()), float(gaps.var(ddof=1)) / k, k - 1, "", 0, level
+    )
     return Comparison(
-        shown.a, shown.b, shown.difference, shown.low, shown.high, p, "sign flips over seeds", k, 0, k - 1, level
+        shown.a,
+        shown.b,
+        shown.difference,
+        shown.low,
+        shown.high,
+        p,
+        "sign flips over seeds",
+        k,
+        0,
+        k - 1,
+        level,
     )
 
 
@@ -270,16 +315,27 @@ def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
     df = total**2 / (va**2 / (len(first) - 1) + vb**2 / (len(second) - 1)) if total > 1e-24 else inf
-    return _by_t(first, second, float(second.mean() - first.mean()), total, df, "Welch over seeds", 0, level)
+    return _by_t(
+        first, second, float(second.mean() - first.mean()), total, df, "Welch over seeds", 0, level
+    )
 
 
 def _by_t(
-    a: Floats, b: Floats, gap: float, variance: float, df: float, test: str, items: int, level: float
+    a: Floats,
+    b: Floats,
+    gap: float,
+    variance: float,
+    df: float,
+    test: str,
+    items: int,
+    level: float,
 ) -> Comparison:
     seeds = min(len(a), len(b))
     mean_a, mean_b = float(a.mean()), float(b.mean())
     dist.check_level(level)
-    if variance <= 1e-24:  # equal scores, up to the rounding of their mean: three times 0.1 has a variance of 3e-34
+    if (
+        variance <= 1e-24
+    ):  # equal scores, up to the rounding of their mean: three times 0.1 has a variance of 3e-34
         return _without_spread(mean_a, mean_b, gap, len(a), len(b), items, test, level)
     half = dist.t_quantile(0.5 + level / 2, df) * sqrt(variance)
     p = dist.t_two_sided(gap / sqrt(variance), df)
@@ -300,7 +356,9 @@ def _without_spread(
         size_a, size_b = items or rows_a, items or rows_b
         ends = newcombe(b, wilson(b * size_b, size_b, level), a, wilson(a * size_a, size_a, level))
     p = 2.0 ** (1 - items) if items else 2 / comb(rows_a + rows_b, rows_a)
-    return Comparison(a, b, gap, *ends, p if gap else 1.0, test, min(rows_a, rows_b), items, inf, level)
+    return Comparison(
+        a, b, gap, *ends, p if gap else 1.0, test, min(rows_a, rows_b), items, inf, level
+    )
 
 
 def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:

@@ -73,7 +73,11 @@ class PowerQuestion:
     @property
     def within(self) -> float:
         """Return the correlation between seeds of one learner."""
-        return (1 + self.paired_correlation) / 2 if self.seed_correlation is None else self.seed_correlation
+        return (
+            (1 + self.paired_correlation) / 2
+            if self.seed_correlation is None
+            else self.seed_correlation
+        )
 
     def components(self) -> tuple[float, float, float]:
         """Return the variances of the differences: between seeds, between items, the rest."""
@@ -104,12 +108,22 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
         # gaps of its own then, so the chance to find *the learners'* gap cannot be stated.
         if a > 0:
             return 0.0
-        return dist.t_power(abs(question.gap) / sqrt((b + e) / examples), float(max(1, examples - 1)), question.alpha)
+        return dist.t_power(
+            abs(question.gap) / sqrt((b + e) / examples),
+            float(max(1, examples - 1)),
+            question.alpha,
+        )
     by_seed, by_item = e + examples * a, e + seeds * b
     total = by_seed + by_item - e
-    parts = by_seed**2 / (seeds - 1) + by_item**2 / max(1, examples - 1) + e**2 / max(1, (seeds - 1) * (examples - 1))
+    parts = (
+        by_seed**2 / (seeds - 1)
+        + by_item**2 / max(1, examples - 1)
+        + e**2 / max(1, (seeds - 1) * (examples - 1))
+    )
     return dist.t_power(
-        abs(question.gap) / sqrt(total / (examples * seeds)), max(1.0, total**2 / parts), question.alpha
+        abs(question.gap) / sqrt(total / (examples * seeds)),
+        max(1.0, total**2 / parts),
+        question.alpha,
     )
 
 
@@ -140,7 +154,9 @@ def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | Non
     return sign * high
 
 
-def plan(question: PowerQuestion, examples: int | None = None, seeds: int | None = None) -> list[dict[str, Any]]:
+def plan(
+    question: PowerQuestion, examples: int | None = None, seeds: int | None = None
+) -> list[dict[str, Any]]:
     """Compute the sizes that are missing; with both given, their power and the smallest gap that they find."""
     if examples is not None and seeds is not None:
         reached = power(question, examples, seeds)
@@ -152,7 +168,10 @@ def plan(question: PowerQuestion, examples: int | None = None, seeds: int | None
         tried = [(seeds, examples_needed(question, seeds))]
     else:
         tried = [(k, examples_needed(question, k)) for k in (1, 3, 5, 10, 20, 50)]
-    return [{"seeds": k, "examples": n, "power": power(question, n, k) if n and k else None} for k, n in tried]
+    return [
+        {"seeds": k, "examples": n, "power": power(question, n, k) if n and k else None}
+        for k, n in tried
+    ]
 
 
 def _least(reach: Callable[[int], float], wanted: float, most: int) -> int | None:
@@ -171,4 +190,6 @@ def _least(reach: Callable[[int], float], wanted: float, most: int) -> int | Non
 
 def _check_sizes(examples: int, seeds: int) -> None:
     if examples < 1 or seeds < 1:
-        raise StatisticsError(f"{examples} examples and {seeds} seeds: at least one of each is needed")
+        raise StatisticsError(
+            f"{examples} examples and {seeds} seeds: at least one of each is needed"
+        )

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.language.greedy import HARMLESS, LASTING_TURNS, GreedyWriter, can_write
+from taskloom.learners.accelerated.language.greedy import (
+    HARMLESS,
+    LASTING_TURNS,
+    GreedyWriter,
+    can_write,
+)
 from taskloom.learners.accelerated.language.llama import has_hooks, prefix_states
 
 if TYPE_CHECKING:
@@ -70,11 +75,16 @@ class SharedPrefix:
             cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), i)
         return cache
 
-    def aligned(self, sources: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    def aligned(
+        self, sources: Sequence[Sequence[int]], pad: int, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
         """Return ids and mask of one width: the prefix, padding, and the rest of each input."""
         start, width = len(self.ids), max(map(len, sources))
         empty = [width - len(source) for source in sources]
-        rows = [[*self.ids, *[pad] * n, *source[start:]] for source, n in zip(sources, empty, strict=True)]
+        rows = [
+            [*self.ids, *[pad] * n, *source[start:]]
+            for source, n in zip(sources, empty, strict=True)
+        ]
         masks = [[1] * start + [0] * n + [1] * (width - start - n) for n in empty]
         return torch.tensor(rows, device=device), torch.tensor(masks, device=device)
 
@@ -95,7 +105,12 @@ def find_shared_prefix(
         kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
         graphs: Whether the steps of writing are recorded.
     """
-    if not sources or base.kind != "decoder" or not can_share(base.model.config) or _needs_whole_rows(base.model):
+    if (
+        not sources
+        or base.kind != "decoder"
+        or not can_share(base.model.config)
+        or _needs_whole_rows(base.model)
+    ):
         return None
     rows = [source if isinstance(source, list) else list(source) for source in sources]
     first, last = min(rows), max(rows)  # what these two share, all others share
@@ -119,15 +134,22 @@ def find_shared_prefix(
 def can_share(config: Any) -> bool:
     """Return whether a model with this config reads tokens the same, however long the text after them becomes."""
     turns = getattr(config, "rope_parameters", None) or {}
-    lasting = turns.get("rope_type", "default") in LASTING_TURNS and getattr(config, "sliding_window", None) is None
+    lasting = (
+        turns.get("rope_type", "default") in LASTING_TURNS
+        and getattr(config, "sliding_window", None) is None
+    )
     return config.model_type in SHARING and lasting
 
 
-def _library_states(model: Any, ids: list[int], device: torch.device) -> list[tuple[Tensor, Tensor]] | None:
+def _library_states(
+    model: Any, ids: list[int], device: torch.device
+) -> list[tuple[Tensor, Tensor]] | None:
     """Compute keys and values of tokens by the library; None where a layer keeps those of a window alone."""
     from transformers.cache_utils import DynamicLayer
 
-    cache = model.base_model(input_ids=torch.tensor([ids], device=device), use_cache=True).past_key_values
+    cache = model.base_model(
+        input_ids=torch.tensor([ids], device=device), use_cache=True
+    ).past_key_values
     if any(type(layer) is not DynamicLayer for layer in cache.layers):
         return None
     return [(layer.keys, layer.values) for layer in cache.layers]
@@ -143,7 +165,9 @@ def _prefix(
 def _common(first: list[int], other: list[int]) -> list[int]:
     """Return the tokens that two rows begin with."""
     pairs = zip(first, other, strict=False)
-    return first[: next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(other)))]
+    return first[
+        : next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(other)))
+    ]
 
 
 def _needs_whole_rows(model: Any) -> bool:
@@ -184,7 +208,9 @@ class WholeLine:
         places = [place for place, row in enumerate(rows) if self._may_break(row[-1])]
         if not places:
             return whole
-        texts = self._tokeniser.batch_decode([rows[place] for place in places], skip_special_tokens=True)
+        texts = self._tokeniser.batch_decode(
+            [rows[place] for place in places], skip_special_tokens=True
+        )
         for place, text in zip(places, texts, strict=True):
             whole[place] = has_whole_line(text)
         return whole

@@ -16,7 +16,16 @@ from pathlib import Path
 
 from taskloom import __version__
 from taskloom.core.files import digest as text_digest
-from taskloom.core.http import TOO_MANY, AnswerCache, Backoff, HttpClient, Refused, Reply, TryLater, retried
+from taskloom.core.http import (
+    TOO_MANY,
+    AnswerCache,
+    Backoff,
+    HttpClient,
+    Refused,
+    Reply,
+    TryLater,
+    retried,
+)
 from taskloom.learners.interface import LearnerError
 
 LONGEST_WAIT = 60.0
@@ -103,7 +112,9 @@ class Gate:
 class ModelClient:
     """Asks one model questions."""
 
-    def __init__(self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None) -> None:
+    def __init__(
+        self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None
+    ) -> None:
         self.url, self.model, self.limits, self._key = url, model, limits, key.strip()
         if not (self._key.isascii() and self._key.isprintable()):
             raise EndpointError(
@@ -119,7 +130,10 @@ class ModelClient:
         self._fault = ""
 
     def ask(
-        self, questions: Sequence[str], most_tokens: int, progress: Callable[[int, int], None] | None = None
+        self,
+        questions: Sequence[str],
+        most_tokens: int,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:
         """Return the answers to some questions, each asked at most once.
 
@@ -142,7 +156,9 @@ class ModelClient:
         different = len(set(digests))
         failed: list[BaseException] = []
         try:
-            with ThreadPoolExecutor(max_workers=max(1, min(self.limits.at_once, len(open_)))) as pool:
+            with ThreadPoolExecutor(
+                max_workers=max(1, min(self.limits.at_once, len(open_)))
+            ) as pool:
                 running = {d: pool.submit(self._one, d, q, most_tokens) for d, q in open_.items()}
                 for digest, job in running.items():
                     try:
@@ -160,9 +176,19 @@ class ModelClient:
             worst = next((e for e in failed if not isinstance(e, _Stopped)), failed[0])
             answered = len(open_) - len(failed)
             # A budget that went into failures would else hide them.
-            why = f"; the last failure: it {self._fault}" if self._fault and isinstance(worst, BudgetSpent) else ""
-            where = f"in the cache {self.cache.path}" if self.cache.path else "kept in memory; cache: FILE keeps them"
-            raise type(worst)(f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are {where})")
+            why = (
+                f"; the last failure: it {self._fault}"
+                if self._fault and isinstance(worst, BudgetSpent)
+                else ""
+            )
+            where = (
+                f"in the cache {self.cache.path}"
+                if self.cache.path
+                else "kept in memory; cache: FILE keeps them"
+            )
+            raise type(worst)(
+                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are {where})"
+            )
         return [answers[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
@@ -216,7 +242,9 @@ class ModelClient:
             if not isinstance(answer, str):
                 raise TryLater("sent a reply without text")
         except TryLater as error:
-            error.wait = min(LONGEST_WAIT, error.wait)  # a budget of requests outlives a longer wait
+            error.wait = min(
+                LONGEST_WAIT, error.wait
+            )  # a budget of requests outlives a longer wait
             if error.status == TOO_MANY:
                 self.gate.too_much()
                 used = 0
@@ -234,7 +262,9 @@ class ModelClient:
             "max_tokens": most_tokens,
             "temperature": 0,
         }
-        return self._http.post(f"{self.url.rstrip('/')}/chat/completions", json.dumps(request).encode())
+        return self._http.post(
+            f"{self.url.rstrip('/')}/chat/completions", json.dumps(request).encode()
+        )
 
     def _reserve(self, tokens: int) -> None:
         limits = self.limits
@@ -271,7 +301,11 @@ def _read(reply: Reply) -> tuple[object, int | None]:
 def _headers(key: str) -> dict[str, str]:
     """Return the headers that say who asks: the key, and the organization and project that OpenAI's own tools read too."""
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-    groups = {name: value for name, variable in names.items() if (value := os.environ.get(variable, "").strip())}
+    groups = {
+        name: value
+        for name, variable in names.items()
+        if (value := os.environ.get(variable, "").strip())
+    }
     kind = "application/json"
     return {
         "Authorization": f"Bearer {key or 'none'}",

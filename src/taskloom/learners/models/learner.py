@@ -13,10 +13,24 @@ from urllib.parse import urlsplit
 
 from taskloom.core.arguments import path_of
 from taskloom.learners.inputs import columns, texts
-from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, Untrained, register_learner
+from taskloom.learners.interface import (
+    Fitted,
+    LearnerError,
+    Pairs,
+    Point,
+    Untrained,
+    register_learner,
+)
 from taskloom.learners.models.client import Limits, ModelClient
 from taskloom.learners.pretrained.in_context import shown
-from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
+from taskloom.learners.pretrained.prompts import (
+    KNOWN,
+    Prompt,
+    check_extract,
+    known_answers,
+    read_prompt,
+    save_prompt,
+)
 from taskloom.learners.run_watch import report_answers
 
 if TYPE_CHECKING:
@@ -28,7 +42,10 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return (
-            parts.scheme in ("http", "https") and bool(parts.hostname) and not re.search(r"\s", url) and parts.port != 0
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and not re.search(r"\s", url)
+            and parts.port != 0
         )
     except ValueError:  # a port that is none
         return False
@@ -48,7 +65,9 @@ class FittedEndpoint:
         how = self.learner
         key = os.environ.get(how.key_variable, "")
         limits = Limits(how.requests, how.tokens, how.at_once, how.attempts, how.timeout, how.pause)
-        return ModelClient(how.url, how.model, key, limits, path_of(how.cache) if how.cache else None)
+        return ModelClient(
+            how.url, how.model, key, limits, path_of(how.cache) if how.cache else None
+        )
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input, extracted from what the model writes."""
@@ -56,9 +75,13 @@ class FittedEndpoint:
         replies = self.asker.ask(prompts, self.learner.longest_answer, report_answers)
         return [self.prompt.extract(text) for text in replies]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Refuse: endpoints do not score given answers."""
-        raise LearnerError("an endpoint answers but does not give the probability of given answers; use a local model")
+        raise LearnerError(
+            "an endpoint answers but does not give the probability of given answers; use a local model"
+        )
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Refuse: endpoints do not show states."""
@@ -75,7 +98,9 @@ def load_endpoint(folder: Path) -> Fitted:
 
 
 @register_learner(
-    "endpoint", describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot", load=load_endpoint
+    "endpoint",
+    describe="a model behind an OpenAI-compatible endpoint, zero-shot or k-shot",
+    load=load_endpoint,
 )
 @dataclass(frozen=True)
 class Endpoint(Untrained[FittedEndpoint]):
@@ -137,8 +162,11 @@ class Endpoint(Untrained[FittedEndpoint]):
     def learn(self, train: Pairs, seed: int) -> FittedEndpoint:
         """Choose the examples; nothing is asked yet."""
         if not self.model:
-            raise LearnerError("endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}")
+            raise LearnerError(
+                "endpoint: say which model, e.g. {learner: endpoint, url: …, model: my-model}"
+            )
         answers = known_answers(columns(train)[1]) if self.extract == KNOWN else ()
         return FittedEndpoint(
-            self, Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract)
+            self,
+            Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract),
         )

@@ -46,7 +46,9 @@ def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "
     return read_sources(base, [text], join, longest, cut)[0]
 
 
-def read_sources(base: Base, texts: Sequence[str], join: str, longest: int = 0, cut: Cut = "end") -> list[list[int]]:
+def read_sources(
+    base: Base, texts: Sequence[str], join: str, longest: int = 0, cut: Cut = "end"
+) -> list[list[int]]:
     """Encode inputs as `read_source` does one."""
     if longest:
         texts = [_shorten(base, text, join, longest, cut) for text in texts]
@@ -61,7 +63,9 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
     """Cut whole tokens off a text until it fits."""
     while (excess := len(_encode_sources(base, [text + join], "")[0]) - longest) > 0:
         try:
-            encoded = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            encoded = base.tokeniser(
+                text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+            )
         except NotImplementedError:
             raise LearnerError(
                 f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no input can be cut; set "
@@ -69,15 +73,23 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
             ) from None
         places = encoded["offset_mapping"]
         if excess >= len(places):
-            raise LearnerError(f"longest_input is {longest}, which leaves no room for an input; raise it")
-        text = text[: places[-excess][0]].rstrip() if cut == "end" else text[places[excess][0] :].lstrip()
+            raise LearnerError(
+                f"longest_input is {longest}, which leaves no room for an input; raise it"
+            )
+        text = (
+            text[: places[-excess][0]].rstrip()
+            if cut == "end"
+            else text[places[excess][0] :].lstrip()
+        )
     return text
 
 
 def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[int]]:
     marks = base.kind == "encoder-decoder"
     # What is too long is refused by us, with a remedy; the tokeniser need not warn as well.
-    coded = base.tokeniser([text + join for text in texts], add_special_tokens=marks, verbose=False)["input_ids"]
+    coded = base.tokeniser(
+        [text + join for text in texts], add_special_tokens=marks, verbose=False
+    )["input_ids"]
     sources = [list(ids) for ids in coded]
     end = base.tokeniser.eos_token_id
     for text, ids in zip(texts, sources, strict=True):
@@ -97,7 +109,9 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
 
 def _unknown(base: Base, text: str) -> str:
     """Return the first word of a text that a vocabulary of words does not have."""
-    encoded = base.tokeniser(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    encoded = base.tokeniser(
+        text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+    )
     place = list(encoded["input_ids"]).index(base.tokeniser.unk_token_id)
     first, last = encoded["offset_mapping"][place]
     return text[first:last].strip()
@@ -113,8 +127,13 @@ def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
     different = list(dict.fromkeys(texts))
     if not different:
         return {}
-    coded = base.tokeniser([" " + text for text in different], add_special_tokens=False)["input_ids"]
-    return {text: [*ids, base.tokeniser.eos_token_id] for text, ids in zip(different, coded, strict=True)}
+    coded = base.tokeniser([" " + text for text in different], add_special_tokens=False)[
+        "input_ids"
+    ]
+    return {
+        text: [*ids, base.tokeniser.eos_token_id]
+        for text, ids in zip(different, coded, strict=True)
+    }
 
 
 def read_rows(
@@ -150,11 +169,16 @@ def read_rows(
     # An encoder reads the source alone; a decoder has to hold the answer as well.
     needed = [len(s) for s in rows.sources]
     if base.kind == "decoder":
-        needed = [max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)]
+        needed = [
+            max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)
+        ]
     elif getattr(
         base.model.config, "max_position_embeddings", None
     ):  # BART's decoder counts its positions, T5's does not
-        needed = [max(len(s), answer, *map(len, t)) for s, t in zip(rows.sources, rows.targets, strict=True)]
+        needed = [
+            max(len(s), answer, *map(len, t))
+            for s, t in zip(rows.sources, rows.targets, strict=True)
+        ]
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] + prompt > base.longest:
         raise LearnerError(
@@ -165,9 +189,14 @@ def read_rows(
 
 
 def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: int) -> None:
-    cut = sum(len(ids) > longest for ids in _encode_sources(base, [e.input for e in examples], join))
+    cut = sum(
+        len(ids) > longest for ids in _encode_sources(base, [e.input for e in examples], join)
+    )
     if cut:
-        warnings.warn(f"{cut:,} of {len(examples):,} inputs are cut to {longest} tokens (longest_input)", stacklevel=3)
+        warnings.warn(
+            f"{cut:,} of {len(examples):,} inputs are cut to {longest} tokens (longest_input)",
+            stacklevel=3,
+        )
 
 
 def _check_answers_fit(rows: EncodedRows, most: int) -> None:
@@ -190,7 +219,11 @@ def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
     if how in ("redrawn", "listed"):
         return rows
     chosen = [
-        [answers[0] if how == "first" or len(answers) == 1 else key.random("fixed", row).choice(answers)]
+        [
+            answers[0]
+            if how == "first" or len(answers) == 1
+            else key.random("fixed", row).choice(answers)
+        ]
         for row, answers in enumerate(rows.targets)
     ]
     return EncodedRows(rows.sources, chosen, rows.examples)
@@ -201,5 +234,9 @@ def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) 
     out = []
     for row in chosen:
         answers = rows.targets[row]
-        out.append(answers[0] if len(answers) == 1 else key.random("target", step, int(row)).choice(answers))
+        out.append(
+            answers[0]
+            if len(answers) == 1
+            else key.random("target", step, int(row)).choice(answers)
+        )
     return out

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 @register_learner(
-    "extractive", describe="an encoder (RoBERTa, BERT) that points at the answer, fine-tuned", load=load_language
+    "extractive",
+    describe="an encoder (RoBERTa, BERT) that points at the answer, fine-tuned",
+    load=load_language,
 )
 @dataclass(frozen=True)
 class Extractive(Pretrained):
@@ -50,9 +52,16 @@ class Extractive(Pretrained):
     def __post_init__(self) -> None:
         """Refuse settings of writing, which have no meaning for spans."""
         Pretrained.__post_init__(self)
-        for setting, default in (("targets", "redrawn"), ("beams", 1), ("longest_input", 0), ("cut", "end")):
+        for setting, default in (
+            ("targets", "redrawn"),
+            ("beams", 1),
+            ("longest_input", 0),
+            ("cut", "end"),
+        ):
             if getattr(self, setting) != default:
-                raise LearnerError(f"{setting} is for learners that write; extractive points at spans, leave it out")
+                raise LearnerError(
+                    f"{setting} is for learners that write; extractive points at spans, leave it out"
+                )
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
         """Load the encoder, or its untrained twin."""
@@ -81,7 +90,12 @@ class Extractive(Pretrained):
         return read_passages(base, items)
 
     def fitted(
-        self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
+        self,
+        base: Base,
+        prompt: Tensor | None,
+        curve: Sequence[Point] = (),
+        batch: int = 64,
+        task: int = 0,
     ) -> Writer:
         """Build the adapted encoder."""
         from taskloom.learners.pretrained.span_head import Pointing

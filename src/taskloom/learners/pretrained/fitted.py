@@ -17,7 +17,12 @@ from taskloom.core.errors import nearest
 from taskloom.core.extraction import Extraction
 from taskloom.core.scoring import AnyOf
 from taskloom.learners.accelerated.language.greedy import GreedyWriter, can_write
-from taskloom.learners.accelerated.shared_prefix import FirstLine, SharedPrefix, WholeLine, find_shared_prefix
+from taskloom.learners.accelerated.shared_prefix import (
+    FirstLine,
+    SharedPrefix,
+    WholeLine,
+    find_shared_prefix,
+)
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError, Point
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
@@ -127,7 +132,10 @@ class Writer:
         weights = list(self.base.model.parameters())
         frozen = sum(p.numel() for p in weights if not p.requires_grad)
         if self.prompt is not None:
-            return {"total": sum(p.numel() for p in weights) + self.prompt.numel(), "trained": self.prompt.numel()}
+            return {
+                "total": sum(p.numel() for p in weights) + self.prompt.numel(),
+                "trained": self.prompt.numel(),
+            }
         trained = sum(t.numel() for t in unstacked(self.base.model, self.task).values())
         trained = trained or sum(p.numel() for p in weights if p.requires_grad)
         return {"total": frozen + trained, "trained": trained}
@@ -179,7 +187,9 @@ class Writer:
         def write_more(rows: list[int], most: int) -> None:
             begun = [[*sources[row], *written[row]] for row in rows]
             if shared is None:
-                more = self._generate(*self._aligned(begun), *adapters(rows), most, first_line=first_line)
+                more = self._generate(
+                    *self._aligned(begun), *adapters(rows), most, first_line=first_line
+                )
             else:
                 more = self._generate_after(shared, begun, most, first_line)
             for row, new in zip(rows, more, strict=True):
@@ -205,7 +215,10 @@ class Writer:
 
     def _decoded(self, written: Sequence[list[int]]) -> list[str]:
         decode = self.base.tokeniser.decode
-        return [decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in written]
+        return [
+            decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            for ids in written
+        ]
 
     def _generate_after(
         self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
@@ -214,13 +227,19 @@ class Writer:
         if shared.writer is not None:
             return self._write_after(shared, shared.writer, begun, first_line)
         given = shared.aligned(begun, int(self.base.tokeniser.pad_token_id), self.device)
-        return self._generate(*given, None, None, most, first_line=first_line, past=shared.cache(len(begun)))
+        return self._generate(
+            *given, None, None, most, first_line=first_line, past=shared.cache(len(begun))
+        )
 
     @property
     def _stages(self) -> list[int]:
         """Return the numbers of tokens up to which answers are written together."""
         longest: int = self.learner.longest_answer
-        if self.device.type != "cuda" or self.base.kind != "decoder" or getattr(self.learner, "beams", 1) > 1:
+        if (
+            self.device.type != "cuda"
+            or self.base.kind != "decoder"
+            or getattr(self.learner, "beams", 1) > 1
+        ):
             return [longest]
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
@@ -249,7 +268,11 @@ class Writer:
         self._kept_prefix = None
 
     def _write_after(
-        self, shared: SharedPrefix, writer: GreedyWriter, sources: Sequence[Sequence[int]], first_line: bool
+        self,
+        shared: SharedPrefix,
+        writer: GreedyWriter,
+        sources: Sequence[Sequence[int]],
+        first_line: bool,
     ) -> list[list[int]]:
         """Return the tokens that the model writes after inputs that begin with a shared prefix."""
         rests = [source[len(shared.ids) :] for source in sources]
@@ -318,7 +341,9 @@ class Writer:
             out = out[:, ids.shape[1] :]
         return [_until(row, end) for row in out.tolist()]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the summed log-probability of each candidate's tokens and end mark; minus infinity for what cannot be written."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
@@ -345,23 +370,35 @@ class Writer:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        shared = self._shared_prefix(sources) if self.keeps_prefix and one_task and can_write(self.base.model) else None
+        shared = (
+            self._shared_prefix(sources)
+            if self.keeps_prefix and one_task and can_write(self.base.model)
+            else None
+        )
 
         def some(rows: list[int]) -> None:
             if shared is not None and shared.writer is not None:
                 rests = [sources[r][len(shared.ids) :] for r in rows]
-                for row, loss in zip(rows, shared.writer.losses(rests, [targets[r] for r in rows]), strict=True):
+                for row, loss in zip(
+                    rows, shared.writer.losses(rests, [targets[r] for r in rows]), strict=True
+                ):
                     sums[row], counts[row] = loss, len(targets[row])
                 return
-            padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(self.device)
+            padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(
+                self.device
+            )
             prompts, tasks = adapters(rows)
             with self._rows_of(tasks):
-                each, tokens, _ = losses(self.base, padded, prompts, tasks if prompts is not None else None)
+                each, tokens, _ = losses(
+                    self.base, padded, prompts, tasks if prompts is not None else None
+                )
             for row, loss, count in zip(rows, each.tolist(), tokens.tolist(), strict=True):
                 sums[row], counts[row] = loss, count
 
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches([len(s) + len(t) for s, t in zip(sources, targets, strict=True)]):
+            for rows in self._batches(
+                [len(s) + len(t) for s, t in zip(sources, targets, strict=True)]
+            ):
                 in_halves(rows, some)
         return sums, counts
 
@@ -389,25 +426,42 @@ class Writer:
             layers, ends = self._states([sources[r] for r in rows])
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
-                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
+                raise LearnerError(
+                    f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
+                )
             states = layers[names[where]]
-            for row, state in zip(rows, states[torch.arange(len(rows), device=self.device), ends], strict=True):
+            for row, state in zip(
+                rows, states[torch.arange(len(rows), device=self.device), ends], strict=True
+            ):
                 vectors[row] = state.float().cpu().numpy()
 
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
                 in_halves(rows, some)
-        return np.stack([v for v in vectors if v is not None]) if vectors else np.zeros((0, 0), dtype=np.float32)
+        return (
+            np.stack([v for v in vectors if v is not None])
+            if vectors
+            else np.zeros((0, 0), dtype=np.float32)
+        )
 
     def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
         """Return the states of all layers, and the position of each row's last token."""
-        run = self.base.model.get_encoder() if self.base.kind == "encoder-decoder" else self.base.model
+        run = (
+            self.base.model.get_encoder()
+            if self.base.kind == "encoder-decoder"
+            else self.base.model
+        )
         batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
         ends = batch.mask.sum(1) - 1
         given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if self.prompt is not None:
-            vectors, mask = with_prompts(self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None)
-            given, ends = {"inputs_embeds": vectors, "attention_mask": mask}, ends + self.prompt.shape[0]
+            vectors, mask = with_prompts(
+                self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None
+            )
+            given, ends = (
+                {"inputs_embeds": vectors, "attention_mask": mask},
+                ends + self.prompt.shape[0],
+            )
         layers: Sequence[Tensor] = run(**given, output_hidden_states=True).hidden_states
         return layers, ends
 
@@ -424,7 +478,10 @@ class Writer:
         self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int], batch: int = 0) -> Iterator[list[int]]:
-        order, size = sorted(range(len(lengths)), key=lambda i: (lengths[i], i)), batch or self.batch
+        order, size = (
+            sorted(range(len(lengths)), key=lambda i: (lengths[i], i)),
+            batch or self.batch,
+        )
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
@@ -438,7 +495,9 @@ def graded(
 ) -> tuple[float, float]:
     """Return the share of acceptable answers, and the mean loss per token."""
     judge = AnyOf()
-    right = [judge.score(answer, example) for answer, example in zip(answers, rows.examples, strict=True)]
+    right = [
+        judge.score(answer, example) for answer, example in zip(answers, rows.examples, strict=True)
+    ]
     return sum(right) / len(right), sum(sums) / max(1, sum(counts))
 
 
@@ -446,10 +505,14 @@ def _until(ids: list[int], end: int) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def _padding_first(vectors: Tensor, whole: Tensor, mask: Tensor, prompt: int) -> tuple[Tensor, Tensor]:
+def _padding_first(
+    vectors: Tensor, whole: Tensor, mask: Tensor, prompt: int
+) -> tuple[Tensor, Tensor]:
     """Move each row's padding from between the prompt and the input to the front, where positions ignore it."""
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
     at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
-    moved = torch.where(at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at))
+    moved = torch.where(
+        at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at)
+    )
     return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)

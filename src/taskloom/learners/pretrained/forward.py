@@ -52,13 +52,26 @@ class Batch:
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Move a tensor to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+    return (
+        tensor.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else tensor.to(device)
+    )
 
 
-def collate(base: Base, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], multiple: int = 1) -> Batch:
+def collate(
+    base: Base,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    multiple: int = 1,
+) -> Batch:
     """Pad rows to one width; with a `multiple` widths are rounded up to one so that few shapes occur, long ones more coarsely."""
     decoder = base.kind == "decoder"
-    rows = [[*s, *t] for s, t in zip(sources, targets, strict=True)] if decoder else [list(s) for s in sources]
+    rows = (
+        [[*s, *t] for s, t in zip(sources, targets, strict=True)]
+        if decoder
+        else [list(s) for s in sources]
+    )
     width, most = max(map(len, rows)), max(map(len, targets))
     if multiple > 1:
         width, most = rounded_width(width, multiple), rounded_length(most, multiple)
@@ -94,7 +107,9 @@ def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> tuple[Ten
     lengths = np.array([len(row) for row in rows])
     real = np.arange(width)[None, :] < lengths[:, None]
     out = np.full((len(rows), width), filler, dtype=np.int64)
-    out[real] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+    out[real] = np.fromiter(
+        (i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum())
+    )
     return torch.from_numpy(out), torch.from_numpy(real.astype(np.int64))
 
 
@@ -122,7 +137,9 @@ def losses(
         assert batch.where is not None
         logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
     else:
-        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[base.kind]
+        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[
+            base.kind
+        ]
         logits = run(base, batch, prompts, tasks)
     each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels, smoothing)
     return each, (batch.labels != IGNORED).sum(1), right
@@ -131,7 +148,9 @@ def losses(
 def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """Compute the summed cross entropy of each row, and whether each of its targets is the likeliest."""
     flat = logits.float().flatten(0, 1)
-    each = F.cross_entropy(flat, labels.flatten(), ignore_index=IGNORED, reduction="none", label_smoothing=smoothing)
+    each = F.cross_entropy(
+        flat, labels.flatten(), ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
+    )
     right = ((logits.detach().argmax(-1) == labels) | (labels == IGNORED)).all(1)
     return each.view(labels.shape).sum(1), right
 
@@ -158,7 +177,9 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
     )
     states = model.model(**given).last_hidden_state
-    output: Tensor = model.get_output_embeddings()(states.gather(1, wide.expand(-1, -1, states.shape[-1])))
+    output: Tensor = model.get_output_embeddings()(
+        states.gather(1, wide.expand(-1, -1, states.shape[-1]))
+    )
     return output
 
 
@@ -166,7 +187,9 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
     """Build the mask [1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
     at = torch.arange(before + length, device=like.device)
     later = at[None, :] > at[before:, None]
-    return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[None, None]
+    return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[
+        None, None
+    ]
 
 
 def plain(model: Any) -> bool:
@@ -196,7 +219,9 @@ def _dtype(base: Base) -> torch.dtype:
     return kind
 
 
-def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None) -> tuple[Tensor, Tensor]:
+def with_prompts(
+    base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
     vectors = base.model.get_input_embeddings()(ids)
     own = prompts[_first(ids) if tasks is None else tasks]
@@ -205,7 +230,9 @@ def with_prompts(base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: 
     )
 
 
-def _encoder_decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
+def _encoder_decoder(
+    base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None
+) -> Tensor:
     if prompts is None:
         given = {"input_ids": batch.ids, "attention_mask": batch.mask}
     else:
@@ -222,17 +249,28 @@ def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
     return torch.stack([first, last, *rest], 1)
 
 
-def point(base: Base, ids: Tensor, mask: Tensor, states: bool = False) -> tuple[Tensor, Tensor, Any]:
+def point(
+    base: Base, ids: Tensor, mask: Tensor, states: bool = False
+) -> tuple[Tensor, Tensor, Any]:
     """Compute logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
 
     An input is the question, separators, the context, a separator; the context is what comes after the first separator.
     """
     separator = ids == base.tokeniser.sep_token_id
     after = separator.cumsum(1) > 0
-    given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "output_hidden_states": states}
-    if "token_type_ids" in base.tokeniser.model_input_names and getattr(base.model.config, "type_vocab_size", 0) > 1:
+    given: dict[str, Any] = {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "output_hidden_states": states,
+    }
+    if (
+        "token_type_ids" in base.tokeniser.model_input_names
+        and getattr(base.model.config, "type_vocab_size", 0) > 1
+    ):
         given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
     output = base.model(**given)
     outside = ~after | separator | (mask == 0)
-    first, last = (x.float().masked_fill(outside, -torch.inf) for x in (output.start_logits, output.end_logits))
+    first, last = (
+        x.float().masked_fill(outside, -torch.inf) for x in (output.start_logits, output.end_logits)
+    )
     return first, last, output.hidden_states if states else None

@@ -23,7 +23,13 @@ from taskloom.learners.interface import (
     later_setting,
     register_learner,
 )
-from taskloom.learners.pretrained.language_models import FineTune, FitOptions, Pretrained, few, load_language
+from taskloom.learners.pretrained.language_models import (
+    FineTune,
+    FitOptions,
+    Pretrained,
+    few,
+    load_language,
+)
 from taskloom.learners.pretrained.prompts import check_extract
 from taskloom.learners.training.settings import Training
 
@@ -56,13 +62,19 @@ class SupervisedStart:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.batch < 1 or not self.rate > 0:
-            raise LearnerError("grpo: supervised: steps must be at least 0, batch at least 1 and rate above 0")
+            raise LearnerError(
+                "grpo: supervised: steps must be at least 0, batch at least 1 and rate above 0"
+            )
 
 
 NO_START = SupervisedStart()
 
 
-@register_learner("grpo", describe="a language model, all weights trained by reinforcement (GRPO)", load=load_language)
+@register_learner(
+    "grpo",
+    describe="a language model, all weights trained by reinforcement (GRPO)",
+    load=load_language,
+)
 @dataclass(frozen=True)
 class Grpo(Pretrained):
     """GRPO by TRL: several answers are sampled for each input, and those that score above their mean become likelier.
@@ -100,7 +112,9 @@ class Grpo(Pretrained):
             object.__setattr__(self, "supervised", SupervisedStart(**self.supervised))
         check_extract(self.extract)
         if self.extract == "known":
-            raise LearnerError("grpo: extract: known is for models that are only prompted; choose another extraction")
+            raise LearnerError(
+                "grpo: extract: known is for models that are only prompted; choose another extraction"
+            )
         if self.generations < 2:
             raise LearnerError(
                 f"grpo: generations is {self.generations}; answers are compared, so at least 2 are needed"
@@ -121,7 +135,10 @@ class Grpo(Pretrained):
         return {n: p.requires_grad_() for n, p in base.model.named_parameters()}, None
 
     def adapt(
-        self, train: Mapping[str, Pairs], evaluate: Mapping[str, Mapping[str, Pairs]], options: FitOptions
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]],
+        options: FitOptions,
     ) -> dict[str, Writer]:
         """Train on the inputs of one task; a run that is found in the folder is resumed."""
         [name], [split] = train, train.values()
@@ -147,9 +164,13 @@ class Grpo(Pretrained):
                 model=base.model,
                 reward_funcs=Rewards(data, scorer, Extraction.read(self.extract)),
                 train_dataset=_prompts(data, self.join),
-                args=self._arguments(trl, place, options.seed, device.type, options.folder is not None),
+                args=self._arguments(
+                    trl, place, options.seed, device.type, options.folder is not None
+                ),
                 processing_class=base.tokeniser,
-                callbacks=[_reporter(options.progress, self.training.steps)] if options.progress else [],
+                callbacks=[_reporter(options.progress, self.training.steps)]
+                if options.progress
+                else [],
             )
             trainer.remove_callback(_printer())
             trainer.train(resume_from_checkpoint=_last_checkpoint(place))
@@ -173,7 +194,16 @@ class Grpo(Pretrained):
             compile=mine.compile,
             graphs=mine.graphs,
         )
-        shared = ("join", "shots", "longest_answer", "targets", "longest_input", "cut", "model", "pretrained")
+        shared = (
+            "join",
+            "shots",
+            "longest_answer",
+            "targets",
+            "longest_input",
+            "cut",
+            "model",
+            "pretrained",
+        )
         first = FineTune(training=loop, **{setting: getattr(self, setting) for setting in shared})
         folder = None if options.folder is None else Path(options.folder) / "supervised"
         return first.fit(split, seed=options.seed, folder=folder, seconds=options.seconds).base
@@ -215,11 +245,18 @@ class Grpo(Pretrained):
         )
 
     def _curve(
-        self, base: Base, history: Sequence[Mapping[str, Any]], tests: Mapping[str, list[Example]], device: Any
+        self,
+        base: Base,
+        history: Sequence[Mapping[str, Any]],
+        tests: Mapping[str, list[Example]],
+        device: Any,
     ) -> tuple[Point, ...]:
         """Return the mean reward in training, and the scores of the splits at the end."""
         logs = [h for h in history if "reward" in h]
-        curve = [Point(int(h["step"]), "train", float(h["reward"]), float(h.get("loss", 0.0))) for h in logs]
+        curve = [
+            Point(int(h["step"]), "train", float(h["reward"]), float(h.get("loss", 0.0)))
+            for h in logs
+        ]
         for name, items in tests.items():
             score, loss = self.fitted(base, None).score(self.rows(base, items, 0))
             curve.append(Point(self.training.steps, name, score, loss))
@@ -264,12 +301,16 @@ def _printer() -> Any:
 def _prompts(data: Sequence[Example], join: str) -> Any:
     from datasets import Dataset
 
-    return Dataset.from_list([{"prompt": example.input + join, ROW: row} for row, example in enumerate(data)])
+    return Dataset.from_list(
+        [{"prompt": example.input + join, ROW: row} for row, example in enumerate(data)]
+    )
 
 
 def _last_checkpoint(place: Path) -> str | None:
     steps = [
-        (int(p.name.partition("-")[2]), p) for p in place.glob("checkpoint-*") if p.name.partition("-")[2].isdigit()
+        (int(p.name.partition("-")[2]), p)
+        for p in place.glob("checkpoint-*")
+        if p.name.partition("-")[2].isdigit()
     ]
     return str(max(steps)[1]) if steps else None
 
@@ -285,7 +326,9 @@ def _reporter(progress: Report, steps: int) -> Any:
 
         began = time.monotonic()
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any
+        ) -> None:
             """Report the step and the loss."""
             loss = float((logs or {}).get("loss", 0.0))
             progress(Progress(state.global_step, steps, loss, time.monotonic() - self.began))

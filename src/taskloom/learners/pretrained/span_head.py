@@ -33,17 +33,27 @@ def check_tokeniser(base: Base) -> None:
         )
 
 
-def read_passage(base: Base, context: str, question: str) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+def read_passage(
+    base: Base, context: str, question: str
+) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """Return the ids of question and context, the positions of the context's tokens among them, and their places in the text."""
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     offsets = encoded["offset_mapping"]
-    positions = [i for i, part in enumerate(encoded.sequence_ids()) if part == 1 and offsets[i][1] > offsets[i][0]]
+    positions = [
+        i
+        for i, part in enumerate(encoded.sequence_ids())
+        if part == 1 and offsets[i][1] > offsets[i][0]
+    ]
     if len(encoded["input_ids"]) > base.longest:
         raise LearnerError(
             f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most {base.longest}: "
             f"{context[:60]!r}…; shorten the inputs, or take a model with a longer context"
         )
-    return list(encoded["input_ids"]), positions, [_trimmed(context, *offsets[i]) for i in positions]
+    return (
+        list(encoded["input_ids"]),
+        positions,
+        [_trimmed(context, *offsets[i]) for i in positions],
+    )
 
 
 def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
@@ -63,7 +73,9 @@ def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
         target = [IGNORED, IGNORED]
         if item.span is not None:
             first, last = item.span
-            inside = [p for p, (a, b) in zip(positions, offsets, strict=True) if b > first and a < last]
+            inside = [
+                p for p, (a, b) in zip(positions, offsets, strict=True) if b > first and a < last
+            ]
             target = [inside[0], inside[-1]]
         targets.append([target])
     return EncodedRows(sources, targets, list(examples))
@@ -76,11 +88,16 @@ class Pointing(Writer):
         """Return the likeliest span of each input."""
         return [pointed.best(self.learner.longest_answer) for pointed in self._point(texts(inputs))]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
-        return [[pointed.weigh(c) for c in row] for pointed, row in zip(self._point(inputs), candidates, strict=True)]
+        return [
+            [pointed.weigh(c) for c in row]
+            for pointed, row in zip(self._point(inputs), candidates, strict=True)
+        ]
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
         """Return the share of acceptable answers, and the mean loss of start and end where the answer stands in the text."""
@@ -101,8 +118,12 @@ class Pointing(Writer):
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             names = {f"layer.{i}": i for i in range(len(layers))} | {"readout": len(layers) - 1}
             if where not in names:
-                raise LearnerError(f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}")
-            for row, state in zip(rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True):
+                raise LearnerError(
+                    f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
+                )
+            for row, state in zip(
+                rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True
+            ):
                 states[row] = state
 
         self._passes(read, take, states=True)
@@ -117,16 +138,22 @@ class Pointing(Writer):
             logprobs = [x.double().log_softmax(-1).cpu().numpy() for x in (first, last)]
             for place, row in enumerate(rows):
                 _, positions, offsets = read[row]
-                pointed[row] = Pointed(contexts[row][0], offsets, *(x[place][positions] for x in logprobs))
+                pointed[row] = Pointed(
+                    contexts[row][0], offsets, *(x[place][positions] for x in logprobs)
+                )
 
         self._passes([ids for ids, _, _ in read], take)
         return pointed
 
-    def _passes(self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False) -> None:
+    def _passes(
+        self, sources: Sequence[list[int]], take: Callable[..., None], states: bool = False
+    ) -> None:
         """Pass the rows and results of each batch of like lengths to `take`."""
 
         def some(rows: list[int]) -> None:
-            batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(self.device)
+            batch = collate(self.base, [sources[r] for r in rows], [[] for _ in rows]).to(
+                self.device
+            )
             take(rows, *point(self.base, batch.ids, batch.mask, states))
 
         lengths = [len(s) for s in sources]

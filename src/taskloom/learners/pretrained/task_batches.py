@@ -26,23 +26,31 @@ class TaskBatches:
     def __init__(self, writers: Sequence[Writer], sizes: Sequence[int]) -> None:
         self.first = writers[0]
         if any(writer.base is not self.first.base for writer in writers):
-            raise LearnerError("tasks answer together where they were trained together; these have models of their own")
+            raise LearnerError(
+                "tasks answer together where they were trained together; these have models of their own"
+            )
         self.sizes = list(sizes)
         # A prompt is found by its place in the stack, a LoRA adapter by the number that it was trained under.
         own = [writer.prompt for writer in writers if writer.prompt is not None]
         self.prompts = torch.stack(own) if own else None
         numbers = list(range(len(writers))) if own else [writer.task for writer in writers]
-        self.numbers = [number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)]
+        self.numbers = [
+            number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)
+        ]
 
     def adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor]:
         """Return the prompts, and the task of each row."""
-        return self.prompts, torch.tensor([self.numbers[row] for row in rows], device=self.first.device)
+        return self.prompts, torch.tensor(
+            [self.numbers[row] for row in rows], device=self.first.device
+        )
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
         """Return the answers to all rows."""
         return self.first.extracted(self.first.say(sources, self.adapters))
 
-    def losses(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> tuple[list[float], list[int]]:
+    def losses(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> tuple[list[float], list[int]]:
         """Return the summed loss and the number of target tokens of all rows."""
         return self.first.losses(sources, targets, self.adapters)
 
@@ -59,17 +67,23 @@ def answer_together(writers: Sequence[Writer], inputs: Sequence[Sequence[str]]) 
     known = [writer.recall(own) for writer, own in zip(writers, sources, strict=True)]
     answers = [own for own in known if own is not None]
     return (
-        answers if len(answers) == len(known) else batches.by_task(batches.write([s for own in sources for s in own]))
+        answers
+        if len(answers) == len(known)
+        else batches.by_task(batches.write([s for own in sources for s in own]))
     )
 
 
-def score_together(writers: Sequence[Writer], splits: Sequence[EncodedRows]) -> list[tuple[float, float]]:
+def score_together(
+    writers: Sequence[Writer], splits: Sequence[EncodedRows]
+) -> list[tuple[float, float]]:
     """Return each writer's share of acceptable answers, and its mean loss per token of the official answers."""
     batches = TaskBatches(writers, [len(rows.sources) for rows in splits])
     sources = [source for rows in splits for source in rows.sources]
     answers = batches.by_task(batches.write(sources))
     for writer, rows, own in zip(writers, splits, answers, strict=True):
         writer.remember(rows.sources, own)
-    sums, counts = batches.losses(sources, [target[0] for rows in splits for target in rows.targets])
+    sums, counts = batches.losses(
+        sources, [target[0] for rows in splits for target in rows.targets]
+    )
     each = zip(answers, batches.by_task(sums), batches.by_task(counts), splits, strict=True)
     return [graded(*one) for one in each]

@@ -19,8 +19,12 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
 
     plain = normalizers.Replace(Regex(r"\s+"), " ")
     blanks: dict[str, Any] = {"replacement": "▁", "prepend_scheme": "always"}
-    cut = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(**blanks), pre_tokenizers.Punctuation("isolated")])
-    words = sorted({piece for text in texts for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text))})
+    cut = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(**blanks), pre_tokenizers.Punctuation("isolated")]
+    )
+    words = sorted(
+        {piece for text in texts for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text))}
+    )
     vocabulary = {w: i for i, w in enumerate([PAD, END, UNKNOWN, *words])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     inner.normalizer, inner.pre_tokenizer = plain, cut
@@ -43,7 +47,9 @@ def bytes_tokeniser() -> Any:
 def _wrap(inner: Any) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token=PAD, eos_token=END, unk_token=UNKNOWN)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token=PAD, eos_token=END, unk_token=UNKNOWN
+    )
 
 
 def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
@@ -52,7 +58,9 @@ def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
     changed: list[tuple[str, str]] = []
     different = sorted(set(answers))
     coded = (
-        tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"] if different else []
+        tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"]
+        if different
+        else []
     )
     for answer, ids in zip(different, coded, strict=True):
         back = decode(tokeniser, ids)

@@ -104,7 +104,11 @@ class Adapter:
         self.folder: Path | None = None
         # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last was too large.
         self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
-        described = {"settings": checkpoint.lasting(how), "seed": seed, "tasks": {n: len(r) for n, r in tasks.items()}}
+        described = {
+            "settings": checkpoint.lasting(how),
+            "seed": seed,
+            "tasks": {n: len(r) for n, r in tasks.items()},
+        }
         self.identity: dict[str, Any] = json.loads(json.dumps({**described, **(identity or {})}))
 
     def go(
@@ -160,7 +164,11 @@ class Adapter:
                 with watch.saving():
                     self._save(folder)
                 watch.end(self.done, self.how.steps)
-            if seconds is not None and time.monotonic() - began > seconds and self.done < self.how.steps:
+            if (
+                seconds is not None
+                and time.monotonic() - began > seconds
+                and self.done < self.how.steps
+            ):
                 assert folder is not None
                 self._save(folder)
                 raise Paused(
@@ -176,7 +184,9 @@ class Adapter:
                     tensor.copy_(self.best[name])
 
     def _stopped(self) -> bool:
-        return bool(self.how.patience) and all(r.since >= self.how.patience for r in self.records.values())
+        return bool(self.how.patience) and all(
+            r.since >= self.how.patience for r in self.records.values()
+        )
 
     def _batch(self, step: int) -> tuple[Batch, Tensor]:
         """Return the batches of all tasks for a step as one, and the task of each row."""
@@ -209,7 +219,9 @@ class Adapter:
         self.last.copy_(sums)
         self.sums += sums
         self.hits += hits
-        self.bad.copy_(torch.where((self.bad < 0) & ~torch.isfinite(sums).all(), self.done, self.bad))
+        self.bad.copy_(
+            torch.where((self.bad < 0) & ~torch.isfinite(sums).all(), self.done, self.bad)
+        )
         if self.device.type == "cuda" and self.done + 1 < how.steps:
             self._ahead = self._batch(self.done + 1)  # while the device works
         if self.device.type == "cpu" or self.done % LOOK_EVERY == 0:
@@ -263,7 +275,10 @@ class Adapter:
         self.parts *= 2
         self.fast = None  # captured steps hold memory of their own
         torch.cuda.empty_cache()
-        warnings.warn(f"out of memory on {self.device}: continuing with batches in {self.parts} parts", stacklevel=2)
+        warnings.warn(
+            f"out of memory on {self.device}: continuing with batches in {self.parts} parts",
+            stacklevel=2,
+        )
 
     def _backward(self, batch: Batch, which: Tensor) -> tuple[Tensor, Tensor]:
         """Compute gradients, in as many parts as memory requires."""
@@ -291,10 +306,16 @@ class Adapter:
         precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
-        adapters = self.base.choice.of(which, self.even(len(which))) if self.stacked else contextlib.nullcontext()
+        adapters = (
+            self.base.choice.of(which, self.even(len(which)))
+            if self.stacked
+            else contextlib.nullcontext()
+        )
         with computing(precision or self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
-            each, _, right = losses(self.base, batch, self.prompts, tasks, fast, self.how.label_smoothing)
+            each, _, right = losses(
+                self.base, batch, self.prompts, tasks, fast, self.how.label_smoothing
+            )
         shares = each / counts[which]
         torch.autograd.backward(shares.sum() * self.scale)
         if fast.rounded:
@@ -322,13 +343,19 @@ class Adapter:
         self._look()
         n = self.done - self.measured
         records = list(self.records.values())
-        going = [i for i, one in enumerate(records) if not (self.how.patience and one.since >= self.how.patience)]
+        going = [
+            i
+            for i, one in enumerate(records)
+            if not (self.how.patience and one.since >= self.how.patience)
+        ]
         if "train" not in splits:  # which would be measured as it is now, not as it was in passing
             for number in going:
                 seen = float(self.hits[number]) / n, float(self.sums[number]) / n
                 records[number].curve.append(Point(self.done, "train", *seen))
         for split, rows in splits.items():
-            for number, (right, loss) in zip(going, score(going, [rows[number] for number in going]), strict=True):
+            for number, (right, loss) in zip(
+                going, score(going, [rows[number] for number in going]), strict=True
+            ):
                 record = records[number]
                 record.curve.append(Point(self.done, split, right, loss))
                 if split == "dev" and self.how.patience:
@@ -357,12 +384,19 @@ class Adapter:
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
         for name, tensor in self.trained.items():
             for part, value in self.optimiser.state[tensor].items():
-                tensors[f"optimiser.{part}.{name}"] = torch.as_tensor(value)  # Adafactor counts its steps in Python
+                tensors[f"optimiser.{part}.{name}"] = torch.as_tensor(
+                    value
+                )  # Adafactor counts its steps in Python
         if self.best is not None:
             tensors |= {f"best.{n}": t for n, t in self.best.items()}
         records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
         tensors |= {"sums": self.sums, "hits": self.hits}
-        about = {"identity": self.identity, "done": self.done, "measured": self.measured, "records": records}
+        about = {
+            "identity": self.identity,
+            "done": self.done,
+            "measured": self.measured,
+            "records": records,
+        }
         about |= {"scale": self.scale, "calm": self.calm}
         checkpoint.save(folder, tensors, about)
 
@@ -378,8 +412,14 @@ class Adapter:
         with torch.no_grad():
             for name, tensor in self.trained.items():
                 tensor.copy_(tensors[f"trained.{name}"])
-                parts = {k.split(".")[1] for k in tensors if k.startswith("optimiser.") and k.endswith(f".{name}")}
-                state = {part: tensors[f"optimiser.{part}.{name}"].to(self.device) for part in parts}
+                parts = {
+                    k.split(".")[1]
+                    for k in tensors
+                    if k.startswith("optimiser.") and k.endswith(f".{name}")
+                }
+                state = {
+                    part: tensors[f"optimiser.{part}.{name}"].to(self.device) for part in parts
+                }
                 self.optimiser.state[tensor] = state
             if any(k.startswith("best.") for k in tensors):
                 self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}
@@ -389,7 +429,10 @@ class Adapter:
             self.scale, self.calm = about["scale"], about["calm"]
         for name, saved in about["records"].items():
             self.records[name] = TaskRecord(
-                [Point(**p) for p in saved["curve"]], tuple(saved["best"]), saved["best_step"], saved["since"]
+                [Point(**p) for p in saved["curve"]],
+                tuple(saved["best"]),
+                saved["best_step"],
+                saved["since"],
             )
 
 
@@ -409,13 +452,19 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
 def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> torch.optim.Optimizer:
     """Build torch's own optimiser; on a GPU fused, with a rate that a captured step can read."""
     if how.optimiser == "sgd":
-        raise LearnerError("optimiser is sgd, which only networks from scratch can take; use adamw or adam")
+        raise LearnerError(
+            "optimiser is sgd, which only networks from scratch can take; use adamw or adam"
+        )
     if how.optimiser == "adafactor":
         from transformers.optimization import Adafactor
 
         # T5's own training: a given rate times the size of each weight, no momentum, updates clipped at a size of 1.
         return Adafactor(  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
-            tensors, lr=how.rate, scale_parameter=True, relative_step=False, weight_decay=how.weight_decay
+            tensors,
+            lr=how.rate,
+            scale_parameter=True,
+            relative_step=False,
+            weight_decay=how.weight_decay,
         )
     kind = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     on_gpu = device.type == "cuda"

@@ -12,8 +12,22 @@ from taskloom.core.errors import nearest
 from taskloom.learners.inputs import check_candidates, examples, texts
 from taskloom.learners.interface import Fitted, LearnerError, Pairs, Point, register_learner
 from taskloom.learners.saved import read_curve, read_learner, saving, write_tensors
-from taskloom.learners.scratch.answer_spans import Missing, Pointed, SpanExample, ask, split_question, with_spans
-from taskloom.learners.scratch.classifiers import WEIGHTS, Prepared, Stacked, in_batches, need_torch, read_weights
+from taskloom.learners.scratch.answer_spans import (
+    Missing,
+    Pointed,
+    SpanExample,
+    ask,
+    split_question,
+    with_spans,
+)
+from taskloom.learners.scratch.classifiers import (
+    WEIGHTS,
+    Prepared,
+    Stacked,
+    in_batches,
+    need_torch,
+    read_weights,
+)
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary
 from taskloom.learners.training.settings import Training
 
@@ -51,7 +65,9 @@ class Passages:
 
     def spellings(self) -> tuple[tuple[int, ...], ...]:
         """Return letters as numbers, from 1."""
-        letters = {c: i for i, c in enumerate(sorted({c for word in self.words.words for c in word}), 1)}
+        letters = {
+            c: i for i, c in enumerate(sorted({c for word in self.words.words for c in word}), 1)
+        }
         return tuple(tuple(letters[c] for c in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
@@ -68,8 +84,13 @@ class Passages:
                     f"the question {item.question[:60]!r} has {len(question)} words and this learner was fitted with at most "
                     f"{self.asked}; shorten it, or fit with it in a split"
                 )
-            ids = [i + 1 for i in self.words.look_up([*question, *words], f"{item.context} {item.question}")]
-            rows.append([*ids[: len(question)], *[0] * (self.asked - len(question)), *ids[len(question) :]])
+            ids = [
+                i + 1
+                for i in self.words.look_up([*question, *words], f"{item.context} {item.question}")
+            ]
+            rows.append(
+                [*ids[: len(question)], *[0] * (self.asked - len(question)), *ids[len(question) :]]
+            )
             offsets.append(places)
             labels.append(_label(item, places, SPAN))
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -97,7 +118,9 @@ def load_bidaf(folder: Path) -> Fitted:
     return Pointer(learner, net, weights, reader, read_curve(card))
 
 
-@register_learner("bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf)
+@register_learner(
+    "bidaf", describe="BiDAF for answers that are spans of the input, from scratch", load=load_bidaf
+)
 @dataclass(frozen=True)
 class BiDAFLearner(Stacked["Pointer"]):
     """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).
@@ -115,7 +138,13 @@ class BiDAFLearner(Stacked["Pointer"]):
 
     training: Training = field(
         default_factory=lambda: Training(
-            steps=1_800, batch=60, rate=1e-3, warmup=0, optimiser="adam", clip=5.0, evaluate_every=150
+            steps=1_800,
+            batch=60,
+            rate=1e-3,
+            warmup=0,
+            optimiser="adam",
+            clip=5.0,
+            evaluate_every=150,
         )
     )
     words: int = 100
@@ -132,7 +161,9 @@ class BiDAFLearner(Stacked["Pointer"]):
 
         spellings = reader.spellings() if self.filters else ()
         sizes = {"words": self.words, "state": self.state, "filters": self.filters}
-        return BiDAF(len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout)
+        return BiDAF(
+            len(reader.words.words), spellings, reader.asked, **sizes, dropout=self.dropout
+        )
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Pointer]:
         """Build a reader of all passages; answers are spans."""
@@ -162,7 +193,13 @@ class Pointer:
         curve: tuple[Point, ...] = (),
         batch: int = 256,
     ) -> None:
-        self.learner, self.net, self.reader, self.curve, self.batch = learner, net, reader, curve, batch
+        self.learner, self.net, self.reader, self.curve, self.batch = (
+            learner,
+            net,
+            reader,
+            curve,
+            batch,
+        )
         self.weights = dict(weights)
         self.step: int | None = None  # whose weights these are, as training knows
 
@@ -170,11 +207,16 @@ class Pointer:
         """Return the likeliest span of each input."""
         return [pointed.best(len(pointed.offsets)) for pointed in self._point(texts(inputs))]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
-        return [[pointed.weigh(c) for c in row] for pointed, row in zip(self._point(inputs), candidates, strict=True)]
+        return [
+            [pointed.weigh(c) for c in row]
+            for pointed, row in zip(self._point(inputs), candidates, strict=True)
+        ]
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return `readout`: the features of the expected start."""
@@ -205,9 +247,13 @@ class Pointer:
         widest = data.tokens.shape[1] - self.reader.asked
 
         def take(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
-            return F.pad(logits.double().log_softmax(-1), (0, widest - logits.shape[-1]), value=-float("inf"))
+            return F.pad(
+                logits.double().log_softmax(-1), (0, widest - logits.shape[-1]), value=-float("inf")
+            )
 
-        logprobs = in_batches(self.net, self.weights, data, self.learner.training, self.batch, take).numpy()
+        logprobs = in_batches(
+            self.net, self.weights, data, self.learner.training, self.batch, take
+        ).numpy()
         each = zip(items, offsets, logprobs, strict=True)
         return [Pointed(item.context, places, row[0], row[1]) for item, places, row in each]
 

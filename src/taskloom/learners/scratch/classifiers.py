@@ -25,7 +25,14 @@ from taskloom.learners.interface import (
     later_setting,
     register_learner,
 )
-from taskloom.learners.saved import read_card, read_curve, read_learner, read_tensors, saving, write_tensors
+from taskloom.learners.saved import (
+    read_card,
+    read_curve,
+    read_learner,
+    read_tensors,
+    saving,
+    write_tensors,
+)
 from taskloom.learners.scratch.tokens import Encoded, WordVocabulary, classes_of, encode
 from taskloom.learners.training.settings import Training
 
@@ -122,7 +129,9 @@ class Stacked(Generic[F]):
         seconds: float | None = None,
     ) -> F:
         """Train one seed; see `Learner.fit`."""
-        return self.fit_many(train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds)[0]
+        return self.fit_many(
+            train, evaluate, [seed], folder=folder, progress=progress, seconds=seconds
+        )[0]
 
     def fit_many(
         self,
@@ -140,7 +149,12 @@ class Stacked(Generic[F]):
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         ready = self.prepare(train, evaluation_splits(evaluate))
-        more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds, "begin": ready.begin}
+        more: dict[str, Any] = {
+            "folder": folder,
+            "progress": progress,
+            "seconds": seconds,
+            "begin": ready.begin,
+        }
         outcomes = run(ready.net, ready.train, all_seeds, self.training, ready.held_out, **more)
         return [ready.fitted(outcome) for outcome in outcomes]
 
@@ -163,7 +177,9 @@ class Stacked(Generic[F]):
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         ready = [self.prepare(train, evaluation_splits(evaluate)) for train, evaluate in data]
-        if any(one.net != ready[0].net for one in ready) or any(one.begin is not None for one in ready):
+        if any(one.net != ready[0].net for one in ready) or any(
+            one.begin is not None for one in ready
+        ):
             raise LearnerError(
                 "datasets of one stack need networks of the same size, drawn anew: as many different words and answers in each, "
                 "and no start_from; fit the others by themselves"
@@ -205,7 +221,9 @@ class Scratch(Stacked["Classifier"]):
         """Build the network for a reader."""
         return self.network(len(reader.words), classes)
 
-    def read(self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+    def read(
+        self, reader: Any, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None
+    ) -> Encoded:
         """Encode inputs as the network wants them."""
         return frame(encode(inputs, reader, labels), net, reader)
 
@@ -230,14 +248,24 @@ class Scratch(Stacked["Classifier"]):
             model.step = outcome.step
             return model
 
-        return Prepared(net, arrays(items), {name: arrays(split) for name, split in tests.items()}, fitted, begin)
+        return Prepared(
+            net,
+            arrays(items),
+            {name: arrays(split) for name, split in tests.items()},
+            fitted,
+            begin,
+        )
 
-    def _continued(self, answers: Sequence[str]) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
+    def _continued(
+        self, answers: Sequence[str]
+    ) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
         """Read words, answers and weights of the saved model, into the network that these settings describe."""
         folder = path_of(self.start_from)
         card = read_card(folder)
         if card["learner"] != self.name:
-            raise LearnerError(f"start_from: {folder} holds the learner '{card['learner']}', not '{self.name}'")
+            raise LearnerError(
+                f"start_from: {folder} holds the learner '{card['learner']}', not '{self.name}'"
+            )
         reader, classes = self.reader_of(card), tuple(card["classes"])
         new = sorted(set(answers) - set(classes))
         if new:
@@ -268,7 +296,13 @@ class Classifier:
         curve: tuple[Point, ...] = (),
         batch: int = 1024,
     ) -> None:
-        self.learner, self.net, self.reader, self.classes, self.curve = learner, net, reader, classes, curve
+        self.learner, self.net, self.reader, self.classes, self.curve = (
+            learner,
+            net,
+            reader,
+            classes,
+            curve,
+        )
         self.weights = dict(weights)
         self.batch = batch
         self.step: int | None = None  # whose weights these are, as training knows
@@ -277,10 +311,14 @@ class Classifier:
         """Return the likeliest class of each input."""
         import torch
 
-        chosen = self._run(texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64))
+        chosen = self._run(
+            texts(inputs), lambda logits, trace: logits.argmax(-1, keepdim=True).to(torch.int64)
+        )
         return [self.classes[int(i)] for i in chosen[:, 0]]
 
-    def logprob(self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+    def logprob(
+        self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
         """Return the log-probability of each candidate; minus infinity for an answer that was not in training."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
@@ -297,7 +335,9 @@ class Classifier:
 
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
             if where not in trace:
-                raise LearnerError(f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}")
+                raise LearnerError(
+                    f"{self.learner.name} has no place '{where}'; {nearest(str(where), trace)}"
+                )
             return trace[where][0]
 
         states: NDArray[np.float32] = self._run(texts(inputs), pick).numpy()
@@ -318,10 +358,14 @@ class Classifier:
     def with_layers(self, layers: int) -> Classifier:
         """Return the same model with its shared layer applied another number of times when answering."""
         if not hasattr(self.learner, "layers_answering"):
-            raise LearnerError(f"{self.learner.name} has no layer that could be applied more or less often")
+            raise LearnerError(
+                f"{self.learner.name} has no layer that could be applied more or less often"
+            )
         learner: Any = replace(self.learner, layers_answering=layers)  # type: ignore[call-arg]
         net = learner.network_for(self.reader, len(self.classes))
-        return Classifier(learner, net, self.weights, self.reader, self.classes, self.curve, self.batch)
+        return Classifier(
+            learner, net, self.weights, self.reader, self.classes, self.curve, self.batch
+        )
 
     def _run(self, inputs: Sequence[str], take: Take) -> Tensor:
         """Compute some result per input."""
@@ -333,7 +377,9 @@ class Classifier:
         return in_batches(self.net, self.weights, data, self.learner.training, self.batch, take)
 
 
-def in_batches(net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take) -> Tensor:
+def in_batches(
+    net: Net, weights: Mapping[str, Tensor], data: Encoded, how: Training, batch: int, take: Take
+) -> Tensor:
     """Compute some result per row, in batches of like length, and put the rows back into order."""
     import torch
 
@@ -386,7 +432,9 @@ class BiLSTMLearner(Scratch):
 
 
 @register_learner(
-    "transformer", describe="shared-layer Transformer with relative positions of CTL++, from scratch", load=load_scratch
+    "transformer",
+    describe="shared-layer Transformer with relative positions of CTL++, from scratch",
+    load=load_scratch,
 )
 @dataclass(frozen=True)
 class TransformerLearner(Scratch):
@@ -418,11 +466,20 @@ class TransformerLearner(Scratch):
         from taskloom.learners.scratch.nets.transformer import Transformer
 
         _even(self.name, self.state, 2 * self.heads)
-        rest = (self.state, self.heads, self.layers, self.feed_forward, self.dropout, self.attention_dropout)
+        rest = (
+            self.state,
+            self.heads,
+            self.layers,
+            self.feed_forward,
+            self.dropout,
+            self.attention_dropout,
+        )
         return Transformer(vocabulary, classes, *rest, self.layers_answering)
 
 
-@register_learner("ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch)
+@register_learner(
+    "ndr", describe="NDR (geometric attention, copy gate) of CTL++, from scratch", load=load_scratch
+)
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
     """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.
@@ -459,7 +516,15 @@ class NDRLearner(Scratch):
 
         _even(self.name, self.state, self.heads)
         rest = (self.state, self.heads, self.layers, self.layers_answering, self.feed_forward)
-        return NDR(vocabulary, classes, *rest, self.dropout, self.attention_dropout, self.gate_dropout, self.begin)
+        return NDR(
+            vocabulary,
+            classes,
+            *rest,
+            self.dropout,
+            self.attention_dropout,
+            self.gate_dropout,
+            self.begin,
+        )
 
 
 def _even(name: str, state: int, parts: int) -> None:

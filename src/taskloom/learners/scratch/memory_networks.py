@@ -38,18 +38,26 @@ class Storied(Scratch):
 
     def reader_of(self, card: Mapping[str, Any]) -> Stories:
         """Restore the reader as it was saved."""
-        return Stories(WordVocabulary(tuple(card["words"])), int(card["sentence"]), self.most_sentences)
+        return Stories(
+            WordVocabulary(tuple(card["words"])), int(card["sentence"]), self.most_sentences
+        )
 
     def describe_reader(self, reader: Stories) -> dict[str, Any]:
         """Return its words, and the width of a sentence."""
         return {"words": reader.words.words, "sentence": reader.sentence}
 
-    def read(self, reader: Stories, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
+    def read(
+        self, reader: Stories, net: Net, inputs: Sequence[str], labels: Sequence[int] | None = None
+    ) -> Encoded:
         """Encode stories, which need no frame."""
         return reader.encode(inputs, labels)
 
 
-@register_learner("entnet", describe="EntNet (recurrent entity network) for stories, from scratch", load=load_scratch)
+@register_learner(
+    "entnet",
+    describe="EntNet (recurrent entity network) for stories, from scratch",
+    load=load_scratch,
+)
 @dataclass(frozen=True)
 class EntNetLearner(Storied):
     """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes `optimiser: sgd`).
@@ -63,7 +71,13 @@ class EntNetLearner(Storied):
 
     training: Training = field(
         default_factory=lambda: Training(
-            steps=_EPOCHS, batch=32, rate=0.01, warmup=0, halve_every=_EPOCHS // 8, optimiser="adam", clip=40 / 32
+            steps=_EPOCHS,
+            batch=32,
+            rate=0.01,
+            warmup=0,
+            halve_every=_EPOCHS // 8,
+            optimiser="adam",
+            clip=40 / 32,
         )
     )
     state: int = 100
@@ -79,7 +93,9 @@ class EntNetLearner(Storied):
 
 
 @register_learner(
-    "stm", describe="STM (self-attentive associative memory) for stories, from scratch", load=load_scratch
+    "stm",
+    describe="STM (self-attentive associative memory) for stories, from scratch",
+    load=load_scratch,
 )
 @dataclass(frozen=True)
 class STMLearner(Storied):

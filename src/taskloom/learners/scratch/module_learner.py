@@ -47,9 +47,15 @@ class ModuleLearner(Scratch):
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in LOOP}
         settings = {k: v for k, v in digest_settings(self).items() if k not in LOOP}
         sizes = {"vocabulary": vocabulary + 1, "answers": classes}
-        described = json.dumps({"learner": self.name, **sizes, **settings, "code": self.code}, sort_keys=True)
+        described = json.dumps(
+            {"learner": self.name, **sizes, **settings, "code": self.code}, sort_keys=True
+        )
         return ModuleNet(
-            self.name, lambda: type(self).build(vocabulary + 1, classes, **own), classes, described, self.file
+            self.name,
+            lambda: type(self).build(vocabulary + 1, classes, **own),
+            classes,
+            described,
+            self.file,
         )
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
@@ -62,7 +68,9 @@ class ModuleLearner(Scratch):
         return ready
 
 
-def module_settings(name: str, build: Callable[..., Any], defaults: Mapping[str, Any]) -> type[ModuleLearner]:
+def module_settings(
+    name: str, build: Callable[..., Any], defaults: Mapping[str, Any]
+) -> type[ModuleLearner]:
     """Make the dataclass of settings for a module class, or for a function that builds a module."""
     parameters = list(inspect.signature(build).parameters.values())
     if len(parameters) < 2:
@@ -72,7 +80,9 @@ def module_settings(name: str, build: Callable[..., Any], defaults: Mapping[str,
         )
     hints = _hints(build, parameters)
     own = [
-        _setting(name, one, hints, defaults) for one in parameters[2:] if one.kind is not inspect.Parameter.VAR_KEYWORD
+        _setting(name, one, hints, defaults)
+        for one in parameters[2:]
+        if one.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     _check_names(name, [one for one, _, _ in own], defaults)
     training = Training(**{**EAGER, **{k: v for k, v in defaults.items() if k in TRAINING}})
@@ -102,7 +112,9 @@ def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -
     def stub() -> None: ...
 
     empty = inspect.Parameter.empty
-    stub.__annotations__ = {one.name: one.annotation for one in parameters if one.annotation is not empty}
+    stub.__annotations__ = {
+        one.name: one.annotation for one in parameters if one.annotation is not empty
+    }
     return get_type_hints(stub, vars(sys.modules[build.__module__]))
 
 
@@ -111,7 +123,9 @@ def _setting(
 ) -> tuple[str, Any, Any]:
     default = defaults.get(one.name, one.default)
     if default is inspect.Parameter.empty or one.kind is inspect.Parameter.VAR_POSITIONAL:
-        raise LearnerError(f"{name}: the parameter '{one.name}' needs a default: {one.name}: int = 64")
+        raise LearnerError(
+            f"{name}: the parameter '{one.name}' needs a default: {one.name}: int = 64"
+        )
     return one.name, hints.get(one.name, type(default)), field(default=default)
 
 
@@ -121,7 +135,11 @@ def _check_names(name: str, own: Iterable[str], defaults: Mapping[str, Any]) -> 
     taken = {*TRAINING, *LOOP, "name", "build", "code", "file"}
     for setting in own:
         if setting in taken:
-            raise LearnerError(f"{name}: the parameter '{setting}' is the name of a training setting; rename it")
+            raise LearnerError(
+                f"{name}: the parameter '{setting}' is the name of a training setting; rename it"
+            )
     for setting in defaults:
         if setting not in (*own, *TRAINING):
-            raise LearnerError(f"{name} has no setting '{setting}'; {nearest(setting, [*own, *TRAINING])}")
+            raise LearnerError(
+                f"{name} has no setting '{setting}'; {nearest(setting, [*own, *TRAINING])}"
+            )

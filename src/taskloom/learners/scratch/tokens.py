@@ -64,7 +64,10 @@ class WordVocabulary:
 
 def sentences_of(text: str) -> list[list[str]]:
     """Split a text into sentences of words, in small letters and without punctuation; the last sentence asks."""
-    pieces = (re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower()) for piece in re.split(r"[.?!\n]", text))
+    pieces = (
+        re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower())
+        for piece in re.split(r"[.?!\n]", text)
+    )
     sentences = [words for words in pieces if words]
     if not sentences:
         raise InputError(
@@ -90,7 +93,9 @@ class Stories:
         """Collect the words of some texts, and count the places of the longest of their sentences."""
         sentences = [sentence for text in texts for sentence in sentences_of(text)]
         return cls(
-            WordVocabulary(tuple(sorted({w for s in sentences for w in s}))), max(map(len, sentences), default=1), most
+            WordVocabulary(tuple(sorted({w for s in sentences for w in s}))),
+            max(map(len, sentences), default=1),
+            most,
         )
 
     def encode(self, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
@@ -102,7 +107,11 @@ class Stories:
         tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
         for place, row in zip(tokens, rows, strict=True):
             place[: row.size] = row
-        classes = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+        classes = (
+            np.full(len(rows), -1, dtype=np.int64)
+            if labels is None
+            else np.asarray(labels, dtype=np.int64)
+        )
         return Encoded(tokens, lengths, classes)
 
     def _row(self, text: str) -> NDArray[np.int64]:
@@ -149,7 +158,9 @@ class Encoded:
         return Encoded(out, self.lengths + front + back, self.labels)
 
 
-def encode(inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] | None = None) -> Encoded:
+def encode(
+    inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] | None = None
+) -> Encoded:
     """Encode stories as padded arrays."""
     import numpy as np
 
@@ -159,7 +170,11 @@ def encode(inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] |
     tokens[np.arange(tokens.shape[1])[None, :] < lengths[:, None]] = np.fromiter(
         (token for row in rows for token in row), dtype=np.int64, count=int(lengths.sum())
     )
-    classes = np.full(len(rows), -1, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64)
+    classes = (
+        np.full(len(rows), -1, dtype=np.int64)
+        if labels is None
+        else np.asarray(labels, dtype=np.int64)
+    )
     return Encoded(tokens, lengths, classes)
 
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class Order:
     """The batches of a run, epoch by epoch."""
 
-    def __init__(self, lengths: NDArray[np.int64], batch: int, seed: int, shortest: int = 0) -> None:
+    def __init__(
+        self, lengths: NDArray[np.int64], batch: int, seed: int, shortest: int = 0
+    ) -> None:
         if len(lengths) < batch:
             batch = len(lengths)  # a set that is smaller than a batch is one batch
         if batch == 0:
@@ -49,7 +51,9 @@ class Order:
             key = self._key.child("epoch", number)
             n = self.per_epoch * self.batch
             rows = np.argsort(key.words(0, len(self.lengths)), kind="stable")[:n]
-            rows = rows[np.argsort(self._short[rows], kind="stable")].reshape(self.per_epoch, self.batch)
+            rows = rows[np.argsort(self._short[rows], kind="stable")].reshape(
+                self.per_epoch, self.batch
+            )
             rows = rows[np.argsort(key.child("batches").words(0, self.per_epoch), kind="stable")]
             self._epoch, self._rows = number, rows
             self._widths = np.maximum(self.lengths[rows].max(1), self.shortest)
@@ -84,8 +88,13 @@ def joined(datasets: Sequence[Encoded]) -> Encoded:
 class StackBatches:
     """The rows of each step: the same for all members, or each member's own."""
 
-    def __init__(self, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training) -> None:
-        self.orders = [Order(source.train.lengths, how.batch, how.order_seed, how.shortest) for source in sources]
+    def __init__(
+        self, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
+    ) -> None:
+        self.orders = [
+            Order(source.train.lengths, how.batch, how.order_seed, how.shortest)
+            for source in sources
+        ]
         if len({order.batch for order in self.orders}) > 1:
             raise LearnerError("a dataset of a stack is smaller than a batch; set a smaller batch")
         self.members = torch.tensor([place for place, _ in members])

@@ -24,7 +24,9 @@ from taskloom.learners.training.settings import Training
 NAME = "checkpoint.safetensors"
 FAULT = "fault.json"
 
-WITHOUT_EFFECT = frozenset({"threads", "device", "compile", "kernels", "graphs", "checkpoint_every"})
+WITHOUT_EFFECT = frozenset(
+    {"threads", "device", "compile", "kernels", "graphs", "checkpoint_every"}
+)
 """Settings that a resumed run may change, since they change no result beyond rounding."""
 
 REMEDIES = frozenset({"rate", "warmup", "halve_every", "decay", "clip", "precision"})
@@ -88,7 +90,9 @@ def restoring(folder: Path) -> Iterator[None]:
 
 def _damaged(path: Path, error: Exception) -> LearnerError:
     problem = f"{type(error).__name__}: {error}"
-    return LearnerError(f"{path} is damaged or of another version ({problem}); delete it to start the run again")
+    return LearnerError(
+        f"{path} is damaged or of another version ({problem}); delete it to start the run again"
+    )
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -108,7 +112,9 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 def lasting(how: Training) -> dict[str, Any]:
     """Return the settings that make a run what it is, as JSON keeps them."""
-    return {name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT}
+    return {
+        name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT
+    }
 
 
 def note_fault(folder: Path | None, step: int) -> str:
@@ -116,7 +122,9 @@ def note_fault(folder: Path | None, step: int) -> str:
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
-    with contextlib.suppress(OSError):  # on a full disk the loss itself is what a person must hear of
+    with contextlib.suppress(
+        OSError
+    ):  # on a full disk the loss itself is what a person must hear of
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
@@ -141,7 +149,11 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     for key in (k for k in now if k in saved and saved[k] != now[k]):
         before, here = saved[key], now[key]
         if key in ("settings", "own"):
-            names += [f"settings.{name}" for name in {**before, **here} if before.get(name) != here.get(name)]
+            names += [
+                f"settings.{name}"
+                for name in {**before, **here}
+                if before.get(name) != here.get(name)
+            ]
         else:
             names.append(key)
     return names

@@ -90,7 +90,14 @@ def train(
     if len(set(seeds)) != len(seeds) or not seeds:
         raise LearnerError(f"seeds must be different and at least one, not {list(seeds)}")
     return _train(
-        net, [LearningData(data, evaluate or {})], [(0, s) for s in seeds], how, folder, progress, seconds, begin
+        net,
+        [LearningData(data, evaluate or {})],
+        [(0, s) for s in seeds],
+        how,
+        folder,
+        progress,
+        seconds,
+        begin,
     )
 
 
@@ -125,7 +132,9 @@ def train_each(
             f"{type(net).__name__} reads one input for all seeds of a stack; train each dataset by itself"
         )
     if not members or len(set(members)) != len(members):
-        raise LearnerError("the members of a stack must be different pairs of dataset and seed, and at least one")
+        raise LearnerError(
+            "the members of a stack must be different pairs of dataset and seed, and at least one"
+        )
     if not _equally_long(sources):
         longest = max(int(source.train.lengths.max(initial=0)) for source in sources)
         how = dataclasses.replace(how, shortest=max(how.shortest, longest))
@@ -169,7 +178,9 @@ def _check(source: LearningData, how: Training, folder: Path | None, seconds: fl
     if (data.labels < 0).any():
         raise LearnerError("a training example has an answer that is not a class of the network")
     if how.optimiser == "adafactor":
-        raise LearnerError("optimiser is adafactor, which only language models can take; use adamw, adam or sgd")
+        raise LearnerError(
+            "optimiser is adafactor, which only language models can take; use adamw, adam or sgd"
+        )
     if how.patience and "dev" not in evaluate:
         raise LearnerError(
             "patience stops a run by its score on the split 'dev', and there is none: pass evaluate={'dev': …} or set patience "
@@ -200,7 +211,10 @@ class _Run:
                 view.copy_(begin[name])
         self.batches = StackBatches(sources, members, how)
         device = self.stepper.device
-        self.splits = [{name: Resident(split, device) for name, split in one.evaluate.items()} for one in sources]
+        self.splits = [
+            {name: Resident(split, device) for name, split in one.evaluate.items()}
+            for one in sources
+        ]
         self.records = [_Record() for _ in members]
         self.best = self.stepper.state.weights.detach().clone() if how.patience else None
         self.measured = 0  # the step of the last point, since which training losses are summed
@@ -212,7 +226,9 @@ class _Run:
             self.identity["the weights that it began with"] = _digest_weights(begin)
         self._resume()
 
-    def go(self, watch: Watch, progress: Report | None, seconds: float | None) -> list[TrainingOutcome]:
+    def go(
+        self, watch: Watch, progress: Report | None, seconds: float | None
+    ) -> list[TrainingOutcome]:
         began = time.monotonic()
         points, how, stepper = self.how.points(), self.how, self.stepper
         while self.done < how.steps and not all(r.stopped(how.patience) for r in self.records):
@@ -227,13 +243,23 @@ class _Run:
                 report_step(now_at)
                 if progress:
                     progress(now_at)
-            if self.folder and self.done < how.steps and (self.done % how.checkpoint_every == 0 or watch.due()):
+            if (
+                self.folder
+                and self.done < how.steps
+                and (self.done % how.checkpoint_every == 0 or watch.due())
+            ):
                 with watch.saving():
                     self._save(spent)
                 watch.end(self.done, how.steps)
-            if seconds is not None and self.done % LOOK_EVERY == 0 and time.monotonic() - began > seconds:
+            if (
+                seconds is not None
+                and self.done % LOOK_EVERY == 0
+                and time.monotonic() - began > seconds
+            ):
                 self._save(spent)
-                raise Paused(f"the run is saved after step {self.done} of {how.steps}; repeat the call to resume it")
+                raise Paused(
+                    f"the run is saved after step {self.done} of {how.steps}; repeat the call to resume it"
+                )
         if self.folder:
             self._save(self.seconds_before + time.monotonic() - began)
         return self._outcomes()
@@ -264,7 +290,9 @@ class _Run:
             if record.stopped(self.how.patience):
                 continue
             scores = {"train": train[s], **tests[s]}
-            record.curve += [Point(self.done, name, float(a), float(b)) for name, (a, b) in scores.items()]
+            record.curve += [
+                Point(self.done, name, float(a), float(b)) for name, (a, b) in scores.items()
+            ]
             if self.best is not None and "dev" in scores:
                 score = scores["dev"][0]
                 record.since += 1
@@ -278,7 +306,11 @@ class _Run:
         for i, splits in enumerate(self.splits):
             places = [s for s, (source, _) in enumerate(self.members) if source == i]
             # Only where there are several: picking weights copies them.
-            own = {n: w.detach()[places] for n, w in self.stepper.weights.items()} if len(self.splits) > 1 else None
+            own = (
+                {n: w.detach()[places] for n, w in self.stepper.weights.items()}
+                if len(self.splits) > 1
+                else None
+            )
             for name, split in splits.items():
                 for s, *score in zip(places, *self.stepper.measure(split, own), strict=True):
                     scores[s][name] = (score[0], score[1])
@@ -291,7 +323,11 @@ class _Run:
         for s, record in enumerate(self.records):
             weights = {name: view[s].detach().cpu().clone() for name, view in views.items()}
             outcomes.append(
-                TrainingOutcome(weights, tuple(record.curve), self.done if self.best is None else record.best_step)
+                TrainingOutcome(
+                    weights,
+                    tuple(record.curve),
+                    self.done if self.best is None else record.best_step,
+                )
             )
         return outcomes
 
@@ -323,8 +359,15 @@ class _Run:
             self.stepper.state.restore(tensors)
             if self.best is not None:
                 self.best.copy_(tensors["best"])
-            self.done, self.measured, self.seconds_before = about["done"], about["measured"], about["seconds"]
-            self.records = [_Record(**{**r, "curve": [Point(**p) for p in r["curve"]]}) for r in about["records"]]
+            self.done, self.measured, self.seconds_before = (
+                about["done"],
+                about["measured"],
+                about["seconds"],
+            )
+            self.records = [
+                _Record(**{**r, "curve": [Point(**p) for p in r["curve"]]})
+                for r in about["records"]
+            ]
 
 
 def _identity(
@@ -332,7 +375,9 @@ def _identity(
 ) -> dict[str, Any]:
     """Return what makes two runs the same run, as JSON keeps it."""
     data = [_digest(source.train) for source in sources]
-    evaluate = [{name: _digest(split) for name, split in source.evaluate.items()} for source in sources]
+    evaluate = [
+        {name: _digest(split) for name, split in source.evaluate.items()} for source in sources
+    ]
     described: dict[str, Any] = {
         "network": describe(net),
         "settings": checkpoint.lasting(how),

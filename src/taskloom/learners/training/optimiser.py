@@ -25,7 +25,9 @@ GROWTH_STEPS = 2_000
 class Flat:
     """Named weights as views into one matrix [seeds, numbers]."""
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], seeds: int, device: torch.device) -> None:
+    def __init__(
+        self, shapes: Mapping[str, tuple[int, ...]], seeds: int, device: torch.device
+    ) -> None:
         self.places: dict[str, tuple[int, int, tuple[int, ...]]] = {}
         end = 0
         for name, shape in shapes.items():
@@ -99,10 +101,16 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
         state.calm.mul_(1 - grown)
     else:
-        fine = torch.ones_like(fine)  # without scaling an overflow is an error, which the loop reports with its step
+        fine = torch.ones_like(
+            fine
+        )  # without scaling an overflow is an error, which the loop reports with its step
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
-    rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0) if how.warmup else torch.full_like(norm, how.rate)
+    rate = (
+        how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0)
+        if how.warmup
+        else torch.full_like(norm, how.rate)
+    )
     if how.halve_every:
         rate = rate * 0.5 ** (state.step // how.halve_every)
     elif how.decay != "constant":

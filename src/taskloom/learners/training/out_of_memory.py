@@ -46,7 +46,9 @@ def check_room(what: str, numbers: int) -> None:
 
 
 def _too_large(what: str) -> LearnerError:
-    return LearnerError(f"{what} does not fit into memory; use a smaller one, or fewer seeds at once")
+    return LearnerError(
+        f"{what} does not fit into memory; use a smaller one, or fewer seeds at once"
+    )
 
 
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
@@ -63,6 +65,8 @@ def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
             ) from None
     torch.cuda.empty_cache()
     half = -(-len(rows) // 2)
-    warnings.warn(f"out of memory: {len(rows)} examples are answered {half} at a time", stacklevel=2)
+    warnings.warn(
+        f"out of memory: {len(rows)} examples are answered {half} at a time", stacklevel=2
+    )
     in_halves(rows[:half], run)
     in_halves(rows[half:], run)

@@ -45,7 +45,9 @@ class Watch:
     def end(self, done: int, steps: int) -> None:
         """Stop the run after the save of a step where Ctrl-C was pressed."""
         if self._pressed():
-            raise KeyboardInterrupt(f"the run is saved after step {done} of {steps}; repeat the call to resume it")
+            raise KeyboardInterrupt(
+                f"the run is saved after step {done} of {steps}; repeat the call to resume it"
+            )
 
 
 @contextlib.contextmanager

@@ -111,9 +111,13 @@ class Training:
         if not self.epsilon > 0:
             raise LearnerError(f"epsilon is {self.epsilon}; it must be above 0")
         if not 0 <= self.label_smoothing < 1:
-            raise LearnerError(f"label_smoothing is {self.label_smoothing}; it must be at least 0 and below 1")
+            raise LearnerError(
+                f"label_smoothing is {self.label_smoothing}; it must be at least 0 and below 1"
+            )
         if self.decay != "constant" and self.halve_every:
-            raise LearnerError(f"decay is {self.decay} and halve_every is {self.halve_every}; set one of the two")
+            raise LearnerError(
+                f"decay is {self.decay} and halve_every is {self.halve_every}; set one of the two"
+            )
 
     def for_rows(self, rows: int) -> Training:
         """Return the settings for a training split of so many rows, with epochs turned into steps.
@@ -124,7 +128,11 @@ class Training:
             return self
         per_epoch = max(1, rows // self.batch)
         steps = max(1, round(self.epochs * per_epoch)) if self.epochs else self.steps
-        every = max(1, round(self.evaluate_epochs * per_epoch)) if self.evaluate_epochs else self.evaluate_every
+        every = (
+            max(1, round(self.evaluate_epochs * per_epoch))
+            if self.evaluate_epochs
+            else self.evaluate_every
+        )
         return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
@@ -143,5 +151,9 @@ class Training:
 
     def points(self) -> set[int]:
         """Return the steps after which the splits are evaluated; the last one always."""
-        every = set(range(self.evaluate_every, self.steps + 1, self.evaluate_every)) if self.evaluate_every else set()
+        every = (
+            set(range(self.evaluate_every, self.steps + 1, self.evaluate_every))
+            if self.evaluate_every
+            else set()
+        )
         return every | {s for s in self.evaluate_at if 0 < s <= self.steps} | {self.steps}

@@ -53,7 +53,9 @@ def pick_device(name: str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, NotImplementedError, AssertionError):
-        raise LearnerError(f"device is '{name}', which does not compute here; use auto, cpu, cuda or cuda:0") from None
+        raise LearnerError(
+            f"device is '{name}', which does not compute here; use auto, cpu, cuda or cuda:0"
+        ) from None
     return device
 
 
@@ -74,7 +76,9 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     try:
         # Without its cache autocast converts weights anew at every use, which is what a captured graph has to do as well.
-        with torch.autocast(device.type, dtype=kind or torch.bfloat16, enabled=kind is not None, cache_enabled=False):
+        with torch.autocast(
+            device.type, dtype=kind or torch.bfloat16, enabled=kind is not None, cache_enabled=False
+        ):
             yield
     finally:
         torch.set_float32_matmul_precision(before)
@@ -119,7 +123,9 @@ def _rounding_is_known() -> bool:
     return hasattr(config, "emulate_precision_casts")
 
 
-def record(step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS) -> tuple[torch.cuda.CUDAGraph, R]:
+def record(
+    step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS
+) -> tuple[torch.cuda.CUDAGraph, R]:
     """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
@@ -146,7 +152,9 @@ def without_collecting() -> Iterator[None]:
 
 
 def largest_difference(
-    gradients: Mapping[str, Tensor], plain: Mapping[str, Tensor], exact: Mapping[str, Tensor] | None = None
+    gradients: Mapping[str, Tensor],
+    plain: Mapping[str, Tensor],
+    exact: Mapping[str, Tensor] | None = None,
 ) -> tuple[float, str]:
     """Return the largest relative difference of any weight's gradient for any seed, and the weight's name.
 
@@ -192,7 +200,9 @@ def compiled_right(
 
 def takes_kernels(net: Net, how: Training, precision: str) -> bool:
     """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are precisions in which that pays."""
-    return how.kernels == "always" or (how.kernels == "auto" and precision in getattr(net, "kernels_in", ()))
+    return how.kernels == "always" or (
+        how.kernels == "auto" and precision in getattr(net, "kernels_in", ())
+    )
 
 
 class Resident:
@@ -227,14 +237,20 @@ class Stepper:
         self._draw_start()
         self.weights = {name: view.requires_grad_() for name, view in self.flat.views().items()}
         self.state = TrainingState(self.flat, self.fp16)
-        self.seeds = torch.tensor([s & 0x7FFFFFFF for s in seeds], dtype=torch.int32, device=self.device)
+        self.seeds = torch.tensor(
+            [s & 0x7FFFFFFF for s in seeds], dtype=torch.int32, device=self.device
+        )
         self.data = Resident(data, self.device)
         self.parts = 1
         on_gpu = self.device.type == "cuda"
-        self.wrap: Wrap | None = functools.partial(compiled, rounded=True) if on_gpu and how.compile else None
+        self.wrap: Wrap | None = (
+            functools.partial(compiled, rounded=True) if on_gpu and how.compile else None
+        )
         if self.wrap and takes_kernels(net, how, self.precision):
             self.wrap = Kernels(self.wrap)
-        self.graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] | None = {} if on_gpu and how.graphs else None
+        self.graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] | None = (
+            {} if on_gpu and how.graphs else None
+        )
         self._checked: set[tuple[int, int]] = set()
         self._rows: Tensor | None = None
         self._pool: Any = None
@@ -263,7 +279,11 @@ class Stepper:
             while True:
                 try:
                     self._check_compiler(rows, width)
-                    return self._step(rows, width) if self.graphs is None else self._replay(rows, width)
+                    return (
+                        self._step(rows, width)
+                        if self.graphs is None
+                        else self._replay(rows, width)
+                    )
                 except RuntimeError as error:
                     if not is_short(error):
                         raise
@@ -277,7 +297,10 @@ class Stepper:
         self.parts *= 2
         self.graphs = None
         torch.cuda.empty_cache()
-        warnings.warn(f"out of memory on {self.device}: continuing with batches in {self.parts} parts", stacklevel=3)
+        warnings.warn(
+            f"out of memory on {self.device}: continuing with batches in {self.parts} parts",
+            stacklevel=3,
+        )
 
     def _step(self, rows: Tensor, width: int) -> None:
         batch = rows.shape[-1]
@@ -294,7 +317,9 @@ class Stepper:
         change(state, gradient, self.how, self.fp16)
         state.step.add_(1)
 
-    def _part(self, rows: Tensor, width: int, first: int, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _part(
+        self, rows: Tensor, width: int, first: int, batch: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         tokens, lengths, labels = self.data.batch(rows, width)
         dice = Dice(self.seeds, self.state.step, self.net.sites, first)
         logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
@@ -303,7 +328,11 @@ class Stepper:
         total = (loss * self.state.scale[:, 0]).sum()
         gradients = torch.autograd.grad(total, list(self.weights.values()), materialize_grads=True)
         right = hits.sum(1) / batch
-        return loss.detach(), right, self.flat.gather(dict(zip(self.weights, gradients, strict=True)))
+        return (
+            loss.detach(),
+            right,
+            self.flat.gather(dict(zip(self.weights, gradients, strict=True))),
+        )
 
     def _check_compiler(self, rows: Tensor, width: int) -> None:
         """Compare the compiled gradient with the plain one at the first batch of each shape; where they differ, compile no more.
@@ -331,7 +360,9 @@ class Stepper:
         if isinstance(wrap, Kernels):
             self.wrap = wrap
             gradient = self._gradient_by_kernels(rows, width)
-            if gradient is not None and right(self.flat.views(gradient), what="kernels", then="with compiled layers"):
+            if gradient is not None and right(
+                self.flat.views(gradient), what="kernels", then="with compiled layers"
+            ):
                 return
             wrap = wrap.compile
         self.wrap = wrap
@@ -356,7 +387,9 @@ class Stepper:
     def _plain_gradient(self, rows: Tensor, width: int) -> Tensor:
         gradient = torch.zeros_like(self.flat.matrix)
         for first in range(0, rows.shape[-1], PLAIN_ROWS):
-            gradient += self._part(rows[..., first : first + PLAIN_ROWS], width, first, rows.shape[-1])[2]
+            gradient += self._part(
+                rows[..., first : first + PLAIN_ROWS], width, first, rows.shape[-1]
+            )[2]
         return gradient
 
     def _replay(self, rows: Tensor, width: int) -> None:
@@ -379,7 +412,9 @@ class Stepper:
         with self.state.put_back():
             return record(lambda: self._step(rows, width), self._pool)[0]
 
-    def measure(self, data: Resident, weights: dict[str, Tensor] | None = None) -> tuple[list[float], list[float]]:
+    def measure(
+        self, data: Resident, weights: dict[str, Tensor] | None = None
+    ) -> tuple[list[float], list[float]]:
         """Score and mean loss of every seed, or of those whose weights are given, on some data, in answering mode."""
         weights = weights or self.weights
         seeds = len(next(iter(weights.values())))
@@ -387,7 +422,9 @@ class Stepper:
         loss = torch.zeros(seeds, device=self.device, dtype=torch.float64)
 
         def part(rows: list[int]) -> None:
-            tokens, lengths, labels = data.batch(torch.tensor(rows, device=self.device), data.width(rows))
+            tokens, lengths, labels = data.batch(
+                torch.tensor(rows, device=self.device), data.width(rows)
+            )
             logits = self.net.forward(weights, tokens, lengths).float()
             losses, hits = judge(self.net, logits, tokens, labels)
             right.add_(hits.sum(1))
@@ -400,7 +437,9 @@ class Stepper:
         return (right / n).tolist(), (loss / n).tolist()
 
 
-def even_batches(lengths: np.ndarray[Any, np.dtype[np.int64]], size: int) -> Iterator[tuple[Any, int]]:
+def even_batches(
+    lengths: np.ndarray[Any, np.dtype[np.int64]], size: int
+) -> Iterator[tuple[Any, int]]:
     """Yield all rows in batches of nearly one length, with the width of each."""
     order = np.argsort(lengths, kind="stable")
     for first in range(0, len(order), size):

@@ -80,7 +80,8 @@ def table1(
     drawn = [group for group in every if draw in (group.draw, "any")]
     names = short_names(drawn or every)
     groups = [
-        replace(count(group, converged, most), name=name) for group, name in zip(drawn or every, names, strict=True)
+        replace(count(group, converged, most), name=name)
+        for group, name in zip(drawn or every, names, strict=True)
     ]
     rows = [_row(g) for g in groups]
     shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
@@ -134,7 +135,9 @@ def _of_all(rows: list[dict[str, Any]]) -> str:
     """Return a sentence on what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
     alike = [
-        TELLING[c].format(*own) for c, own in values.items() if len(own) == 1 and next(iter(own)) not in (None, "")
+        TELLING[c].format(*own)
+        for c, own in values.items()
+        if len(own) == 1 and next(iter(own)) not in (None, "")
     ]
     return f" All rows: {', '.join(alike)}." if alike else ""
 
@@ -155,11 +158,19 @@ def short_names(groups: list[Trainings]) -> list[str]:
     names = []
     for group, own in zip(groups, details, strict=True):
         others = [
-            d for g, d in zip(groups, details, strict=True) if (g.model, g.variant) == (group.model, group.variant)
+            d
+            for g, d in zip(groups, details, strict=True)
+            if (g.model, g.variant) == (group.model, group.variant)
         ]
         several = [len({other[place] for other in others} - {""}) > 1 for place in range(len(own))]
-        telling = [part for part, vary in zip((group.draw, *own), (draws, *several), strict=True) if part and vary]
-        names.append(f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else ""))
+        telling = [
+            part
+            for part, vary in zip((group.draw, *own), (draws, *several), strict=True)
+            if part and vary
+        ]
+        names.append(
+            f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else "")
+        )
     return names
 
 
@@ -177,7 +188,13 @@ def _details(group: Trainings) -> tuple[str, ...]:
     number = group.processes
     named = "1 process" if number == 1 else f"{number} processes"
     world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
-    return (named if number else "", *world, group.contents, f"{steps:,} steps" if steps else "", _precision(group))
+    return (
+        named if number else "",
+        *world,
+        group.contents,
+        f"{steps:,} steps" if steps else "",
+        _precision(group),
+    )
 
 
 def _precision(group: Trainings) -> str:
@@ -209,7 +226,11 @@ def _cells(g: CountedSeeds) -> list[TableCell]:
     cells = []
     for split in SPLITS:
         labels, words = {"name": g.name, "split": split}, _published_as(g, split)
-        cells.append(TABLE.cell(labels, g.scores(split), g.group.conditions, of=words, claim=f"{g.name}: {split}"))
+        cells.append(
+            TABLE.cell(
+                labels, g.scores(split), g.group.conditions, of=words, claim=f"{g.name}: {split}"
+            )
+        )
     return cells
 
 
@@ -272,9 +293,14 @@ def table2(scale: str) -> Finding:
     rows, judgements = [], []
     for model, label in MODELS.items():
         learner: Any = read({"learner": model, "preset": "ctlpp"})
-        counted, steps = count(learner.network_for(learner.reader(words), ANSWERS)), learner.training.steps
+        counted, steps = (
+            count(learner.network_for(learner.reader(words), ANSWERS)),
+            learner.training.steps,
+        )
         with_buffers = counted + BUFFERS[model]
-        rows.append({"model": label, "trainable": counted, "with buffers": with_buffers, "steps": steps})
+        rows.append(
+            {"model": label, "trainable": counted, "with buffers": with_buffers, "steps": steps}
+        )
         for what, value in (("parameters", counted), ("steps", steps)):
             (number,) = published("ctlpp", "Table 2", model=model, what=what)
             judgements.append(judge_number(value, number, claim=f"{label}: {what}"))

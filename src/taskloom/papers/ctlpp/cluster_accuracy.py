@@ -42,7 +42,10 @@ def accuracy_cells(
     of_symbol = right[starts, np.arange(world.functions)]
     return np.array(
         [
-            [of_symbol[np.ix_(firsts == a, seconds == b)].mean() for b in range(int(seconds.max()) + 1)]
+            [
+                of_symbol[np.ix_(firsts == a, seconds == b)].mean()
+                for b in range(int(seconds.max()) + 1)
+            ]
             for a in range(int(firsts.max()) + 1)
         ]
     )
@@ -86,7 +89,14 @@ def figure6(
     names = [f"G_{name}" for name in model.world.groups]
     clusters = paper_clusters(matrices[chosen])
     rows = [
-        *_rows("(a) clusters", right, model, chosen, clusters, [f"C{i + 1}" for i in range(int(clusters.max()) + 1)]),
+        *_rows(
+            "(a) clusters",
+            right,
+            model,
+            chosen,
+            clusters,
+            [f"C{i + 1}" for i in range(int(clusters.max()) + 1)],
+        ),
         *_rows("(b) groups", right, model, chosen, groups, names),
     ]
     data = ResultTable(("panel", "first", "second", "accuracy", "inputs"), rows)
@@ -123,12 +133,19 @@ def _why(chosen: int, widest: int) -> str:
 def _checked(model: TrainedModel, symbol: int) -> int:
     """Return a symbol that was asked for; refuse one that the world does not have."""
     if symbol >= model.world.symbols:
-        raise StudyError(f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}")
+        raise StudyError(
+            f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}"
+        )
     return symbol
 
 
 def _rows(
-    panel: str, right: NDArray[np.bool_], model: TrainedModel, symbol: int, firsts: Labels, labels: Sequence[str]
+    panel: str,
+    right: NDArray[np.bool_],
+    model: TrainedModel,
+    symbol: int,
+    firsts: Labels,
+    labels: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     seconds = group_numbers(model)
     cells = accuracy_cells(right, model.world, symbol, firsts, seconds)

@@ -30,7 +30,11 @@ from taskloom.experiments.statistics import Estimate, over_task_differences, ove
 from taskloom.experiments.statistics.distributions import beta_quantile
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
-from taskloom.papers.ctlpp.rank_correlations import bootstrap_interval, order_chance, rank_correlation
+from taskloom.papers.ctlpp.rank_correlations import (
+    bootstrap_interval,
+    order_chance,
+    rank_correlation,
+)
 from taskloom.papers.ctlpp.small_worlds import function_table_experiments
 from taskloom.papers.ctlpp.trainings import Trainings, trainings
 from taskloom.suites.ctl.fields import CtlFields
@@ -129,13 +133,17 @@ def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
     centre = statistics.fmean(score for own in groups for score in own)
     means = np.array([statistics.fmean(own) for own in groups])
     between = float((sizes * (means - centre) ** 2).sum()) / (count - 1)
-    squares = [(score - mean) ** 2 for own, mean in zip(groups, means, strict=True) for score in own]
+    squares = [
+        (score - mean) ** 2 for own, mean in zip(groups, means, strict=True) for score in own
+    ]
     within = float(sum(squares)) / (total - count)
     # Effective size of a group when sizes differ (Searle, Casella and McCulloch 1992, section 3.6).
     size = (total - float((sizes**2).sum()) / total) / (count - 1)
     if within == 0:
         share = 1.0 if between > 0 else 0.0
-        return Estimate(share, share, share, 0.0, total, count, count - 1, "no spread within groups")
+        return Estimate(
+            share, share, share, 0.0, total, count, count - 1, "no spread within groups"
+        )
 
     def share_of(ratio: float) -> float:
         return max(0.0, (ratio - 1) / (ratio + size - 1))
@@ -143,7 +151,9 @@ def variance_share(groups: Sequence[Sequence[float]]) -> Estimate:
     ratio = between / within
     low = share_of(ratio / _f_quantile(0.975, count - 1, total - count))
     high = share_of(ratio * _f_quantile(0.975, total - count, count - 1))
-    return Estimate(share_of(ratio), low, high, float("nan"), total, count, count - 1, "F over groups")
+    return Estimate(
+        share_of(ratio), low, high, float("nan"), total, count, count - 1, "F over groups"
+    )
 
 
 def _f_quantile(p: float, df: int, df_within: int) -> float:
@@ -168,7 +178,9 @@ def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
 def _rest(group: Trainings) -> str:
     """Everything that two trainings must have in common to be compared."""
     varied = ("recipe.table_seed", "recipe.tables", "recipe.seed")
-    return json.dumps({name: value for name, value in group.conditions.items() if not name.startswith(varied)})
+    return json.dumps(
+        {name: value for name, value in group.conditions.items() if not name.startswith(varied)}
+    )
 
 
 def _has_several(own: Sequence[TableNetworks]) -> bool:
@@ -259,7 +271,9 @@ def _summary_row(name: str, own: Sequence[TableNetworks]) -> dict[str, Any]:
     if len(own) > 1 and not pairs:  # tables that were grouped on purpose are no sample of tables
         row["mean over tables"] = str(over_tasks([table.mean for table in own]))
         if len(scores) > len(own):
-            row["share of variance between tables"] = _short(variance_share([table.ood for table in own]))
+            row["share of variance between tables"] = _short(
+                variance_share([table.ood for table in own])
+            )
         if len(own) >= FEWEST_TABLES:
             row |= _distance_and_ood(own)
     if len(pairs) > 1:
@@ -287,10 +301,24 @@ VERDICTS = " A verdict below is about one table and new seeds on it; it counts n
 
 
 def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
-    columns = ("trainings", "table", "distance", "draws", "networks", "learned", "ood", "lowest", "over 95 %")
+    columns = (
+        "trainings",
+        "table",
+        "distance",
+        "draws",
+        "networks",
+        "learned",
+        "ood",
+        "lowest",
+        "over 95 %",
+    )
     rows = [_table_row(name, table) for name, own in series.items() for table in own]
-    by_distance = {name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)}
-    judgements = tuple(one for name, own in series.items() for table in own for one in _judgements(name, table))
+    by_distance = {
+        name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)
+    }
+    judgements = tuple(
+        one for name, own in series.items() for table in own for one in _judgements(name, table)
+    )
     return Finding(
         "CTL++: each function table",
         f"ood: mean ± standard deviation over all networks of a table. Learned: networks with an iid accuracy over {CONVERGED:g}."
@@ -333,12 +361,27 @@ def _judgements(name: str, table: TableNetworks) -> Iterator[Judgement]:
     if success is not None and learned:
         hits = sum(score > SUCCESS for score in learned)
         conditions = differences(success, table.group.conditions)
-        yield judge_share(hits, len(learned), success, claim=f"{claim}: share over 95 %", conditions=conditions)
+        yield judge_share(
+            hits, len(learned), success, claim=f"{claim}: share over 95 %", conditions=conditions
+        )
 
 
 def _columns_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
-    columns = ("trainings", "table", "distance", "data seed", "seed", "iid", "ood", "published", "sd", "chance")
-    rows = [row for name, own in series.items() for table in own for row in _network_rows(name, table)]
+    columns = (
+        "trainings",
+        "table",
+        "distance",
+        "data seed",
+        "seed",
+        "iid",
+        "ood",
+        "published",
+        "sd",
+        "chance",
+    )
+    rows = [
+        row for name, own in series.items() for table in own for row in _network_rows(name, table)
+    ]
     caption = (
         "Accuracy on unseen compositions by function table: a dot for each network, a short line for the mean of a table. "
         f"Open dots are networks that did not learn the training compositions (iid at most {CONVERGED:g}). The grey band is the "
@@ -413,7 +456,9 @@ def draw_columns(data: ResultTable) -> Any:
                 axis.axhline(first["published"], color="#999999", linewidth=0.8, zorder=1)
             axis.axhline(first["chance"], color="#444444", linewidth=1.0, linestyle=":")
             labels = [name.replace(" ", "\n") for name in names]
-            axis.set(title=figures.wrapped(title), xlim=(-0.6, len(names) - 0.4), ylim=(-0.03, 1.03))
+            axis.set(
+                title=figures.wrapped(title), xlim=(-0.6, len(names) - 0.4), ylim=(-0.03, 1.03)
+            )
             axis.set_xticks(range(len(names)), labels)
         for axis in figures.first_of_rows(axes):
             axis.set_ylabel("ood accuracy")
@@ -425,7 +470,14 @@ def _column(axis: Any, place: int, rows: Sequence[Mapping[str, Any]]) -> None:
     for number, row in enumerate(rows):
         aside = SPREAD * ((number + 0.5) / count - 0.5)
         fill = figures.SHADES[1] if row["iid"] > CONVERGED else "none"
-        axis.plot([place + aside], [row["ood"]], "o", markersize=4, color=figures.SHADES[1], markerfacecolor=fill)
+        axis.plot(
+            [place + aside],
+            [row["ood"]],
+            "o",
+            markersize=4,
+            color=figures.SHADES[1],
+            markerfacecolor=fill,
+        )
     mean = statistics.fmean(row["ood"] for row in rows)
     axis.plot([place - 0.35, place + 0.35], [mean, mean], color=figures.SHADES[0], linewidth=1.6)
 
@@ -446,7 +498,11 @@ def draw_by_distance(data: ResultTable) -> Any:
                 across, up = [row["distance"] for row in ordered], [row["mean"] for row in ordered]
                 axis.plot(across, up, "o-", markersize=4, linewidth=0.9, color=figures.SHADES[1])
             axis.axhline(rows[0]["chance"], color="#444444", linewidth=1.0, linestyle=":")
-            axis.set(title=figures.wrapped(title), xlabel="distance of the two groups", ylim=(-0.03, 1.03))
+            axis.set(
+                title=figures.wrapped(title),
+                xlabel="distance of the two groups",
+                ylim=(-0.03, 1.03),
+            )
         for axis in figures.first_of_rows(axes):
             axis.set_ylabel("ood accuracy")
         return figure

@@ -20,7 +20,11 @@ from taskloom.suites.ctl.world import SymbolWorld, build
 START = "start"
 
 BOTH, TRAINING, TEST = "training and test", "training only", "test only"
-STROKES: dict[str, tuple[str, Any]] = {BOTH: ("#111111", "-"), TRAINING: ("#1b6ca8", "--"), TEST: ("#c4472b", ":")}
+STROKES: dict[str, tuple[str, Any]] = {
+    BOTH: ("#111111", "-"),
+    TRAINING: ("#1b6ca8", "--"),
+    TEST: ("#c4472b", ":"),
+}
 """Colours as in the paper; the kind of line tells the same in grey."""
 
 
@@ -53,7 +57,9 @@ def graph_table(recipe: str) -> ResultTable:
     fields = read(recipe).fields
     assert isinstance(fields, CtlFields)
     world = build(fields)
-    train, test = (edges(split_graph(world, fields.variant, split), world) for split in ("seen", "ood"))
+    train, test = (
+        edges(split_graph(world, fields.variant, split), world) for split in ("seen", "ood")
+    )
     rows = []
     for edge in sorted({**train, **test}, key=lambda e: (e[0] != START, e)):
         if edge in train and edge in test:
@@ -62,7 +68,12 @@ def graph_table(recipe: str) -> ResultTable:
             when = TRAINING if edge in train else TEST
         every = {**train, **test}[edge]
         rows.append(
-            {"from": edge[0], "to": edge[1], "when": when, "after": "every symbol" if every else "allowed symbols"}
+            {
+                "from": edge[0],
+                "to": edge[1],
+                "when": when,
+                "after": "every symbol" if every else "allowed symbols",
+            }
         )
     return ResultTable(("from", "to", "when", "after"), rows)
 
@@ -89,7 +100,9 @@ def draw_graph(data: ResultTable) -> Any:
             face = "#ffffff" if name == START else "#eeeeee"
             axis.add_patch(Circle(place, NODE, facecolor=face, edgecolor="#111111", zorder=2))
             text = name if name == START else f"$G_{{{name}}}$"
-            axis.text(*place, text, ha="center", va="center", fontsize=10, zorder=3, parse_math=True)
+            axis.text(
+                *place, text, ha="center", va="center", fontsize=10, zorder=3, parse_math=True
+            )
         axis.set(xlim=(-0.4, wide + 0.4), ylim=(-1.75, 1.75), aspect="equal")
         axis.axis("off")
         _legend(figure, {row["when"] for row in data})
@@ -104,7 +117,9 @@ Point = tuple[float, float]
 
 def _places(names: list[str]) -> dict[str, Point]:
     """Return where groups stand: stages from left to right, path a above path b, what both share between them."""
-    return {n: (COLUMNS.get(n, 1.9), ROWS.get(n, 0.9 if n.startswith("a") else -0.9)) for n in names}
+    return {
+        n: (COLUMNS.get(n, 1.9), ROWS.get(n, 0.9 if n.startswith("a") else -0.9)) for n in names
+    }
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
@@ -113,7 +128,11 @@ def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
     arrows = []
     for name in dict.fromkeys(row["from"] for row in data):
         own = [row for row in data if row["from"] == name]
-        back = name != START and {row["to"] for row in own} == first and len({row["when"] for row in own}) == 1
+        back = (
+            name != START
+            and {row["to"] for row in own} == first
+            and len({row["when"] for row in own}) == 1
+        )
         arrows += [{**own[0], "to": START}] if back else own
     return arrows
 
@@ -122,8 +141,13 @@ def _curve(start: Point, end: Point) -> list[Point]:
     """Return the four points of the Bézier curve from the border of one circle to that of another, or of the same."""
     if start == end:
         side = 1 if start[1] > 0 else -1
-        left, right = ((side * 0.5 * way, side * 0.866) for way in (-1, 1))  # sixty degrees above the horizontal
-        return [_towards(start, by, NODE * far) for by, far in ((left, 1), (left, 3.2), (right, 3.2), (right, 1))]
+        left, right = (
+            (side * 0.5 * way, side * 0.866) for way in (-1, 1)
+        )  # sixty degrees above the horizontal
+        return [
+            _towards(start, by, NODE * far)
+            for by, far in ((left, 1), (left, 3.2), (right, 3.2), (right, 1))
+        ]
     bend = 0.0 if start[0] < end[0] else 0.12
     if end[0] < start[0]:  # back to the start, around the outside
         bend = math.copysign(0.4, start[1]) if start[1] else 0.0
@@ -137,7 +161,10 @@ def _curve(start: Point, end: Point) -> list[Point]:
 
 def _towards(place: Point, direction: Point, distance: float) -> Point:
     length = math.hypot(*direction)
-    return (place[0] + distance * direction[0] / length, place[1] + distance * direction[1] / length)
+    return (
+        place[0] + distance * direction[0] / length,
+        place[1] + distance * direction[1] / length,
+    )
 
 
 def _arrow(axis: Any, curve: list[Point], when: str) -> None:
@@ -149,17 +176,26 @@ def _arrow(axis: Any, curve: list[Point], when: str) -> None:
     *before, tip = curve
     back = (before[-1][0] - tip[0], before[-1][1] - tip[1])
     foot = _towards(tip, back, HEAD[0])
-    sides = [_towards(foot, turned, HEAD[1]) for turned in ((-back[1], back[0]), (back[1], -back[0]))]
+    sides = [
+        _towards(foot, turned, HEAD[1]) for turned in ((-back[1], back[0]), (back[1], -back[0]))
+    ]
     path = Path([*before, _towards(tip, back, 0.8 * HEAD[0])], [Path.MOVETO, *[Path.CURVE4] * 3])
-    axis.add_patch(PathPatch(path, fill=False, edgecolor=colour, linestyle=line, linewidth=1.5, zorder=1))
-    axis.add_patch(Polygon([tip, *sides], closed=True, facecolor=colour, edgecolor="none", zorder=1))
+    axis.add_patch(
+        PathPatch(path, fill=False, edgecolor=colour, linestyle=line, linewidth=1.5, zorder=1)
+    )
+    axis.add_patch(
+        Polygon([tip, *sides], closed=True, facecolor=colour, edgecolor="none", zorder=1)
+    )
 
 
 def _legend(figure: Any, kinds: set[str]) -> None:
     from matplotlib.lines import Line2D
 
     shown = [kind for kind in STROKES if kind in kinds]
-    handles = [Line2D([], [], color=STROKES[k][0], linestyle=STROKES[k][1], linewidth=1.5, label=k) for k in shown]
+    handles = [
+        Line2D([], [], color=STROKES[k][0], linestyle=STROKES[k][1], linewidth=1.5, label=k)
+        for k in shown
+    ]
     figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=len(handles))
 
 
@@ -182,24 +218,41 @@ def finding(number: int, recipe: str) -> Finding:
 
 
 def _notes(data: ResultTable) -> Iterator[str]:
-    allowed = [f"G_{row['from']} to G_{row['to']}" for row in data if row["after"] == "allowed symbols"]
+    allowed = [
+        f"G_{row['from']} to G_{row['to']}" for row in data if row["after"] == "allowed symbols"
+    ]
     if allowed:
         yield f"{' and '.join(allowed)}: only after the symbols that the second function is allowed to follow."
 
 
-@study("ctlpp/figure1", describe="Sampling graph of CTL++ A", place="CTL++, Figure 1", from_recipes=True)
+@study(
+    "ctlpp/figure1",
+    describe="Sampling graph of CTL++ A",
+    place="CTL++, Figure 1",
+    from_recipes=True,
+)
 def figure1(scale: str) -> Finding:
     """Draw the sampling graph of A."""
     return finding(1, "ctl/A")
 
 
-@study("ctlpp/figure2", describe="Sampling graph of CTL++ S", place="CTL++, Figure 2", from_recipes=True)
+@study(
+    "ctlpp/figure2",
+    describe="Sampling graph of CTL++ S",
+    place="CTL++, Figure 2",
+    from_recipes=True,
+)
 def figure2(scale: str) -> Finding:
     """Draw the sampling graph of S."""
     return finding(2, "ctl/S")
 
 
-@study("ctlpp/figure5", describe="Sampling graph of CTL++ R", place="CTL++, Figure 5", from_recipes=True)
+@study(
+    "ctlpp/figure5",
+    describe="Sampling graph of CTL++ R",
+    place="CTL++, Figure 5",
+    from_recipes=True,
+)
 def figure5(scale: str) -> Finding:
     """Draw the sampling graph of R."""
     return finding(5, "ctl/R")

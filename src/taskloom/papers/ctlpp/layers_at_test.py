@@ -67,7 +67,12 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
         "one dataset); the items are the same."
     )
     draw = partial(
-        figures.lines, x="layers", series="split", panel="trainings", xlabel="layers when answering", row=model_of_label
+        figures.lines,
+        x="layers",
+        series="split",
+        panel="trainings",
+        xlabel="layers when answering",
+        row=model_of_label,
     )
     return Finding(
         "CTL++ by the layers at test",
@@ -78,15 +83,22 @@ def layers(runs: Runs, *, by_layers: str = "") -> Finding:
     )
 
 
-def _answered(runs: Runs, groups: list[Trainings], by_layers: str) -> Iterator[tuple[Trainings, Answered]]:
+def _answered(
+    runs: Runs, groups: list[Trainings], by_layers: str
+) -> Iterator[tuple[Trainings, Answered]]:
     if not by_layers:
         yield from ((group, _answers(runs, group)) for group in groups)
         return
     for entry in _entries(path_of(by_layers)):
         what = (entry["learner"], entry["variant"], entry["draw"])
         seeds: list[int] = entry["seeds"]
-        drawn = (None, entry.get("processes", PROCESSES))  # only the published draw is one of processes
-        first = [g for g in groups if g.table_seed == 0 and g.data_seed == 0]  # files by layers name neither seed
+        drawn = (
+            None,
+            entry.get("processes", PROCESSES),
+        )  # only the published draw is one of processes
+        first = [
+            g for g in groups if g.table_seed == 0 and g.data_seed == 0
+        ]  # files by layers name neither seed
         alike = [g for g in first if (g.model, g.variant, g.draw) == what and g.processes in drawn]
         own = [g for g in alike if set(seeds) <= set(g.seeds)]
         if not own:
@@ -108,7 +120,9 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     try:
         entries: list[dict[str, Any]] = json.loads(read_utf8(path, StudyError))["trainings"]
     except (ValueError, KeyError, TypeError) as error:
-        raise StudyError(f"{path} has no accuracies by layers ({type(error).__name__}: {error})") from error
+        raise StudyError(
+            f"{path} has no accuracies by layers ({type(error).__name__}: {error})"
+        ) from error
     return entries
 
 
@@ -143,7 +157,9 @@ def _learned(group: Trainings) -> set[int]:
 def _rows(name: str, group: Trainings, answered: Answered) -> Iterator[dict[str, Any]]:
     learned = _learned(group)
     for (count, split), by_seed in answered.items():
-        values = [score for seed, score in by_seed.items() if seed in learned] or list(by_seed.values())
+        values = [score for seed, score in by_seed.items() if seed in learned] or list(
+            by_seed.values()
+        )
         estimate = over_seeds(values) if len(values) >= FEWEST else None
         yield {
             "trainings": name,

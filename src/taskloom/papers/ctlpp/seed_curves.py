@@ -40,7 +40,9 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
             by_run.setdefault((point["run"], point["split"]), {})[point["step"]] = point["score"]
     groups = [g for g in trainings(runs) if any((run, "iid") in by_run for run in g.runs.values())]
     if not groups:
-        raise StudyError(f"{runs.path} has no learning curves on iid; set evaluate_every in the learners")
+        raise StudyError(
+            f"{runs.path} has no learning curves on iid; set evaluate_every in the learners"
+        )
     names = short_names(groups)
     rows = [_row(name, group, by_run, threshold) for name, group in zip(names, groups, strict=True)]
     tested = [row for row in rows if row["corrected_p"] is not None]
@@ -59,7 +61,16 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
         f"Accuracy by training step, a line for each seed ({seeds}), so no interval. Models were trained for different numbers of "
         "steps: the axes of one model are alike, those of two are not. The dotted line is chance."
     )
-    columns = ("trainings", "seeds", "learned", "first", "median", "last", "correlation", "corrected_p")
+    columns = (
+        "trainings",
+        "seeds",
+        "learned",
+        "first",
+        "median",
+        "last",
+        "correlation",
+        "corrected_p",
+    )
     return Finding(
         "CTL++ learning curves",
         f"Learned: seeds whose iid accuracy reaches {threshold:g}; then the first measured step at which it does, for the earliest "
@@ -71,7 +82,9 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     )
 
 
-def _when_learned(group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> list[tuple[int, float]]:
+def _when_learned(
+    group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float
+) -> list[tuple[int, float]]:
     """Return, for each seed that has learned, the step at which it has and its ood accuracy at that step."""
     pairs = []
     for run in group.runs.values():
@@ -91,10 +104,15 @@ def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]
     steps, scores = [float(step) for step, _ in pairs], [score for _, score in pairs]
     if len(pairs) < FEWEST or len(set(steps)) == 1 or len(set(scores)) == 1:
         return {"correlation": None, "corrected_p": None}
-    return {"correlation": rank_correlation(steps, scores), "corrected_p": order_chance(steps, scores)}
+    return {
+        "correlation": rank_correlation(steps, scores),
+        "corrected_p": order_chance(steps, scores),
+    }
 
 
-def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float) -> dict[str, Any]:
+def _row(
+    name: str, group: Trainings, curves: dict[tuple[str, str], Curve], threshold: float
+) -> dict[str, Any]:
     own = [curves[run, "iid"] for run in group.runs.values() if (run, "iid") in curves]
     firsts = [step for curve in own if (step := first_step(curve, threshold)) is not None]
     return {
@@ -106,7 +124,10 @@ def _row(name: str, group: Trainings, curves: dict[tuple[str, str], Curve], thre
     }
 
 
-LINES: dict[str, tuple[str, Any]] = {"iid": ("#111111", "-"), "ood": (figures.SHADES[1], (0, (3, 1)))}
+LINES: dict[str, tuple[str, Any]] = {
+    "iid": ("#111111", "-"),
+    "ood": (figures.SHADES[1], (0, (3, 1))),
+}
 """A split's colour and dashes, which differ in grey as well."""
 
 
@@ -119,7 +140,8 @@ def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
         about = [model_of_label(title) for title in panels]
         figure, axes = figures.canvas(len(panels), (3.6, 2.5), about=about, sharey=True)
         longest = {
-            model: max(row["step"] for row in data if model_of_label(row["trainings"]) == model) for model in about
+            model: max(row["step"] for row in data if model_of_label(row["trainings"]) == model)
+            for model in about
         }
         for axis, title in zip(axes, panels, strict=False):
             lines: dict[tuple[int, str], tuple[list[int], list[float]]] = {}
@@ -130,14 +152,28 @@ def draw_curves(data: ResultTable, chance: float = 0.125) -> Any:
                     scores.append(row["score"])
             for (_, split), (steps, scores) in lines.items():
                 colour, dashes = LINES[split]
-                axis.plot([step / 1000 for step in steps], scores, color=colour, linestyle=dashes, linewidth=0.9)
+                axis.plot(
+                    [step / 1000 for step in steps],
+                    scores,
+                    color=colour,
+                    linestyle=dashes,
+                    linewidth=0.9,
+                )
             axis.axhline(chance, color="#444444", linewidth=1.0, linestyle=":")
             end = longest[model_of_label(title)] / 1000
-            axis.set(title=title, xlabel="thousand training steps", xlim=(-0.03 * end, 1.03 * end), ylim=(-0.03, 1.03))
+            axis.set(
+                title=title,
+                xlabel="thousand training steps",
+                xlim=(-0.03 * end, 1.03 * end),
+                ylim=(-0.03, 1.03),
+            )
             axis.grid(color="#dddddd", linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in figures.first_of_rows(axes):
             axis.set_ylabel("accuracy")
-        handles = [Line2D([], [], color=c, linestyle=d, linewidth=0.9, label=s) for s, (c, d) in LINES.items()]
+        handles = [
+            Line2D([], [], color=c, linestyle=d, linewidth=0.9, label=s)
+            for s, (c, d) in LINES.items()
+        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
         return figure

@@ -21,7 +21,14 @@ SMALL: dict[str, Any] = {
 _LOOP = {"warmup": 50, "batch": 128, "steps": 1_500, "evaluate_every": 500}
 SMALL_LEARNERS: dict[str, dict[str, Any]] = {
     "bilstm": {"learner": "bilstm", "state": 128, "dropout": 0.2, "rate": 2.0e-3, **_LOOP},
-    "transformer": {"learner": "transformer", "state": 64, "layers": 4, "feed_forward": 128, "rate": 1.5e-3, **_LOOP},
+    "transformer": {
+        "learner": "transformer",
+        "state": 64,
+        "layers": 4,
+        "feed_forward": 128,
+        "rate": 1.5e-3,
+        **_LOOP,
+    },
     "ndr": {
         "learner": "ndr",
         "state": 64,
@@ -41,7 +48,9 @@ PAPER_SEEDS = {"bilstm": 25, "transformer": 50, "ndr": 25}
 def models(model: str) -> list[str]:
     """Return the chosen learner, or the paper's three."""
     if model and model not in MODELS:
-        raise ParameterError("model", f"must be one of the paper's models, not '{model}'; {nearest(model, MODELS)}")
+        raise ParameterError(
+            "model", f"must be one of the paper's models, not '{model}'; {nearest(model, MODELS)}"
+        )
     return [model] if model else list(MODELS)
 
 
@@ -74,7 +83,12 @@ def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
         keep = {"model": True}
         if scale == "quick":
             return [
-                {"recipes": [small(f"ctl/{variant}")], "learners": [SMALL_LEARNERS[name]], "seeds": 3, "keep": keep}
+                {
+                    "recipes": [small(f"ctl/{variant}")],
+                    "learners": [SMALL_LEARNERS[name]],
+                    "seeds": 3,
+                    "keep": keep,
+                }
             ]
         learners = [{"learner": name, "preset": "ctlpp"}]
         seeds = {"seeds": PAPER_SEEDS[name], "keep": keep, "evaluate": ["iid", "ood"]}
@@ -91,12 +105,16 @@ def draw_experiments(scale: str, model: str) -> Experiments:
     if scale == "quick":
         return [
             {
-                "recipes": [small(name, draw=draw) for name in ("ctl/A", "ctl/R") for draw in DRAWS],
+                "recipes": [
+                    small(name, draw=draw) for name in ("ctl/A", "ctl/R") for draw in DRAWS
+                ],
                 "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
-    return [{**block, "grid": {"recipe.draw": list(DRAWS)}} for block in table_experiments(scale, model)]
+    return [
+        {**block, "grid": {"recipe.draw": list(DRAWS)}} for block in table_experiments(scale, model)
+    ]
 
 
 PROCESSES = (1, 8, 32)
@@ -108,12 +126,17 @@ def process_experiments(scale: str, model: str) -> Experiments:
     if scale == "quick":
         return [
             {
-                "recipes": [small(name, processes=n) for name in ("ctl/A", "ctl/R") for n in PROCESSES],
+                "recipes": [
+                    small(name, processes=n) for name in ("ctl/A", "ctl/R") for n in PROCESSES
+                ],
                 "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
-    return [{**block, "grid": {"recipe.processes": list(PROCESSES)}} for block in table_experiments(scale, model)]
+    return [
+        {**block, "grid": {"recipe.processes": list(PROCESSES)}}
+        for block in table_experiments(scale, model)
+    ]
 
 
 TABLES = range(6)
@@ -131,10 +154,15 @@ def function_table_experiments(scale: str, model: str) -> Experiments:
             }
         ]
     grid = {"recipe.table_seed": list(TABLES), "recipe.processes": [8]}
-    return [{**block, "grid": grid, "seeds": 5} for block in table_experiments(scale, model or "ndr")]
+    return [
+        {**block, "grid": grid, "seeds": 5} for block in table_experiments(scale, model or "ndr")
+    ]
 
 
-SINGLES = ({"include_singles": False, "include_pairs": "added"}, {"include_singles": True, "include_pairs": False})
+SINGLES = (
+    {"include_singles": False, "include_pairs": "added"},
+    {"include_singles": True, "include_pairs": False},
+)
 """Every pair is added to training, as the public code does; every single function is in training, as the text says."""
 
 
@@ -143,14 +171,17 @@ def single_experiments(scale: str, model: str) -> Experiments:
     if scale == "quick":
         return [
             {
-                "recipes": [small(name, **extra) for name in ("ctl/A", "ctl/R") for extra in SINGLES],
+                "recipes": [
+                    small(name, **extra) for name in ("ctl/A", "ctl/R") for extra in SINGLES
+                ],
                 "learners": [SMALL_LEARNERS[name] for name in models(model or "bilstm")],
                 "seeds": 4,
             }
         ]
     full = table_experiments(scale, model)
     return [
-        {**block, "recipes": [{"recipe": r, "set": e} for r in block["recipes"] for e in SINGLES]} for block in full
+        {**block, "recipes": [{"recipe": r, "set": e} for r in block["recipes"] for e in SINGLES]}
+        for block in full
     ]
 
 
@@ -162,7 +193,9 @@ def layer_experiments(scale: str, model: str) -> Experiments:
     keep = {"model": True}
     if scale == "quick":
         recipes = [small("ctl/A"), small("ctl/R")]
-        return [{"recipes": recipes, "learners": [SMALL_LEARNERS[names[-1]]], "seeds": 3, "keep": keep}]
+        return [
+            {"recipes": recipes, "learners": [SMALL_LEARNERS[names[-1]]], "seeds": 3, "keep": keep}
+        ]
     full = [block for name in names for block in table_experiments(scale, name)]
     return [{**block, "seeds": 5, "keep": keep} for block in full]
 
@@ -179,14 +212,25 @@ def staged_experiments(learner: str) -> Callable[[str, str], Experiments]:
         name = models(model or learner)[0]
         if name != learner:
             raise ParameterError(
-                "model", f"must be '{learner}' for this figure, not '{name}'; the others have their own"
+                "model",
+                f"must be '{learner}' for this figure, not '{name}'; the others have their own",
             )
         if scale == "quick":
             grid = {"recipe.overlap": [4, 8], "recipe.shared_symbols": [2, 4]}
             recipe = {"recipe": "ctl/S", "set": {**STAGED, "splits": STAGED_SPLITS}}
-            return [{"recipes": [recipe], "learners": [SMALL_LEARNERS[name]], "seeds": 2, "grid": grid}]
+            return [
+                {"recipes": [recipe], "learners": [SMALL_LEARNERS[name]], "seeds": 2, "grid": grid}
+            ]
         grid = {"recipe.overlap": [4, 8, 12, 16], "recipe.shared_symbols": [2, 3, 4, 5, 6]}
         learners = [{"learner": name, "preset": "ctlpp-s"}]
-        return [{"recipes": ["ctl/S"], "learners": learners, "seeds": 5, "grid": grid, "evaluate": ["iid", "ood"]}]
+        return [
+            {
+                "recipes": ["ctl/S"],
+                "learners": learners,
+                "seeds": 5,
+                "grid": grid,
+                "evaluate": ["iid", "ood"],
+            }
+        ]
 
     return experiments

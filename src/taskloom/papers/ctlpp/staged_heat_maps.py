@@ -42,13 +42,17 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
         )
     groups = of_learner(runs, trained, learner or usual)
     check_split(runs, split)
-    rows = sorted((_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"]))
+    rows = sorted(
+        (_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"])
+    )
     columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")
     data = ResultTable(columns, rows)
     label = groups[0].label
     symbols = groups[0].conditions.get("recipe.symbols")
     counts = [row["seeds"] for row in rows]
-    means = f"mean{' ± standard deviation' if max(counts) > 1 else ''} over {count_of(counts, 'seed')}"
+    means = (
+        f"mean{' ± standard deviation' if max(counts) > 1 else ''} over {count_of(counts, 'seed')}"
+    )
     caption = (
         f"Accuracy of {label} on {split} of S ({means}) by shared functions and shared symbols of {symbols}. The unit is "
         f"the seed on one dataset a setting; chance is 1/{symbols}."
@@ -56,7 +60,11 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
     draw = partial(
         heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
     )  # fmt: skip
-    solved = [f"({r['overlap']}, {r['shared symbols']})" for r in rows if r["mean"] is not None and r["mean"] >= SOLVED]
+    solved = [
+        f"({r['overlap']}, {r['shared symbols']})"
+        for r in rows
+        if r["mean"] is not None and r["mean"] >= SOLVED
+    ]
     return Finding(
         f"CTL++ Figure {number}: {label} on S",
         f"{len(solved)} of {len(rows)} settings (shared functions, shared symbols) reach {SOLVED:g}"
@@ -74,7 +82,9 @@ def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: s
 def _cell(group: Trainings, split: str) -> dict[str, Any]:
     scores = group.of(split)
     estimate = over_seeds(scores) if len(scores) > 1 else None
-    overlap, functions = (int(group.conditions[f"recipe.{name}"]) for name in ("overlap", "functions"))
+    overlap, functions = (
+        int(group.conditions[f"recipe.{name}"]) for name in ("overlap", "functions")
+    )
     return {
         "overlap": overlap,
         "shared symbols": int(group.conditions["recipe.shared_symbols"]),

@@ -26,7 +26,12 @@ from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.rank_correlations import PERMUTATIONS, order_chance, rank_correlation, ranks
+from taskloom.papers.ctlpp.rank_correlations import (
+    PERMUTATIONS,
+    order_chance,
+    rank_correlation,
+    ranks,
+)
 from taskloom.papers.ctlpp.small_worlds import similarity_experiments
 from taskloom.papers.ctlpp.symbol_similarity import (
     CONVERGED,
@@ -66,13 +71,27 @@ def codes(
         draw: Runs whose training data were drawn so; any, where no run is of that draw.
     """
     pairs = learned_seeds(
-        runs, learner=learner, variant=variant, converged=CONVERGED, states=states, draw=draw, answers=True
+        runs,
+        learner=learner,
+        variant=variant,
+        converged=CONVERGED,
+        states=states,
+        draw=draw,
+        answers=True,
     )
     models = {seed: trained_model(runs, group, seed, states) for group, seed in pairs}
     rows = {seed: symbol_rows(model, where, variant == "A") for seed, model in models.items()}
     table = [{"seed": seed, "ood": models[seed].ood, **seed_row(own)} for seed, own in rows.items()]
     data = ResultTable(
-        ("seed", "symbol", "codes", "gap of groups", "seen pairs", "unseen pairs", "among its seed's"),
+        (
+            "seed",
+            "symbol",
+            "codes",
+            "gap of groups",
+            "seen pairs",
+            "unseen pairs",
+            "among its seed's",
+        ),
         [{"seed": seed, **row, **_among(row, own)} for seed, own in rows.items() for row in own],
     )
     seeds = count_of([len(rows)], "seed")
@@ -197,7 +216,10 @@ def within_networks(gaps: Floats, right: Floats) -> list[float]:
         gaps: Gap of groups, networks × symbols.
         right: Accuracy of the unseen pairs that a symbol stands between, networks × symbols.
     """
-    return [rank_correlation(gap.tolist(), share.tolist()) for gap, share in zip(gaps, right, strict=True)]
+    return [
+        rank_correlation(gap.tolist(), share.tolist())
+        for gap, share in zip(gaps, right, strict=True)
+    ]
 
 
 def other_networks(gaps: Floats, right: Floats) -> float:
@@ -230,7 +252,9 @@ def centred_correlation(gaps: Floats, right: Floats) -> tuple[float, float, floa
     """
     count = len(gaps)
     value = _centred(gaps, right)
-    without = np.array([_centred(np.delete(gaps, k, 0), np.delete(right, k, 0)) for k in range(count)])
+    without = np.array(
+        [_centred(np.delete(gaps, k, 0), np.delete(right, k, 0)) for k in range(count)]
+    )
     error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
     half = t_quantile(0.975, count - 1) * error
     return value, max(-1.0, value - half), min(1.0, value + half)
@@ -305,5 +329,7 @@ def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict
         starts = np.argmax(model.world.images == row["symbol"], axis=1)
         own = right[starts, np.arange(model.world.functions)]
         shares = {"seen pairs": float(own[seen].mean()), "unseen pairs": float(own[~seen].mean())}
-        rows.append({**{name: row[name] for name in ("symbol", "codes", "gap of groups")}, **shares})
+        rows.append(
+            {**{name: row[name] for name in ("symbol", "codes", "gap of groups")}, **shares}
+        )
     return rows

@@ -91,7 +91,9 @@ def draw_matrices(data: ResultTable) -> Any:
             _strip(axis, firsts, groups, letters=min(7.0, LETTER * side / functions))
             _frames(axis, firsts)
             axis.set_title(f"symbol {symbol}")
-        for axis in axes[max(0, len(symbols) - figures.grid_of(len(symbols), ACROSS)[1]) : len(symbols)]:
+        for axis in axes[
+            max(0, len(symbols) - figures.grid_of(len(symbols), ACROSS)[1]) : len(symbols)
+        ]:
             axis.set_xlabel("function", labelpad=3)
         _key(figure, axes[: len(symbols)], axes[len(symbols) :], cells, groups)
         return figure
@@ -128,10 +130,14 @@ def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list
         free[0].axis("off")
         place = free[0].inset_axes((0.08, 0.72, 0.84, 0.07))
         shades = figure.colorbar(cells, cax=place, orientation="horizontal", **bar)
-        legend = free[0].legend(handles=handles, loc="upper left", bbox_to_anchor=(0.05, 0.5), frameon=False)
+        legend = free[0].legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(0.05, 0.5), frameon=False
+        )
     else:
         shades = figure.colorbar(cells, ax=axes, fraction=0.05, **bar)
-        legend = figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+        legend = figure.legend(
+            handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
+        )
     shades.solids.set(edgecolor="face", linewidth=0.3)
     for text in legend.get_texts():
         text.set_parse_math(True)
@@ -145,14 +151,22 @@ def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    clusters = {cluster: [row["row"] for row in own] for cluster, own in groupby(firsts, key=itemgetter("cluster"))}
+    clusters = {
+        cluster: [row["row"] for row in own]
+        for cluster, own in groupby(firsts, key=itemgetter("cluster"))
+    }
     ends = [(places[0] - 0.5, places[-1] + 0.5) for places in clusters.values() if len(places) > 1]
     if len(clusters) < 2 or not ends:
         return
     frames = [Path([(a, a), (b, a), (b, b), (a, b), (a, a)], closed=True) for a, b in ends]
     whole = Path.make_compound_path(*frames)
-    for color, width in (("#ffffff", 2.2), (FRAME, 1.1)):  # in grey, white beside it tells the frame from dark cells
-        axis.add_patch(PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3))
+    for color, width in (
+        ("#ffffff", 2.2),
+        (FRAME, 1.1),
+    ):  # in grey, white beside it tells the frame from dark cells
+        axis.add_patch(
+            PathPatch(whole, fill=False, edgecolor=color, linewidth=width, label=CLUSTER, zorder=3)
+        )
 
 
 def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
@@ -165,7 +179,9 @@ def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: 
         places = [row["row"] for row in own]
         colour = STRIP[groups.index(group) % len(STRIP)]
         corner = (-0.5 - 1.4 * width, places[0] - 0.5)
-        axis.add_patch(Rectangle(corner, width, len(places), facecolor=colour, edgecolor="none", clip_on=False))
+        axis.add_patch(
+            Rectangle(corner, width, len(places), facecolor=colour, edgecolor="none", clip_on=False)
+        )
     axis.set_xticks(range(functions), [row["first"] for row in firsts], fontsize=letters)
     axis.set_yticks([])
     axis.tick_params(length=0, pad=2)
@@ -173,7 +189,9 @@ def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: 
         axis.spines[spine].set_visible(True)
 
 
-def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, list[ClusterEvidence]]:
+def evidence_table(
+    model: TrainedModel, matrices: Floats
+) -> tuple[ResultTable, list[ClusterEvidence]]:
     """Return what each symbol's matrix says, as a table and as values."""
     groups = group_numbers(model)
     values = [evidence(matrix, groups) for matrix in matrices]
@@ -187,13 +205,21 @@ def evidence_table(model: TrainedModel, matrices: Floats) -> tuple[ResultTable, 
         "codes",
     )
     rows = [
-        dict(zip(columns, (s, e.clusters, e.silhouette, e.gap, e.group_gap, e.mean, e.codes), strict=True))
+        dict(
+            zip(
+                columns,
+                (s, e.clusters, e.silhouette, e.gap, e.group_gap, e.mean, e.codes),
+                strict=True,
+            )
+        )
         for s, e in enumerate(values)
     ]
     return ResultTable(columns, rows), values
 
 
-def matrix_figure(stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str) -> StudyFigure:
+def matrix_figure(
+    stem: str, model: TrainedModel, matrices: Floats, symbols: Sequence[int], where: str
+) -> StudyFigure:
     """Return the figure of some symbols' matrices in one network.
 
     Args:
@@ -239,7 +265,13 @@ def similarity_finding(
         few: Whether only two symbols are drawn: those with the largest and the smallest gap between groups.
     """
     model = chosen_model(
-        runs, learner=learner, variant=variant, wanted=wanted, seed=seed, converged=CONVERGED, states=states
+        runs,
+        learner=learner,
+        variant=variant,
+        wanted=wanted,
+        seed=seed,
+        converged=CONVERGED,
+        states=states,
     )
     matrices = symbol_cosines(model, where)
     table, values = evidence_table(model, matrices)
@@ -310,7 +342,12 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
             learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
             states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
         """
-        settings: dict[str, Any] = {"learner": learner, "seed": seed, "where": where, "states": states}
+        settings: dict[str, Any] = {
+            "learner": learner,
+            "seed": seed,
+            "where": where,
+            "states": states,
+        }
         return similarity_finding(runs, number, variant=variant, wanted=wanted, few=few, **settings)
 
     return figure

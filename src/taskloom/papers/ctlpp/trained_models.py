@@ -67,7 +67,9 @@ class TrainedModel:
         """
         functions, symbols = self.world.images.shape
         texts = [self.text([f], s) for f in range(functions) for s in range(symbols)]
-        vectors = np.asarray(self.fitted.represent(texts, where), dtype=np.float64).reshape(functions, symbols, -1)
+        vectors = np.asarray(self.fitted.represent(texts, where), dtype=np.float64).reshape(
+            functions, symbols, -1
+        )
         by_output = np.empty((symbols, functions, vectors.shape[-1]))
         for f in range(functions):
             by_output[self.world.images[f], f] = vectors[f]
@@ -76,10 +78,14 @@ class TrainedModel:
     def pair_scores(self) -> NDArray[np.bool_]:
         """Return whether the model is right about every two functions: [symbol, first function, second function]."""
         functions, symbols = self.world.images.shape
-        places = [(s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)]
+        places = [
+            (s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)
+        ]
         answers = self.fitted.answer([self.text([f, g], s) for s, f, g in places])
         images = self.world.images
-        right = [a == str(images[g, images[f, s]]) for a, (s, f, g) in zip(answers, places, strict=True)]
+        right = [
+            a == str(images[g, images[f, s]]) for a, (s, f, g) in zip(answers, places, strict=True)
+        ]
         return np.array(right).reshape(symbols, functions, functions)
 
 
@@ -111,10 +117,16 @@ class StoredStates:
     def __init__(self, path: Path, place: int) -> None:
         with _open_states(path) as file:
             texts, states = file["singles"], file["singles.readout"]
-            pairs = [file[name] for name in ("pairs", "pairs.answers", "classes")] if "pairs" in file else []
+            pairs = (
+                [file[name] for name in ("pairs", "pairs.answers", "classes")]
+                if "pairs" in file
+                else []
+            )
             row = _row_of_answers(file, place)
         if not 0 <= place < len(states):
-            raise StudyError(f"{path} has the states of {len(states)} models; there is none with the number {place}")
+            raise StudyError(
+                f"{path} has the states of {len(states)} models; there is none with the number {place}"
+            )
         self._path = path
         self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
         self._answers: dict[str, str] = {}
@@ -182,7 +194,9 @@ def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> 
     assert isinstance(fields, CtlFields)
     ood = group.scores.get("ood", {}).get(seed, float("nan"))
     name = f"{group.label} on {group.variant}, seed {seed}"
-    fitted: Any = _stored(path_of(states), group, seed) if states or folder is None else load(folder)
+    fitted: Any = (
+        _stored(path_of(states), group, seed) if states or folder is None else load(folder)
+    )
     return TrainedModel(name, fitted, build(fields), fields.order == "right-to-left", ood)
 
 
@@ -272,7 +286,13 @@ def chosen_model(
         answers: Whether only seeds whose answers to pairs the file of states has are wanted.
     """
     pairs = learned_seeds(
-        runs, learner=learner, variant=variant, converged=converged, states=states, draw=draw, answers=answers
+        runs,
+        learner=learner,
+        variant=variant,
+        converged=converged,
+        states=states,
+        draw=draw,
+        answers=answers,
     )
     if seed is not None:
         check_choice(runs, "seed", str(seed), (str(s) for _, s in pairs))

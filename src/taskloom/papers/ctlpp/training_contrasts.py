@@ -23,7 +23,11 @@ from taskloom.experiments.statistics import correct, over_task_differences, welc
 from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS, with_chance
-from taskloom.papers.ctlpp.small_worlds import draw_experiments, process_experiments, single_experiments
+from taskloom.papers.ctlpp.small_worlds import (
+    draw_experiments,
+    process_experiments,
+    single_experiments,
+)
 from taskloom.papers.ctlpp.trainings import Trainings, trainings
 
 SPLITS = ("iid", "ood")
@@ -43,7 +47,14 @@ def draws(runs: Runs) -> list[Finding]:
         "published: chains nested across lengths and with nearly all start symbols, as the public code makes them by accident; "
         "chains: independent chains with all start symbols; independent: every expression on its own."
     )
-    return contrast(runs, "draw", lambda group: group.draw, "CTL++ by the draw of the training data", text, "draws")
+    return contrast(
+        runs,
+        "draw",
+        lambda group: group.draw,
+        "CTL++ by the draw of the training data",
+        text,
+        "draws",
+    )
 
 
 @study(
@@ -79,7 +90,12 @@ def singles(runs: Runs) -> list[Finding]:
         "are, as in its public code."
     )
     return contrast(
-        runs, "contains", lambda group: group.contents, "CTL++ with singles or pairs in training", text, "singles"
+        runs,
+        "contains",
+        lambda group: group.contents,
+        "CTL++ with singles or pairs in training",
+        text,
+        "singles",
     )
 
 
@@ -93,7 +109,14 @@ def _rest_parts(group: Trainings, column: str) -> tuple[str, ...]:
     draw = () if column == "draw" else (f"{group.draw} draw",)
     contents = () if column == "contains" else (group.contents,)
     world = (f"table {group.table_seed}", f"data seed {group.data_seed}")
-    return (group.label, group.variant, *draw, *contents, f"{steps:,} steps" if steps else "", *world)
+    return (
+        group.label,
+        group.variant,
+        *draw,
+        *contents,
+        f"{steps:,} steps" if steps else "",
+        *world,
+    )
 
 
 def _rest(group: Trainings, column: str) -> str:
@@ -103,15 +126,23 @@ def _rest(group: Trainings, column: str) -> str:
 def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
     """Return a short name for the rest of each group, and what all of them have in common, which it leaves out."""
     parts = [_rest_parts(group, column) for group in groups]
-    telling = [place for place, values in enumerate(zip(*parts, strict=True)) if place < 2 or len(set(values)) > 1]
+    telling = [
+        place
+        for place, values in enumerate(zip(*parts, strict=True))
+        if place < 2 or len(set(values)) > 1
+    ]
     names = {
         _rest(group, column): ", ".join(own[place] for place in telling if own[place])
         for group, own in zip(groups, parts, strict=True)
     }
-    return names, ", ".join(part for place, part in enumerate(parts[0]) if place not in telling and part)
+    return names, ", ".join(
+        part for place, part in enumerate(parts[0]) if place not in telling and part
+    )
 
 
-def contrast(runs: Runs, column: str, condition: Condition, title: str, text: str, figure: str) -> list[Finding]:
+def contrast(
+    runs: Runs, column: str, condition: Condition, title: str, text: str, figure: str
+) -> list[Finding]:
     """Compare trainings by a condition, all else being equal: over seeds, and over function tables if there are several.
 
     Args:
@@ -123,7 +154,9 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
         figure: The stem of the figure's files.
     """
     groups = trainings(runs)
-    alike = [own for own in _by_rest(groups, column).values() if len({condition(g) for g in own}) > 1]
+    alike = [
+        own for own in _by_rest(groups, column).values() if len({condition(g) for g in own}) > 1
+    ]
     tests = list(_tests(groups, column, condition))
     if not tests:
         raise StudyError(
@@ -143,7 +176,19 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     family = _correct(tests)
     for test in tests:
         test["trainings"] = names[test["trainings"]]
-    columns = ("trainings", "split", "a", "b", "mean a", "mean b", "b - a", "low", "high", "corrected_p", "seeds")
+    columns = (
+        "trainings",
+        "split",
+        "a",
+        "b",
+        "mean a",
+        "mean b",
+        "b - a",
+        "low",
+        "high",
+        "corrected_p",
+        "seeds",
+    )
     different = [t for t in tests if t["corrected_p"] is not None and t["corrected_p"] < 0.05]
     largest = max(tests, key=lambda t: abs(t["b - a"]))
     seeds = count_of((point["seeds"] for point in points), "seed")
@@ -153,7 +198,11 @@ def contrast(runs: Runs, column: str, condition: Condition, title: str, text: st
     )
     shared = f"All trainings: {common}. " if common else ""
     draw = partial(
-        figures.intervals, place=column, series="split", panel="trainings", ylabel=LABELS.get(column, column)
+        figures.intervals,
+        place=column,
+        series="split",
+        panel="trainings",
+        ylabel=LABELS.get(column, column),
     )
     by_seed = Finding(
         title,
@@ -179,7 +228,9 @@ def _correct(tests: list[dict[str, Any]]) -> int:
     return len(family)
 
 
-def _over_tables(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[dict[str, Any]]:
+def _over_tables(
+    groups: Sequence[Trainings], column: str, condition: Condition
+) -> Iterator[dict[str, Any]]:
     """Contrasts of two conditions on the same function tables and data seeds, if there are two tables or more."""
     alike: dict[tuple[str, ...], list[Trainings]] = {}
     for group in groups:
@@ -189,13 +240,17 @@ def _over_tables(groups: Sequence[Trainings], column: str, condition: Condition)
         for (a, b), split in itertools.product(itertools.combinations(conditions, 2), SPLITS):
             pairs = _pairs_by_table(own, condition, a, b, split)
             if len(pairs) > 1:
-                yield _paired_row({"trainings": ", ".join(rest[:2]), "split": split, "a": a, "b": b}, pairs)
+                yield _paired_row(
+                    {"trainings": ", ".join(rest[:2]), "split": split, "a": a, "b": b}, pairs
+                )
 
 
 Pair = tuple[float, float]
 
 
-def _pairs_by_table(own: Sequence[Trainings], condition: Condition, a: str, b: str, split: str) -> list[Pair]:
+def _pairs_by_table(
+    own: Sequence[Trainings], condition: Condition, a: str, b: str, split: str
+) -> list[Pair]:
     """Mean scores under both conditions for each table; only data seeds that both conditions have count."""
     means: dict[tuple[int, int], dict[str, float]] = {}
     for group in own:
@@ -207,7 +262,10 @@ def _pairs_by_table(own: Sequence[Trainings], condition: Condition, a: str, b: s
         if a in scores and b in scores:
             by_table.setdefault(table, []).append((scores[a], scores[b]))
     return [
-        (statistics.fmean(first for first, _ in pairs), statistics.fmean(second for _, second in pairs))
+        (
+            statistics.fmean(first for first, _ in pairs),
+            statistics.fmean(second for _, second in pairs),
+        )
         for pairs in by_table.values()
     ]
 
@@ -330,7 +388,11 @@ def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dic
         scores = group.of(split)
         if scores:
             what = {"trainings": _rest(group, column), column: condition(group), "split": split}
-            yield {**what, **seed_point(scores), "over 95 %": sum(score > SUCCESS for score in scores)}
+            yield {
+                **what,
+                **seed_point(scores),
+                "over 95 %": sum(score > SUCCESS for score in scores),
+            }
 
 
 def _by_rest(groups: Sequence[Trainings], column: str) -> dict[str, list[Trainings]]:
@@ -340,7 +402,9 @@ def _by_rest(groups: Sequence[Trainings], column: str) -> dict[str, list[Trainin
     return alike
 
 
-def _tests(groups: Sequence[Trainings], column: str, condition: Condition) -> Iterator[dict[str, Any]]:
+def _tests(
+    groups: Sequence[Trainings], column: str, condition: Condition
+) -> Iterator[dict[str, Any]]:
     for rest, alike in _by_rest(groups, column).items():
         for (a, b), split in itertools.product(itertools.combinations(alike, 2), SPLITS):
             first, second = a.of(split), b.of(split)
@@ -372,5 +436,7 @@ def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> It
         conditions = {condition(group) for group in alike if len(group.seeds) > 1}
         for group in alike:
             if len(conditions) < 2 or len(group.seeds) < 2:
-                numbers = ", ".join(f"{split} {mean_and_sd(group.of(split))}" for split in SPLITS if group.of(split))
+                numbers = ", ".join(
+                    f"{split} {mean_and_sd(group.of(split))}" for split in SPLITS if group.of(split)
+                )
                 yield f"Not compared: {rest}, {condition(group)}, n = {len(group.seeds)}: {numbers}."

@@ -83,8 +83,15 @@ class Trainings:
     @property
     def contents(self) -> str:
         """Return what training always contains: all `pairs` of functions, all `singles`, `both` or `neither`."""
-        singles, pairs = (bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs"))
-        names = {(True, True): "both", (True, False): "singles", (False, True): "pairs", (False, False): "neither"}
+        singles, pairs = (
+            bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs")
+        )
+        names = {
+            (True, True): "both",
+            (True, False): "singles",
+            (False, True): "pairs",
+            (False, False): "neither",
+        }
         return names[singles, pairs]
 
     @property

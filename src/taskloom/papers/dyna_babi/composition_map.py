@@ -90,18 +90,32 @@ def figure3(
     groups = [g for g in story_trainings(runs, (data,)) if g.split(MIX) and part in ("", g.part)]
     if not groups:
         raise StudyError(f"{runs.path} has no runs on babi/{data}-{part or 'T7'} that answered mix")
-    return [composition_finding(group, group.answers(MIX), seen_in(group), fewest, most) for group in groups]
+    return [
+        composition_finding(group, group.answers(MIX), seen_in(group), fewest, most)
+        for group in groups
+    ]
 
 
 def seen_in(group: StoryTrainings) -> Seen:
     """Return the pairs of question and composition that a training's data have, from a sample that is generated."""
     run = group.by_seed[group.seeds[0]]
     recipe, fields = recipe_of(group.runs, run), group.runs[run].fields
-    own = {k.partition(".")[2]: v for k, v in fields.items() if k.startswith("recipe.") and k not in USED}
+    own = {
+        k.partition(".")[2]: v
+        for k, v in fields.items()
+        if k.startswith("recipe.") and k not in USED
+    }
     size = min(SAMPLE, recipe.plan(0).split("train").n)
     changes = {**own, "splits.train.n": size}
-    smaller = read(recipe.name, [f"{k}={json.dumps(v)}" for k, v in changes.items()]).plan(0).split("train")
-    return frozenset((str(e.traits["question"]), str(e.traits["composition"])) for e in smaller.rows(0, smaller.n))
+    smaller = (
+        read(recipe.name, [f"{k}={json.dumps(v)}" for k, v in changes.items()])
+        .plan(0)
+        .split("train")
+    )
+    return frozenset(
+        (str(e.traits["question"]), str(e.traits["composition"]))
+        for e in smaller.rows(0, smaller.n)
+    )
 
 
 def is_seen(item: Mapping[str, Any], seen: Seen) -> bool:
@@ -122,7 +136,9 @@ def composition_finding(
         most: Compositions that a panel shows.
     """
     rows = [row for panel in PANELS for row in _contrast_rows(answers, panel, seen)]
-    drawn = [figure for panel in PANELS for figure in _panel(group, answers, panel, seen, fewest, most)]
+    drawn = [
+        figure for panel in PANELS for figure in _panel(group, answers, panel, seen, fewest, most)
+    ]
     return Finding(
         f"Dyna-bAbI Figure 3: {group.name}",
         " ".join(_sentences(group.name, answers, seen)),
@@ -166,9 +182,14 @@ def _panel(
     yield StudyFigure(name, caption, ResultTable(columns, cells), plot)
 
 
-def _cells(answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int) -> Iterator[dict[str, Any]]:
+def _cells(
+    answers: StoryAnswers, panel: str, seen: Seen, fewest: int, most: int
+) -> Iterator[dict[str, Any]]:
     places = answers.places(PANELS[panel])
-    pairs = [(str(answers.items[p].get("composition")), str(answers.items[p].get("question"))) for p in places]
+    pairs = [
+        (str(answers.items[p].get("composition")), str(answers.items[p].get("question")))
+        for p in places
+    ]
     counts = Counter(pairs)
     sizes = Counter(composition for composition, _ in pairs)
     shown = {c for c, _ in sizes.most_common(most)}
@@ -199,7 +220,9 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
 
 def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple[Scores, Scores]:
     """Return the scores [seeds, questions] on seen and on unseen compositions."""
-    one, other = (answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False))  # type: ignore[misc]
+    one, other = (
+        answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False)
+    )  # type: ignore[misc]
     return one, other
 
 
@@ -272,11 +295,20 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
     if equal is not None:
         yield f"At equal numbers of facts it is {_verdict(equal)}, {gap_text(equal)}."
     panels = {panel: seen_gap(answers, seen, kept) for panel, kept in PANELS.items()}
-    parts = [f"{gap_text(own)} with {panel} facts" for panel, own in panels.items() if own is not None]
+    parts = [
+        f"{gap_text(own)} with {panel} facts" for panel, own in panels.items() if own is not None
+    ]
     if len(parts) > 1:
         yield f"By the number of facts: {', '.join(parts)}."
-    facts = {what: facts_gap(answers, seen, known) for what, known in (("has", True), ("does not have", False))}
-    falls = [f"{gap_text(own)} if training {what} the composition" for what, own in facts.items() if own is not None]
+    facts = {
+        what: facts_gap(answers, seen, known)
+        for what, known in (("has", True), ("does not have", False))
+    }
+    falls = [
+        f"{gap_text(own)} if training {what} the composition"
+        for what, own in facts.items()
+        if own is not None
+    ]
     if falls:
         yield f"With at most two facts accuracy is higher than with more by {', by '.join(falls)}."
 

@@ -25,7 +25,13 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.table import Runs
 from taskloom.papers.dyna_babi.small_stories import concurrence_experiments
-from taskloom.papers.dyna_babi.story_runs import GUESSING, MIX, TEST, StoryTrainings, story_trainings
+from taskloom.papers.dyna_babi.story_runs import (
+    GUESSING,
+    MIX,
+    TEST,
+    StoryTrainings,
+    story_trainings,
+)
 
 PAPER_TESTS = {"task 2": "bAbI task 2", "mix-T2": "mix(T2)", "mix-T7": "mix(T7)"}
 """The columns of Table 8 beside SQuAD."""
@@ -63,7 +69,10 @@ def concurrence(x: Sequence[float], y: Sequence[float]) -> Concurrence:
     n, r = len(x), pearson(list(x), list(y))
     low = high = math.nan
     if n > FEWEST and not math.isnan(r):
-        z, half = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, r))), normal_quantile(0.5 + LEVEL / 2) / math.sqrt(n - 3)
+        z, half = (
+            math.atanh(max(-1 + 1e-12, min(1 - 1e-12, r))),
+            normal_quantile(0.5 + LEVEL / 2) / math.sqrt(n - 3),
+        )
         low, high = math.tanh(z - half), math.tanh(z + half)
     return Concurrence(n, r, low, high, kendall(x, y) if n >= FEWEST else math.nan)
 
@@ -149,18 +158,34 @@ def _within_groups(squad: Mapping[str, float]) -> Iterator[str]:
 
 def _row(benchmark: str, external: str, result: Concurrence) -> dict[str, Any]:
     tau = "–" if math.isnan(result.tau) else f"{result.tau:.2f}"
-    return {"benchmark": benchmark, "external": external, "models": result.n, "r": _shown(result), "tau": tau}
+    return {
+        "benchmark": benchmark,
+        "external": external,
+        "models": result.n,
+        "r": _shown(result),
+        "tau": tau,
+    }
 
 
 def _shown(result: Concurrence) -> str:
     if math.isnan(result.r):
         return "–"
-    return f"{result.r:.2f}" + ("" if math.isnan(result.low) else f" [{result.low:.2f}, {result.high:.2f}]")
+    return f"{result.r:.2f}" + (
+        "" if math.isnan(result.low) else f" [{result.low:.2f}, {result.high:.2f}]"
+    )
 
 
-def _point(model: str, benchmark: str, external: float, accuracy: float, pretrained: bool) -> dict[str, Any]:
+def _point(
+    model: str, benchmark: str, external: float, accuracy: float, pretrained: bool
+) -> dict[str, Any]:
     kind = "pretrained" if pretrained else "not pretrained"
-    return {"model": model, "kind": kind, "benchmark": benchmark, "external": external, "accuracy": accuracy}
+    return {
+        "model": model,
+        "kind": kind,
+        "benchmark": benchmark,
+        "external": external,
+        "accuracy": accuracy,
+    }
 
 
 def _judged(what: str, label: str, result: Concurrence) -> Iterator[Judgement]:
@@ -195,7 +220,9 @@ def figure2(runs: Runs, *, external: str = "") -> Finding:
             result = concurrence([p["external"] for p in known], [p["accuracy"] for p in known])
             rows.append(_row(benchmark, external or f"concat({part})", result))
             points += [{**p, "benchmark": benchmark} for p in known]
-    data = ResultTable(("model", "benchmark", "external", "accuracy", "low", "high", "seeds"), points)
+    data = ResultTable(
+        ("model", "benchmark", "external", "accuracy", "low", "high", "seeds"), points
+    )
     across = external or "the test of concat"
     caption = (
         f"Mean accuracy of {len({p['model'] for p in points})} models against {across}. Means over "
@@ -224,12 +251,19 @@ def _known(
 ) -> Iterator[dict[str, Any]]:
     for group in groups:
         scores, iid = group.scores(ending), group.scores(TEST)
-        other = outside.get(group.model.lower(), outside.get(group.paper_model)) if external else None
+        other = (
+            outside.get(group.model.lower(), outside.get(group.paper_model)) if external else None
+        )
         if not external and iid:
             other = statistics.fmean(iid)
         if scores and other is not None:
             measured = seed_point(scores)
-            yield {"model": group.model, "external": other, "accuracy": measured["mean"], **measured}
+            yield {
+                "model": group.model,
+                "external": other,
+                "accuracy": measured["mean"],
+                **measured,
+            }
 
 
 def read_external(path: str) -> dict[str, float]:
@@ -242,4 +276,6 @@ def read_external(path: str) -> dict[str, float]:
     try:
         return {row["model"].strip().lower(): float(row["score"]) for row in rows}
     except (KeyError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} must have the columns 'model' and 'score', a number ({error})") from error
+        raise DataError(
+            f"{path} must have the columns 'model' and 'score', a number ({error})"
+        ) from error

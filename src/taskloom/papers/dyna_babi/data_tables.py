@@ -101,7 +101,9 @@ def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
         rows.append({"split": name, "size": sampled.size, **_means(sampled)})
         whole = name.removesuffix("-trimmed")
         judgements += _judged(sampled, "Table 2", name, scale, split=whole)
-        judgements.append(_judged_size(name, sampled.size) if name == whole else _judged_trim(name, sampled.size))
+        judgements.append(
+            _judged_size(name, sampled.size) if name == whole else _judged_trim(name, sampled.size)
+        )
     return Finding(
         "Dyna-bAbI Table 2",
         f"First split of each recipe ({_sizes(rows)}, seed 0, in the proportions of the whole split): its size, mean sentences "
@@ -123,11 +125,15 @@ def _means(sampled: StorySample) -> dict[str, float]:
     return {name: getattr(sampled, name) for name in COLUMNS}
 
 
-def _judged(sampled: StorySample, place: str, claim: str, scale: str, **of: object) -> Iterator[Judgement]:
+def _judged(
+    sampled: StorySample, place: str, claim: str, scale: str, **of: object
+) -> Iterator[Judgement]:
     for what in ("length", "support"):
         (number,) = published("dyna-babi", place, what=what, **of)
         tolerance = TOLERANCES[scale] * number.value
-        yield judge_number(getattr(sampled, what), number, claim=f"{claim}: {what}", tolerance=tolerance)
+        yield judge_number(
+            getattr(sampled, what), number, claim=f"{claim}: {what}", tolerance=tolerance
+        )
 
 
 def _judged_size(name: str, size: int) -> Judgement:
@@ -145,7 +151,9 @@ def _judged_trim(name: str, size: int) -> Judgement:
 def _sizes(rows: Sequence[dict[str, object]]) -> str:
     sizes = [int(str(row["examples"])) for row in rows]
     return (
-        f"{min(sizes):,} to {max(sizes):,} examples each" if min(sizes) < max(sizes) else f"{sizes[0]:,} examples each"
+        f"{min(sizes):,} to {max(sizes):,} examples each"
+        if min(sizes) < max(sizes)
+        else f"{sizes[0]:,} examples each"
     )
 
 
@@ -266,7 +274,9 @@ def paper_concepts(concepts: Iterable[str]) -> PaperConcepts:
 
 def task_concepts(task: int | str) -> PaperConcepts:
     """Return the concepts that the groups of a recipe list: of task 5, of `mix-T7`."""
-    return paper_concepts(concept for group in fields_of(str(task)).groups for concept in group.concepts())
+    return paper_concepts(
+        concept for group in fields_of(str(task)).groups for concept in group.concepts()
+    )
 
 
 def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
@@ -279,17 +289,29 @@ def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
     lacking = [name for name in theirs if name not in ours]
     further = [name for name in ours if name not in theirs]
     count = len(theirs) - len(lacking) if lacking else len(theirs) + len(further)
-    conditions = [f"the recipe lacks {name}" for name in lacking] + [f"the recipe has {name} too" for name in further]
+    conditions = [f"the recipe lacks {name}" for name in lacking] + [
+        f"the recipe has {name} too" for name in further
+    ]
     return judge_number(count, number, claim=f"task {task}: concepts", conditions=conditions)
 
 
-@study("dyna-babi/table6", describe="Concepts of the tasks of T7", place="Dyna-bAbI, Table 6", from_recipes=True)
+@study(
+    "dyna-babi/table6",
+    describe="Concepts of the tasks of T7",
+    place="Dyna-bAbI, Table 6",
+    from_recipes=True,
+)
 def table6(scale: str) -> Finding:
     """List the concepts of the tasks of T7 and of mix(T2) and mix(T7)."""
     return concept_finding(6, "T7", ("mix-T2", "mix-T7"))
 
 
-@study("dyna-babi/table7", describe="Concepts of the tasks of T12", place="Dyna-bAbI, Table 7", from_recipes=True)
+@study(
+    "dyna-babi/table7",
+    describe="Concepts of the tasks of T12",
+    place="Dyna-bAbI, Table 7",
+    from_recipes=True,
+)
 def table7(scale: str) -> Finding:
     """List the concepts of the tasks of T12 and of mix(T12)."""
     return concept_finding(7, "T12", ("mix-T12",))
@@ -308,12 +330,24 @@ def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
     judgements = []
     for task in PARTS[part]:
         added = inject.get(task, ())
-        rows.append({"task": task, "type": "train", **task_concepts(task).cells(), "inject adds": ", ".join(added)})
+        rows.append(
+            {
+                "task": task,
+                "type": "train",
+                **task_concepts(task).cells(),
+                "inject adds": ", ".join(added),
+            }
+        )
         for published_count in published("dyna-babi", place, task=task):
             judgements.append(
-                judge_number(len(added), published_count, claim=f"task {task}: questions that inject adds")
+                judge_number(
+                    len(added), published_count, claim=f"task {task}: questions that inject adds"
+                )
             )
-    rows += [{"task": name, "type": "test", **task_concepts(name).cells(), "inject adds": ""} for name in tests]
+    rows += [
+        {"task": name, "type": "test", **task_concepts(name).cells(), "inject adds": ""}
+        for name in tests
+    ]
     return Finding(
         f"Dyna-bAbI Table {number}",
         f"Concepts that the recipes of {part} and of its tests list, and the kinds of questions that babi/inject-{part} adds to "

@@ -32,7 +32,10 @@ RECIPE = "babi/double-disjunctions"
 
 ENDING = "probe"
 
-KINDS = {"double": "double disjunction (answer: yes)", "single": "one indefinite sentence (answer: maybe)"}
+KINDS = {
+    "double": "double disjunction (answer: yes)",
+    "single": "one indefinite sentence (answer: maybe)",
+}
 """Groups of the recipe: what the paper looks at, and the control."""
 
 ANSWERS = ("yes", "maybe", "no")
@@ -49,7 +52,9 @@ def figure8(runs: Runs) -> Finding:
     """Count what is answered to double disjunctions, and to one indefinite sentence as a control."""
     groups = [g for g in story_trainings(runs) if g.split(ENDING)]
     if not groups:
-        raise StudyError(f"{runs.path} has no runs that answered {RECIPE}; run some with evaluate: [{RECIPE}]")
+        raise StudyError(
+            f"{runs.path} has no runs that answered {RECIPE}; run some with evaluate: [{RECIPE}]"
+        )
     rows = [row for group in groups for row in answer_shares(group)]
     columns = ("trained", "question", "answered", "mean", "low", "high", "n", "seeds")
     data = ResultTable(columns, rows)
@@ -59,7 +64,13 @@ def figure8(runs: Runs) -> Finding:
         f"whose right answer is maybe. "
         f"{seeds_and_items_caption((r['seeds'] for r in rows), (r['n'] for r in rows))}."
     )
-    plot = partial(figures.intervals, place="question", series="answered", panel="trained", xlabel="share of answers")
+    plot = partial(
+        figures.intervals,
+        place="question",
+        series="answered",
+        panel="trained",
+        xlabel="share of answers",
+    )
     return Finding(
         "Dyna-bAbI Figure 8",
         "",
@@ -83,11 +94,18 @@ def answer_shares(group: StoryTrainings) -> Iterator[dict[str, Any]]:
         if not places:
             continue
         for answer in (*ANSWERS, "other"):
-            hits = [[float(_kind_of(seed[p]) == answer) for p in places] for seed in answers.predictions]
+            hits = [
+                [float(_kind_of(seed[p]) == answer) for p in places] for seed in answers.predictions
+            ]
             estimated = estimate(np.array(hits))
             assert estimated is not None
             if answer in ANSWERS or estimated.mean:
-                yield {"trained": group.name, "question": label, "answered": answer, **point(estimated)}
+                yield {
+                    "trained": group.name,
+                    "question": label,
+                    "answered": answer,
+                    **point(estimated),
+                }
 
 
 def _kind_of(prediction: str | None) -> str:
@@ -106,7 +124,10 @@ def _shares(group: StoryTrainings, kind: str) -> dict[str, list[float]]:
     if not places:
         return {}
     return {
-        answer: [sum(_kind_of(seed[p]) == answer for p in places) / len(places) for seed in answers.predictions]
+        answer: [
+            sum(_kind_of(seed[p]) == answer for p in places) / len(places)
+            for seed in answers.predictions
+        ]
         for answer in ANSWERS
     }
 
@@ -117,7 +138,12 @@ def _judgements(group: StoryTrainings) -> Iterator[Judgement]:
     shares = _shares(group, "double")
     for answer in ("yes", "maybe") if shares else ():
         for number in published("dyna-babi", "appendix A.7", what=f"answered {answer}"):
-            yield judged(group, shares[answer], number, f"{group.name}: double disjunctions answered by {answer}")
+            yield judged(
+                group,
+                shares[answer],
+                number,
+                f"{group.name}: double disjunctions answered by {answer}",
+            )
 
 
 def _example() -> Iterator[str]:
@@ -125,6 +151,8 @@ def _example() -> Iterator[str]:
     for example in read(RECIPE).plan(0).split(ENDING).rows(0, 6):
         if example.traits["group"] == "double":
             lines = example.input.removesuffix(example.question).strip().rstrip(".").split(". ")
-            facts = " ".join(f"{lines[int(n) - 1]}." for n in str(example.traits["support_lines"]).split())
+            facts = " ".join(
+                f"{lines[int(n) - 1]}." for n in str(example.traits["support_lines"]).split()
+            )
             yield f"For example (supporting facts alone): {facts} {example.question} {example.targets[0]}."
             return

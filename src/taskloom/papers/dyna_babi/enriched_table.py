@@ -68,7 +68,9 @@ def table4(runs: Runs) -> list[Finding]:
     groups = _enriched(story_trainings(runs))
     cells = [cell for group in groups for cell in _cells(group)]
     if not cells:
-        raise StudyError(f"{runs.path} has no answers on mix, or on the test of concat, with their supports")
+        raise StudyError(
+            f"{runs.path} has no answers on mix, or on the test of concat, with their supports"
+        )
     rows = [_row([c for c in cells if (c["trained"], c["test"]) == key]) for key in _keys(cells)]
     columns = ("trained", "test", "support", "mean", "low", "high", "n", "seeds", "published")
     seeds, items = ([cell[name] for cell in cells] for name in ("seeds", "n"))
@@ -79,7 +81,13 @@ def table4(runs: Runs) -> list[Finding]:
     )
     panels = [{**c, "panel": f"tested on {c['test']}({c['part']})"} for c in cells]
     drawn = ResultTable((*columns, "panel", "training"), panels)
-    plot = partial(figures.intervals, place="support", series="training", panel="panel", ylabel="supporting facts")
+    plot = partial(
+        figures.intervals,
+        place="support",
+        series="training",
+        panel="panel",
+        ylabel="supporting facts",
+    )
     main = Finding(
         "Dyna-bAbI Table 4",
         "Accuracy with its 95 % interval over seeds and questions, by the number of supporting facts.",
@@ -133,7 +141,9 @@ def _by_size(group: StoryTrainings, test: str, ending: str) -> dict[str, np.ndar
     if not group.split(ending):
         return {}
     answers = group.answers(ending)
-    if test == "concat" and not all(str(item.get("group", "")).startswith(CONCAT_GROUP) for item in answers.items):
+    if test == "concat" and not all(
+        str(item.get("group", "")).startswith(CONCAT_GROUP) for item in answers.items
+    ):
         return {}
     return {size: answers.of(kept) for size, kept in SIZES.items()}
 
@@ -151,7 +161,9 @@ def _row(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _published(group: StoryTrainings, test: str, size: str) -> list[Any]:
     if group.paper_model != "t5":
         return []
-    return published("dyna-babi", "Table 4", data=group.data, part=group.part, test=test, support=size)
+    return published(
+        "dyna-babi", "Table 4", data=group.data, part=group.part, test=test, support=size
+    )
 
 
 def _judgements(groups: Sequence[StoryTrainings]) -> Iterator[Judgement]:
@@ -182,11 +194,15 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
                 measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
                 trainings = min(len(a.seeds), len(b.seeds))
                 interval = (result.difference, result.low, result.high)
-                yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings, df=result.df)
+                yield PaperClaim(
+                    text, "Table 4", measure, *interval, trainings=trainings, df=result.df
+                )
 
 
 GIFTS: dict[tuple[int, str], Kept] = {
-    (size, give): lambda item, size=size, give=give: support_size(item) == size and has_gift(item) == (give == "with")  # type: ignore[misc]
+    (size, give): lambda item, size=size, give=give: (
+        support_size(item) == size and has_gift(item) == (give == "with")
+    )  # type: ignore[misc]
     for size, give in ((1, "without"), (2, "without"), (2, "with"), (3, "without"), (3, "with"))
 }
 """The rows of Table 9."""
@@ -221,7 +237,9 @@ def gift_accuracy(runs: Runs) -> list[Finding]:
             row = {"model": group.model, "support": kind, **point(estimated)}
             rows.append({**row, "published": numbers[0].value if numbers else None})
             for number in numbers:
-                judgements.append(judged(group, scores.mean(axis=1).tolist(), number, f"{group.model}: {kind}"))
+                judgements.append(
+                    judged(group, scores.mean(axis=1).tolist(), number, f"{group.model}: {kind}")
+                )
     data = ResultTable(("model", "support", "mean", "low", "high", "n", "seeds", "published"), rows)
     caption = (
         "Accuracy on mix(T7) after training on concat(T7), by number of supporting facts and whether GIVE is among them. "
@@ -249,7 +267,9 @@ def _unpublished(groups: Sequence[StoryTrainings]) -> Iterator[str]:
     """Yield a note on models of which the paper has no accuracies; with those that it has, where there is nothing else to see."""
     numbers = published("dyna-babi", "Table 9", what="accuracy")
     models = list(dict.fromkeys(str(number.of["model"]) for number in numbers))
-    others = sorted({g.model for g in groups if g.paper_model not in models and g.model != GUESSING})
+    others = sorted(
+        {g.model for g in groups if g.paper_model not in models and g.model != GUESSING}
+    )
     if others:
         yield f"The paper's Table 9 has no accuracies of {', '.join(others)}."
     if not any(group.paper_model in models for group in groups):
@@ -264,4 +284,9 @@ def _gift_gaps(model: str, answers: StoryAnswers) -> Iterator[dict[str, Any]]:
         without, gift = (answers.of(GIFTS[size, give]) for give in ("without", "with"))
         if without.size and gift.size:
             means = {"without GIVE": float(without.mean()), "with GIVE": float(gift.mean())}
-            yield {"model": model, "facts": size, **means, "difference": gap_text(kinds_gap(without, gift))}
+            yield {
+                "model": model,
+                "facts": size,
+                **means,
+                "difference": gap_text(kinds_gap(without, gift)),
+            }

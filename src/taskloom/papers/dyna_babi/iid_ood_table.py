@@ -52,7 +52,8 @@ def table3(runs: Runs) -> list[Finding]:
     groups = story_trainings(runs, ("concat",))
     rows = [_row(group) for group in groups]
     points = ResultTable(
-        ("name", "split", "mean", "low", "high", "n", "seeds", "published"), [p for g in groups for p in _points(g)]
+        ("name", "split", "mean", "low", "high", "n", "seeds", "published"),
+        [p for g in groups for p in _points(g)],
     )
     seeds = sorted({len(group.seeds) for group in groups})
     caption = (
@@ -63,8 +64,14 @@ def table3(runs: Runs) -> list[Finding]:
     main = Finding(
         "Dyna-bAbI Table 3",
         " ".join(_sentences(rows)),
-        ResultTable(("model", "data", "steps", "passes", "seeds", "iid", "ood", "drop", "falls"), rows),
-        (StudyFigure("table3", caption, points, partial(figures.intervals, place="name", series="split")),),
+        ResultTable(
+            ("model", "data", "steps", "passes", "seeds", "iid", "ood", "drop", "falls"), rows
+        ),
+        (
+            StudyFigure(
+                "table3", caption, points, partial(figures.intervals, place="name", series="split")
+            ),
+        ),
         tuple(j for g in groups for j in _judgements(g)),
         (
             "The drop is iid - ood with its 95 % interval: t over seeds if there are several, otherwise over the questions of both "
@@ -97,10 +104,15 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
             pair = from_scratch and b.paper_model in ("t5", "roberta") and a.part == b.part
             result = contrast(a, b) if pair else None
             if result is not None:
-                text, measure = "pretrained models are better on mix", f"mix({a.part}): {b.model} - {a.model}"
+                text, measure = (
+                    "pretrained models are better on mix",
+                    f"mix({a.part}): {b.model} - {a.model}",
+                )
                 trainings = min(len(a.seeds), len(b.seeds))
                 interval = (result.difference, result.low, result.high)
-                yield PaperClaim(text, "Table 3", measure, *interval, trainings=trainings, df=result.df)
+                yield PaperClaim(
+                    text, "Table 3", measure, *interval, trainings=trainings, df=result.df
+                )
 
 
 def _row(group: StoryTrainings) -> dict[str, Any]:
@@ -136,7 +148,9 @@ def sizes(group: StoryTrainings) -> tuple[int, int]:
     return iid, ood
 
 
-def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tuple[float, float, float]:
+def drop(
+    iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]
+) -> tuple[float, float, float]:
     """Return how much accuracy falls from one test to the other, with its 95 % interval.
 
     Over seeds, whose two scores belong together, where there are several; of one seed, or of seeds that all fall by the same,
@@ -152,7 +166,9 @@ def drop(iid: Sequence[float], ood: Sequence[float], n: tuple[int, int]) -> tupl
         if not isnan(estimate.low):
             return estimate.mean, estimate.low, estimate.high
     a, b = statistics.fmean(iid), statistics.fmean(ood)
-    (a_low, a_high), (b_low, b_high) = (wilson(share * size, size) for share, size in ((a, n[0]), (b, n[1])))
+    (a_low, a_high), (b_low, b_high) = (
+        wilson(share * size, size) for share, size in ((a, n[0]), (b, n[1]))
+    )
     return a - b, a - b - hypot(a - a_low, b_high - b), a - b + hypot(a_high - a, b - b_low)
 
 
@@ -163,7 +179,9 @@ def _sentences(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _number(group: StoryTrainings, split: str) -> PublishedNumber | None:
-    numbers = published("dyna-babi", "Table 3", model=group.paper_model, part=group.part, split=split)
+    numbers = published(
+        "dyna-babi", "Table 3", model=group.paper_model, part=group.part, split=split
+    )
     return numbers[0] if numbers and group.paper_model else None
 
 

@@ -20,7 +20,12 @@ from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_seeds, wilson
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import continued, dose_blocks, dose_learner, inoculation_experiments
+from taskloom.papers.dyna_babi.small_stories import (
+    continued,
+    dose_blocks,
+    dose_learner,
+    inoculation_experiments,
+)
 from taskloom.papers.dyna_babi.story_runs import MIX, StoryTrainings, story_trainings
 
 RECIPE = re.compile(r"(?:.*/)?mix-(?P<part>T2|T7|T12)")
@@ -39,8 +44,12 @@ def doses(runs: Runs, scale: str, model: str) -> list[dict[str, Any]]:
         for seed, run in group.by_seed.items():
             folder = runs.model(run)
             if folder is None:
-                raise StudyError(f"the run {run} of {runs.path} kept no model; run it with keep: {{model: true}}")
-            blocks += dose_blocks(scale, group.part, continued(dose_learner(scale, model), str(folder)), seed)
+                raise StudyError(
+                    f"the run {run} of {runs.path} kept no model; run it with keep: {{model: true}}"
+                )
+            blocks += dose_blocks(
+                scale, group.part, continued(dose_learner(scale, model), str(folder)), seed
+            )
     return blocks
 
 
@@ -65,7 +74,9 @@ def figure7(runs: Runs) -> list[Finding]:
         f"concat before. Means over {count_of((r['seeds'] for r in rows), 'seed')} with 95 % intervals: t over seeds, or over the "
         f"{count_of((r['n'] for r in rows), 'question')} for a single seed, which says nothing about other trainings."
     )
-    plot = partial(figures.lines, x="dose", series="trained", xlabel="examples of each kind of question")
+    plot = partial(
+        figures.lines, x="dose", series="trained", xlabel="examples of each kind of question"
+    )
     return [
         Finding(
             "Dyna-bAbI Figure 7",
@@ -102,12 +113,16 @@ def dose_rows(runs: Runs) -> Iterator[dict[str, Any]]:
 
     A dose of 0 has the seeds that were continued, and no others.
     """
-    groups = {run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()}
+    groups = {
+        run: group for group in story_trainings(runs, ("concat",)) for run in group.by_seed.values()
+    }
     scores: dict[tuple[str, float], dict[int, tuple[float, int]]] = {}
     for run in runs:
         match = RECIPE.fullmatch(run.recipe)
         base = None if match is None else _base(groups, run, match["part"])
-        mix = next((s for name, s in run.splits.items() if name == MIX or name.endswith(f":{MIX}")), None)
+        mix = next(
+            (s for name, s in run.splits.items() if name == MIX or name.endswith(f":{MIX}")), None
+        )
         if base is None or match is None or mix is None or mix.score is None:
             continue
         each = int(run.fields.get("recipe.splits.train.n", 0)) / KINDS[match["part"]]
@@ -164,11 +179,24 @@ def _interval(scores: Sequence[float], n: int) -> dict[str, Any]:
 def _claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[PaperClaim]:
     for name in dict.fromkeys(row["trained"] for row in rows if row["dose"]):
         given = [row for row in rows if row["trained"] == name and row["dose"]]
-        nearest = max((row for row in given if row["dose"] <= DOSE), key=lambda r: r["dose"], default=given[0])
+        nearest = max(
+            (row for row in given if row["dose"] <= DOSE), key=lambda r: r["dose"], default=given[0]
+        )
         text = f"over 90 % on mix with {DOSE} examples of each kind"
         measure = f"{name}, dose {nearest['dose']:g}"
         low, high = nearest["low"], nearest["high"]
         # A smaller dose than the paper's that does not suffice says nothing about the paper's, nor does a larger one that does.
-        silent = (nearest["dose"] < DOSE and low <= LIMIT) or (nearest["dose"] > DOSE and high >= LIMIT)
+        silent = (nearest["dose"] < DOSE and low <= LIMIT) or (
+            nearest["dose"] > DOSE and high >= LIMIT
+        )
         low, high = (math.nan, math.nan) if silent else (low, high)
-        yield PaperClaim(text, "Figure 7, A.3", measure, nearest["mean"], low, high, LIMIT, trainings=nearest["seeds"])
+        yield PaperClaim(
+            text,
+            "Figure 7, A.3",
+            measure,
+            nearest["mean"],
+            low,
+            high,
+            LIMIT,
+            trainings=nearest["seeds"],
+        )

@@ -59,14 +59,29 @@ def table10(runs: Runs) -> list[Finding]:
         points += list(_points(group))
         result = phrasing_gap(yes_no, where)
         difference = gap_text((result.difference, result.low, result.high))
-        gaps.append({"trained": group.name, "where-P": result.b, "yes-no": result.a, "difference": difference})
+        gaps.append(
+            {
+                "trained": group.name,
+                "where-P": result.b,
+                "yes-no": result.a,
+                "difference": difference,
+            }
+        )
         judgements += list(_judgements(group, yes_no, where))
-    data = ResultTable(("trained", "phrasing", "support", "mean", "low", "high", "n", "seeds"), points)
+    data = ResultTable(
+        ("trained", "phrasing", "support", "mean", "low", "high", "n", "seeds"), points
+    )
     caption = (
         "Accuracy on the same questions in two phrasings, by number of supporting facts; the right answer of yes-no is always yes. "
         f"{seeds_and_items_caption((row['seeds'] for row in points), (row['n'] for row in points))}."
     )
-    plot = partial(figures.intervals, place="support", series="phrasing", panel="trained", ylabel="supporting facts")
+    plot = partial(
+        figures.intervals,
+        place="support",
+        series="phrasing",
+        panel="trained",
+        ylabel="supporting facts",
+    )
     return [
         Finding(
             "Dyna-bAbI Table 10",
@@ -113,7 +128,9 @@ def pair_scores(group: StoryTrainings) -> tuple[NDArray[np.float64], NDArray[np.
     """Return the scores [seeds, pairs] of the yes-no and of the where-P phrasing."""
     yes_no, where = (group.answers(f"{recipe}:pairs") for recipe in RECIPES.values())
     if [item["index"] for item in yes_no.items] != [item["index"] for item in where.items]:
-        raise StudyError(f"{group.runs.path}: {group.name} answered different questions in the two phrasings")
+        raise StudyError(
+            f"{group.runs.path}: {group.name} answered different questions in the two phrasings"
+        )
     return yes_no.scores, where.scores
 
 
@@ -126,7 +143,9 @@ def _confusion(
     group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]
 ) -> Iterator[dict[str, Any]]:
     for name, value in (("right", 1.0), ("wrong", 0.0)):
-        right, wrong = (float(((yes_no == value) & (where == other)).sum(axis=1).mean()) for other in (1.0, 0.0))
+        right, wrong = (
+            float(((yes_no == value) & (where == other)).sum(axis=1).mean()) for other in (1.0, 0.0)
+        )
         row = {"trained": group.name, "yes-no": name}
         yield {**row, "where-P right": _count(right), "where-P wrong": _count(wrong)}
 
@@ -143,13 +162,22 @@ def _points(group: StoryTrainings) -> Iterator[dict[str, Any]]:
             if size == "all":
                 scores = answers.of(everything)
             else:
-                scores = answers.of(lambda item, low=low, high=high: low <= support_size(item) <= high)  # type: ignore[misc]
+                scores = answers.of(
+                    lambda item, low=low, high=high: low <= support_size(item) <= high
+                )  # type: ignore[misc]
             estimated = estimate(scores)
             if estimated is not None:
-                yield {"trained": group.name, "phrasing": phrasing, "support": size, **point(estimated)}
+                yield {
+                    "trained": group.name,
+                    "phrasing": phrasing,
+                    "support": size,
+                    **point(estimated),
+                }
 
 
-def _judgements(group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]) -> Iterator[Judgement]:
+def _judgements(
+    group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArray[np.float64]
+) -> Iterator[Judgement]:
     if (group.paper_model, group.data, group.part) != ("t5", "diverse", "T12"):
         return
     shares = {
@@ -160,7 +188,9 @@ def _judgements(group: StoryTrainings, yes_no: NDArray[np.float64], where: NDArr
     }
     for what, hits in shares.items():
         for number in published("dyna-babi", "Table 10", what=what):
-            yield judged(group, hits.mean(axis=1).tolist(), number, f"{group.name}: share of pairs, {what}")
+            yield judged(
+                group, hits.mean(axis=1).tolist(), number, f"{group.name}: share of pairs, {what}"
+            )
 
 
 @study(
@@ -182,7 +212,9 @@ def figure4(runs: Runs, *, example: NumberSetting = 0) -> Finding:
         pairs = sensitive_pairs(group)
         if pairs:
             if example >= len(pairs):
-                raise StudyError(f"example is {example}; {group.name} has {len(pairs)} such pairs, counted from 0")
+                raise StudyError(
+                    f"example is {example}; {group.name} has {len(pairs)} such pairs, counted from 0"
+                )
             return _shown_pair(group, pairs, example)
     return Finding(
         "Dyna-bAbI Figure 4",
@@ -206,11 +238,16 @@ def _shown_pair(group: StoryTrainings, pairs: Sequence[int], which: int) -> Find
     for phrasing, recipe in RECIPES.items():
         answers = group.answers(f"{recipe}:pairs")
         index = int(answers.items[place]["index"])
-        (item,) = read(recipe).plan(0).split("pairs").rows(index, index + 1)  # a smaller split is a prefix
+        (item,) = (
+            read(recipe).plan(0).split("pairs").rows(index, index + 1)
+        )  # a smaller split is a prefix
         answered[phrasing] = (item, answers.predictions[0][place])
     total = len(group.answers(f"{RECIPES['yes-no']}:pairs").items)
     item = answered["yes-no"][0]
-    lines = [f"{text}." for text in item.input.removesuffix(item.question).strip().rstrip(".").split(". ")]
+    lines = [
+        f"{text}."
+        for text in item.input.removesuffix(item.question).strip().rstrip(".").split(". ")
+    ]
     support = {int(line) for line in str(item.traits["support_lines"]).split()}
     for number, text in enumerate(lines, 1):
         rows.append({"line": number, "text": text, "support": "•" if number in support else ""})

@@ -31,8 +31,23 @@ SMALL_LEARNERS: dict[str, Block] = {
         "rate": 3.0e-3,
         **_LOOP,
     },
-    "bidaf": {"learner": "bidaf", "words": 16, "state": 16, "filters": 8, "steps": 40, "rate": 5.0e-3, **_LOOP},
-    "smollm2": {"learner": "fine-tune", "model": "smollm2", "steps": 6, "longest_answer": 8, **_LOOP, "batch": 4},
+    "bidaf": {
+        "learner": "bidaf",
+        "words": 16,
+        "state": 16,
+        "filters": 8,
+        "steps": 40,
+        "rate": 5.0e-3,
+        **_LOOP,
+    },
+    "smollm2": {
+        "learner": "fine-tune",
+        "model": "smollm2",
+        "steps": 6,
+        "longest_answer": 8,
+        **_LOOP,
+        "batch": 4,
+    },
 }
 """Networks that show the whole path in a minute; they learn little of stories."""
 
@@ -66,9 +81,14 @@ def learner(scale: str, name: str) -> Block:
     if name in known:
         return dict(known[name])
     if "/" in name or Path(name).is_dir():
-        return {**known["smollm2"], "model": name, "longest_answer": 32}  # its tokeniser may cut words into more pieces
+        return {
+            **known["smollm2"],
+            "model": name,
+            "longest_answer": 32,
+        }  # its tokeniser may cut words into more pieces
     raise ParameterError(
-        "model", f"must be a model of this scale, a hub id or a folder of weights, not '{name}'; {nearest(name, known)}"
+        "model",
+        f"must be a model of this scale, a hub id or a folder of weights, not '{name}'; {nearest(name, known)}",
     )
 
 
@@ -81,16 +101,27 @@ def small_sizes(data: str, part: str) -> dict[str, int]:
 
 def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Block:
     """Return a training recipe; `trimmed` is concat as the paper's T5 was trained on it."""
-    name = f"babi/{data}-{part}" + ("-trimmed" if trimmed and data == "concat" and part != "T2" else "")
-    return {"recipe": name, "set": small_sizes(data, part)} if scale == "quick" else {"recipe": name}
+    name = f"babi/{data}-{part}" + (
+        "-trimmed" if trimmed and data == "concat" and part != "T2" else ""
+    )
+    return (
+        {"recipe": name, "set": small_sizes(data, part)} if scale == "quick" else {"recipe": name}
+    )
 
 
 def evaluated(scale: str, part: str, probes: bool = False) -> list[Any]:
     """Return the splits to answer: the test of concat, the mix, and for T12 the probes where they are wanted."""
     if scale == "quick":
-        concat: Any = {"recipe": f"babi/concat-{part}", "set": small_sizes("concat", part), "only": ["test"]}
+        concat: Any = {
+            "recipe": f"babi/concat-{part}",
+            "set": small_sizes("concat", part),
+            "only": ["test"],
+        }
         mix: Any = {"recipe": f"babi/mix-{part}", "set": {"splits.mix.n": 120}}
-        pairs = [{"recipe": f"babi/phrasing-T12{suffix}", "set": {"splits.pairs.n": 60}} for suffix in ("", "-where")]
+        pairs = [
+            {"recipe": f"babi/phrasing-T12{suffix}", "set": {"splits.pairs.n": 60}}
+            for suffix in ("", "-where")
+        ]
         double: Any = {"recipe": "babi/double-disjunctions", "set": {"splits.probe.n": 60}}
         return [concat, mix, *([*pairs, double] if probes else [])]
     named = [f"babi/concat-{part}:test", f"babi/mix-{part}"]
@@ -131,7 +162,11 @@ def models(scale: str, model: str, default: Sequence[str]) -> list[str]:
 
 def table3_experiments(scale: str, model: str) -> list[Block]:
     """Return the experiments of Table 3."""
-    own = ("entnet", "stm", "bidaf") if scale == "quick" else ("entnet", "stm", "bidaf", "roberta", "t5")
+    own = (
+        ("entnet", "stm", "bidaf")
+        if scale == "quick"
+        else ("entnet", "stm", "bidaf", "roberta", "t5")
+    )
     parts = ("T2", "T7") if scale == "quick" else PARTS
     return [
         block(scale, name, "concat", part)
@@ -145,7 +180,9 @@ def enriched_experiments(scale: str, model: str) -> list[Block]:
     """Return the experiments of Table 4: concat, inject and diverse, on T7 and T12."""
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     parts = ("T7",) if scale == "quick" else ("T7", "T12")
-    return [block(scale, name, data, part) for part in parts for data in ("concat", "inject", "diverse")]
+    return [
+        block(scale, name, data, part) for part in parts for data in ("concat", "inject", "diverse")
+    ]
 
 
 def gift_experiments(scale: str, model: str) -> list[Block]:
@@ -168,7 +205,11 @@ def probe_experiments(scale: str, model: str) -> list[Block]:
 
 def concurrence_experiments(scale: str, model: str) -> list[Block]:
     """Return the experiments of Figure 2: several models on concat(T7)."""
-    own = ("entnet", "stm", "bidaf") if scale == "quick" else ("entnet", "stm", "bidaf", "roberta", "t5")
+    own = (
+        ("entnet", "stm", "bidaf")
+        if scale == "quick"
+        else ("entnet", "stm", "bidaf", "roberta", "t5")
+    )
     return [block(scale, name, "concat", "T7") for name in models(scale, model, own)]
 
 
@@ -204,7 +245,10 @@ def dose_blocks(scale: str, part: str, learner_block: Block, seed: int) -> list[
             "recipes": [
                 {
                     "recipe": f"babi/mix-{part}",
-                    "set": {"splits.train.n": dose * kinds, **({"splits.mix.n": mix} if mix else {})},
+                    "set": {
+                        "splits.train.n": dose * kinds,
+                        **({"splits.mix.n": mix} if mix else {}),
+                    },
                 }
             ],
             "learners": [learner_block],

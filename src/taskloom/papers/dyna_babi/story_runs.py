@@ -48,7 +48,13 @@ LABELS = {"entnet": "EntNet", "stm": "STM", "bidaf": "BiDAF"}
 GUESSING = "majority"
 """A learner that stands for guessing: it has no accuracy to lose."""
 
-PAPER_MODELS = {"entnet": "entnet", "stm": "stm", "bidaf": "bidaf", "extractive": "roberta", "fine-tune": "t5"}
+PAPER_MODELS = {
+    "entnet": "entnet",
+    "stm": "stm",
+    "bidaf": "bidaf",
+    "extractive": "roberta",
+    "fine-tune": "t5",
+}
 """Which model of the paper stands for a learner: another pretrained model is compared with the paper's of its kind."""
 
 RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
@@ -135,7 +141,11 @@ class StoryTrainings:
                 "keep: {predictions: true}, or keep its traits in the file of scores"
             )
         items = [
-            {**dict(row["traits"] or ()), "answer": (row["targets"] or [""])[0], "index": row["index"]}
+            {
+                **dict(row["traits"] or ()),
+                "answer": (row["targets"] or [""])[0],
+                "index": row["index"],
+            }
             for row in tables[0].to_pylist()
         ]
         predictions = [table["prediction"].to_pylist() for table in tables]
@@ -189,13 +199,20 @@ def point(estimated: Estimate) -> dict[str, Any]:
     return {**columns, "n": estimated.items, "seeds": estimated.seeds}
 
 
-def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")) -> list[StoryTrainings]:
+def story_trainings(
+    runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
+) -> list[StoryTrainings]:
     """Return the trainings on the paper's training sets, by part, training set and model; refuse runs that have none.
 
     Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps. Guessing
     is left out of a part that nothing else was trained on.
     """
-    groups = [group for names in repeated_runs(runs) for group in _group(runs, names) if group.data in data]
+    groups = [
+        group
+        for names in repeated_runs(runs)
+        for group in _group(runs, names)
+        if group.data in data
+    ]
     if not groups:
         raise StudyError(
             f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
@@ -205,7 +222,12 @@ def story_trainings(runs: Runs, data: Sequence[str] = ("concat", "inject", "dive
     groups = [group for group in groups if not trained or group.part in trained]
     order = [*LABELS.values(), *MODEL_NAMES.values()]
     groups.sort(
-        key=lambda g: (int(g.part[1:]), g.data, order.index(g.model) if g.model in order else len(order), g.model)
+        key=lambda g: (
+            int(g.part[1:]),
+            g.data,
+            order.index(g.model) if g.model in order else len(order),
+            g.model,
+        )
     )
     return list(_told_apart(groups))
 
@@ -220,7 +242,9 @@ def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
     label = LABELS.get(learner) or model_name(conditions) or learner
     by_seed = {runs[run].seed: run for run in names}
     paper_model = "" if random_twin(conditions) else PAPER_MODELS.get(learner, "")
-    yield StoryTrainings(label, paper_model, match["data"], match["part"], conditions, by_seed, runs)
+    yield StoryTrainings(
+        label, paper_model, match["data"], match["part"], conditions, by_seed, runs
+    )
 
 
 def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
@@ -274,11 +298,21 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
     """
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
-        found = between_kinds(one, other) if several else over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
-        if not math.isnan(found.low):  # else all questions of a kind were answered alike, which proves no certainty
+        found = (
+            between_kinds(one, other)
+            if several
+            else over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
+        )
+        if not math.isnan(
+            found.low
+        ):  # else all questions of a kind were answered alike, which proves no certainty
             return found.mean, found.low, found.high
     (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
-    return a - b, a - b - float(np.hypot(a - a_low, b_high - b)), a - b + float(np.hypot(a_high - a, b - b_low))
+    return (
+        a - b,
+        a - b - float(np.hypot(a - a_low, b_high - b)),
+        a - b + float(np.hypot(a_high - a, b - b_low)),
+    )
 
 
 def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
@@ -287,7 +321,9 @@ def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
     Of one seed the half-widths of the strata are added as squares.
     """
     sizes = [one.shape[1] + other.shape[1] for one, other in strata]
-    if len(strata[0][0]) > 1 and all(min(one.shape[1], other.shape[1]) > 1 for one, other in strata):
+    if len(strata[0][0]) > 1 and all(
+        min(one.shape[1], other.shape[1]) > 1 for one, other in strata
+    ):
         found = between_kinds_by_stratum(strata)
         if not math.isnan(found.low):
             return found.mean, found.low, found.high
@@ -316,7 +352,11 @@ def gap_text(gap: Gap) -> str:
 
 
 def judged(
-    group: StoryTrainings, scores: Sequence[float], number: PublishedNumber, claim: str, extra: Sequence[str] = ()
+    group: StoryTrainings,
+    scores: Sequence[float],
+    number: PublishedNumber,
+    claim: str,
+    extra: Sequence[str] = (),
 ) -> Judgement:
     """Judge the mean of some trainings' scores, with the conditions that differ from the paper's."""
     return judge_mean(
@@ -345,7 +385,9 @@ def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
     known = [f"{group.name} {passes_text(group)}" for group in groups if group.passes is not None]
     if not known:
         return []
-    return [f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and STM 200."]
+    return [
+        f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and STM 200."
+    ]
 
 
 def support_size(item: Mapping[str, Any]) -> int:

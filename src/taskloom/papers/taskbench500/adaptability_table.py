@@ -17,7 +17,13 @@ from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.adaptations import CONSTANT, Adaptation, generalising, model_notes, procedures
+from taskloom.papers.taskbench500.adaptations import (
+    CONSTANT,
+    Adaptation,
+    generalising,
+    model_notes,
+    procedures,
+)
 from taskloom.papers.taskbench500.small_tasks import composition_experiments
 
 TABLE = PaperTable(paper="taskbench500", place="Table 1", unit="tasks")
@@ -89,7 +95,14 @@ def table1(runs: Runs) -> list[Finding]:
         f"Generalisation by kind of task and procedure: means over tasks ({tasks} each) with 95 % intervals (t over tasks); "
         "diamonds are the paper's means. F: all training data, 32: 32 examples; FT: fine-tuning, PT: prompt tuning."
     )
-    plot = partial(figures.intervals, place="procedure", series="kind", panel="kind", shared=False, xlabel="accuracy")
+    plot = partial(
+        figures.intervals,
+        place="procedure",
+        series="kind",
+        panel="kind",
+        shared=False,
+        xlabel="accuracy",
+    )
     main = Finding(
         "TaskBench500 Table 1",
         "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as right where any acceptable answer "
@@ -110,7 +123,15 @@ def table1(runs: Runs) -> list[Finding]:
 
 def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
     """Scores beside the best constant answers; none if no `majority` runs are stored."""
-    columns = ("procedure", "kind", "tasks", "mean", "best constant", "difference", "tasks above the constant")
+    columns = (
+        "procedure",
+        "kind",
+        "tasks",
+        "mean",
+        "best constant",
+        "difference",
+        "tasks above the constant",
+    )
     rows = []
     for cell in table:
         excesses = [one.excess for one in cell.chosen if one.excess is not None]
@@ -134,7 +155,11 @@ def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
         "sequences it is one item, repeated. Unit of analysis: tasks. Intervals (95 %) of the difference are over atomic parts, or "
         "over tasks if that is wider."
     )
-    return [Finding("TaskBench500 Table 1 beside the best constant answer", text, ResultTable(columns, rows))]
+    return [
+        Finding(
+            "TaskBench500 Table 1 beside the best constant answer", text, ResultTable(columns, rows)
+        )
+    ]
 
 
 def shown(mean: float, estimate: Estimate | None, n: int) -> str:
@@ -160,10 +185,13 @@ def wide_table(table: Sequence[TaskScores]) -> ResultTable:
     kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in table)]
     rows: dict[str, dict[str, Any]] = {}
     for cell in table:
-        row = rows.setdefault(cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")})
+        row = rows.setdefault(
+            cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")}
+        )
         row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
     constants = {
-        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen]) for kind in kinds
+        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen])
+        for kind in kinds
     }
     if set(constants.values()) != {"–"}:
         rows[CONSTANT] = {"procedure": "best constant", **constants}
@@ -187,8 +215,14 @@ def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
     for kind in KINDS:
         for family in sorted({a.family for a in chosen if kind_of(a) == kind}):
             for procedure in names:
-                own = [a for a in chosen if (kind_of(a), a.family, a.procedure) == (kind, family, procedure)]
-                row = rows.setdefault((kind, family), {"kind": kind, "family": family, **dict.fromkeys(names, "–")})
+                own = [
+                    a
+                    for a in chosen
+                    if (kind_of(a), a.family, a.procedure) == (kind, family, procedure)
+                ]
+                row = rows.setdefault(
+                    (kind, family), {"kind": kind, "family": family, **dict.fromkeys(names, "–")}
+                )
                 if own:
                     cell = TaskScores(procedure, kind, tuple(own))
                     row[procedure] = shown(cell.mean, cell.estimate, len(cell.scores))
@@ -201,7 +235,9 @@ def _table_cell(cell: TaskScores) -> TableCell:
     labels = {"procedure": cell.procedure, "kind": cell.kind}
     claim = f"{cell.procedure}, {cell.kind}: mean over tasks"
     first = cell.chosen[0]
-    return TABLE.cell(labels, cell.scores, first.conditions, claim=claim, extra=method_difference(first))
+    return TABLE.cell(
+        labels, cell.scores, first.conditions, claim=claim, extra=method_difference(first)
+    )
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:
@@ -222,8 +258,20 @@ CLAIM_RULE = (
 
 CLAIMS = (
     ("F", ATOMIC, "full data: the two are comparable on atomic tasks", "Table 1", ALIKE),
-    ("F", WORDS, "full data: fine-tuning generalises better than prompt tuning to composed words", "section 6", 0.0),
-    ("F", SEQUENCES, "full data: fine-tuning generalises better than prompt tuning to sequences", "section 6", 0.0),
+    (
+        "F",
+        WORDS,
+        "full data: fine-tuning generalises better than prompt tuning to composed words",
+        "section 6",
+        0.0,
+    ),
+    (
+        "F",
+        SEQUENCES,
+        "full data: fine-tuning generalises better than prompt tuning to sequences",
+        "section 6",
+        0.0,
+    ),
     ("32", ATOMIC, "32 examples: the two are comparable on atomic tasks", "section 6", ALIKE),
     ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
     ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
@@ -241,7 +289,9 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
             measure = f"{fine.procedure} − {prompt.procedure}, mean over {len(more)} tasks"
             if within:
                 measure += f", within ± {within:g}"
-            yield difference_claim(text, place, measure, more, less, paired=True, within=within, parts=parts)
+            yield difference_claim(
+                text, place, measure, more, less, paired=True, within=within, parts=parts
+            )
 
 
 def paired_scores(

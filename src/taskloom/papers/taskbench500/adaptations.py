@@ -206,12 +206,16 @@ def _adaptation(
                 extra.setdefault(ANSWERS, counts[run, split])
             for label, value in extra.items():
                 further.setdefault(split, {}).setdefault(label, []).append(float(value))
-    means = {split: {k: statistics.fmean(v) for k, v in own.items()} for split, own in further.items()}
+    means = {
+        split: {k: statistics.fmean(v) for k, v in own.items()} for split, own in further.items()
+    }
     by_seed = {runs[run].seed: run for run in names}
     shots = int(conditions.get("learner.shots", 0) or 0)
     environment = runs.environment(names[0])
     own = constants.get(_data_key(task, conditions), {})
-    return Adaptation(task, first.learner, shots, conditions, scores, means, by_seed, environment, own)
+    return Adaptation(
+        task, first.learner, shots, conditions, scores, means, by_seed, environment, own
+    )
 
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
@@ -241,7 +245,11 @@ WHICH_TASKS = ("recipe.task", "recipe.functions", "recipe.catalog", "recipe.comp
 
 def _data_key(task: str, conditions: Conditions) -> str:
     """Task and settings of its data: runs on the same data have the same key, whatever was trained on it."""
-    settings = {k: v for k, v in conditions.items() if k.startswith("recipe.") and not k.startswith(WHICH_TASKS)}
+    settings = {
+        k: v
+        for k, v in conditions.items()
+        if k.startswith("recipe.") and not k.startswith(WHICH_TASKS)
+    }
     return repr((task, sorted(settings.items())))
 
 
@@ -274,7 +282,10 @@ PROCEDURES = ("FFT", "FPT", "32FT", "32PT")
 def procedures(chosen: Iterable[Adaptation]) -> list[str]:
     """Return the procedures of some adaptations, those of the paper first and in its order."""
     present = list(dict.fromkeys(one.procedure for one in chosen))
-    return [*(p for p in PROCEDURES if p in present), *sorted(p for p in present if p not in PROCEDURES)]
+    return [
+        *(p for p in PROCEDURES if p in present),
+        *sorted(p for p in present if p not in PROCEDURES),
+    ]
 
 
 def generalising(runs: Runs) -> list[Adaptation]:
@@ -298,7 +309,9 @@ def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
     models = sorted({model_name(one.conditions) or one.learner for one in chosen})
     notes = [f"Model: {', '.join(models)} (the paper: T5-base, 220M parameters)."]
     if any(one.learner == "lora" for one in chosen):
-        ranks = sorted({str(one.conditions.get("learner.rank")) for one in chosen if one.learner == "lora"})
+        ranks = sorted(
+            {str(one.conditions.get("learner.rank")) for one in chosen if one.learner == "lora"}
+        )
         notes.append(
             f"Fine-tuning is LoRA of rank {', '.join(ranks)} on all linear maps, many tasks in one batch (the paper: all weights)."
         )

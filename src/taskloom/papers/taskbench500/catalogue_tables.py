@@ -37,7 +37,12 @@ def kind_of(task: CatalogTask) -> str:
     return read_typed(task.expression)[1].form
 
 
-@study("taskbench500/table4", describe="Atomic tasks of TaskBench500", place="TaskBench500, Table 4", from_recipes=True)
+@study(
+    "taskbench500/table4",
+    describe="Atomic tasks of TaskBench500",
+    place="TaskBench500, Table 4",
+    from_recipes=True,
+)
 def table4(scale: str) -> Finding:
     """List the atomic tasks by family, predicates and relations apart."""
     atomic = [task for task in catalog() if task.composition == "atomic"]
@@ -57,16 +62,27 @@ def table4(scale: str) -> Finding:
     )
 
 
-@study("taskbench500/table5", describe="Compositions of TaskBench500", place="TaskBench500, Table 5", from_recipes=True)
+@study(
+    "taskbench500/table5",
+    describe="Compositions of TaskBench500",
+    place="TaskBench500, Table 5",
+    from_recipes=True,
+)
 def table5(scale: str) -> Finding:
     """List the composition functions with the paper's example tasks in our notation."""
     rows = []
     for word, (category, example) in EXAMPLES.items():
         english = describe(parse(example))
-        rows.append({"category": category, "function": word, "example": example, "in English": english})
+        rows.append(
+            {"category": category, "function": word, "example": example, "in English": english}
+        )
     counts = Counter(category for word, (category, _) in EXAMPLES.items() if word in OPERATORS)
     judgements = [
-        judge_number(counts[number.of["category"]], number, claim=f"{number.of['category']}: functions of our language")
+        judge_number(
+            counts[number.of["category"]],
+            number,
+            claim=f"{number.of['category']}: functions of our language",
+        )
         for number in published(PAPER, "Table 5")
     ]
     others = ", ".join(word for word in OPERATORS if word not in EXAMPLES)
@@ -75,7 +91,9 @@ def table5(scale: str) -> Finding:
         "The paper's composition functions and its example tasks as expressions of our language.",
         ResultTable(("category", "function", "example", "in English"), rows),
         judgements=tuple(judgements),
-        notes=(f"The language has further operators, which the paper's tasks do not use: {others}.",),
+        notes=(
+            f"The language has further operators, which the paper's tasks do not use: {others}.",
+        ),
     )
 
 
@@ -95,7 +113,12 @@ def table6(scale: str, *, names: bool = False) -> Finding:
     return composed(6, WORD_LEVEL, names)
 
 
-@study("taskbench500/table7", describe="Mapped tasks of TaskBench500", place="TaskBench500, Table 7", from_recipes=True)
+@study(
+    "taskbench500/table7",
+    describe="Mapped tasks of TaskBench500",
+    place="TaskBench500, Table 7",
+    from_recipes=True,
+)
 def table7(scale: str, *, names: bool = False) -> Finding:
     """Count the mapped tasks; with `names`, list them.
 
@@ -123,7 +146,9 @@ def table8(scale: str, *, names: bool = False) -> Finding:
     """
     finding = composed(8, SEQUENTIAL, names)
     (number,) = published(PAPER, "section 1", what="tasks")
-    total = judge_number(len(catalog()), number, claim="tasks of Tables 4 to 8, with those that were reconstructed")
+    total = judge_number(
+        len(catalog()), number, claim="tasks of Tables 4 to 8, with those that were reconstructed"
+    )
     lost = (
         "One of the 500 tasks cannot be named: the last entries of some columns are lost from the paper's tables, where the last "
         "row repeats the first of the next column, and of the lor tasks nothing tells which one it was."
@@ -156,7 +181,9 @@ def composed(number: int, compositions: Sequence[str], names: bool) -> Finding:
 
 def judge_tasks(tasks: Sequence[CatalogTask], number: PublishedNumber, claim: str) -> Judgement:
     """Judge how many different tasks the paper prints: those of the catalogue that it does not print are left out."""
-    return judge_number(sum(task.printed for task in tasks), number, claim=f"{claim}: different tasks printed")
+    return judge_number(
+        sum(task.printed for task in tasks), number, claim=f"{claim}: different tasks printed"
+    )
 
 
 def family_rows(tasks: Sequence[CatalogTask]) -> ResultTable:
@@ -196,7 +223,9 @@ def _unprinted(tasks: Sequence[CatalogTask]) -> list[str]:
     lost = [task.expression for task in tasks if not task.printed]
     if not lost:
         return []
-    return [f"Counted by the paper but not printed in its tables, or only in another one: {', '.join(lost)}."]
+    return [
+        f"Counted by the paper but not printed in its tables, or only in another one: {', '.join(lost)}."
+    ]
 
 
 def _swapped(tasks: Sequence[CatalogTask]) -> list[str]:

@@ -55,7 +55,9 @@ from taskloom.papers.taskbench500.task_regression import (
 PAPER, PLACE = "taskbench500", "Table 3"
 
 SEPARATED = " (+separators)"
-SEQUENCES = tuple(f"{word}{apart}" for word in ("map", "filter", "map_filter") for apart in ("", SEPARATED))
+SEQUENCES = tuple(
+    f"{word}{apart}" for word in ("map", "filter", "map_filter") for apart in ("", SEPARATED)
+)
 COMPOSITIONS = ("chain", "union", "intersection", "land", "lor", *SEQUENCES)
 """In the paper's order; its table has neither map_filter nor filters with separators."""
 
@@ -98,12 +100,17 @@ class Controlled:
     @property
     def excesses(self) -> list[float]:
         """Score of each task minus that of its constant."""
-        return [score - constant for score, constant in zip(self.scores, self.constants, strict=True)]
+        return [
+            score - constant for score, constant in zip(self.scores, self.constants, strict=True)
+        ]
 
     @property
     def excess_line(self) -> Regression:
         """Fit the excess of composed tasks on the mean excess of their parts."""
-        across = [score - constant for score, constant in zip(self.parts, self.parts_constants, strict=True)]
+        across = [
+            score - constant
+            for score, constant in zip(self.parts, self.parts_constants, strict=True)
+        ]
         return regress(across, self.excesses, parts=self.atoms)
 
     @property
@@ -129,7 +136,9 @@ class CompositionTasks:
     @property
     def line(self) -> Regression:
         """Fit the line."""
-        return regress([t.parts for t in self.tasks], [t.score for t in self.tasks], parts=self.atoms)
+        return regress(
+            [t.parts for t in self.tasks], [t.score for t in self.tasks], parts=self.atoms
+        )
 
     @property
     def atoms(self) -> list[tuple[str, ...]]:
@@ -191,7 +200,9 @@ def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]
     return groups, chosen
 
 
-def _composed(one: Adaptation, atomic: Mapping[tuple[str, str], Adaptation], scoring: str) -> ComposedTask | None:
+def _composed(
+    one: Adaptation, atomic: Mapping[tuple[str, str], Adaptation], scoring: str
+) -> ComposedTask | None:
     parts = [atomic[one.procedure, part] for part in one.parts if (one.procedure, part) in atomic]
     score = one.adaptability if scoring == RIGHT else one.reference_score
     if len(parts) < len(one.parts) or not parts or score is None:
@@ -242,8 +253,12 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
         return []
     shown = [group for group in groups if len(group.tasks) >= ENOUGH] or list(groups)
     sizes = {group.composition: len(group.tasks) for group in shown}
-    parts = {group.composition: len({atom for own in group.atoms for atom in own}) for group in shown}
-    counted = ", ".join(f"{name} {n} tasks of {parts[name]} atomic parts" for name, n in sizes.items())
+    parts = {
+        group.composition: len({atom for own in group.atoms for atom in own}) for group in shown
+    }
+    counted = ", ".join(
+        f"{name} {n} tasks of {parts[name]} atomic parts" for name, n in sizes.items()
+    )
     trained = {len(t.one.runs) for group in shown for t in group.tasks}
     seeds = "one seed" if trained == {1} else f"{min(trained)} to {max(trained)} seeds"
     caption = (
@@ -251,7 +266,13 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
         f"alone, and by the parts beside the constant (partial r²). Unit of analysis: composed tasks ({counted}), {seeds} each; "
         "95 % intervals by the jackknife over atomic parts."
     )
-    plot = partial(figures.intervals, place="procedure", series="explained by", panel="composition", xlabel="r²")
+    plot = partial(
+        figures.intervals,
+        place="procedure",
+        series="explained by",
+        panel="composition",
+        xlabel="r²",
+    )
     text = (
         "Primary numbers. Best constant: mean score of the answer that is acceptable to most training inputs, on the same tests. "
         "Excess: score minus constant. r² of excess: composed excess on the mean excess of the parts. Partial r²: of the parts "
@@ -260,7 +281,14 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
         f"* fewer than {ENOUGH} tasks."
     )
     drawing = StudyFigure("table3", caption, _share_points(shown), plot)
-    return [Finding("TaskBench500 Table 3 beside the best constant answer", text, constant_table(groups), (drawing,))]
+    return [
+        Finding(
+            "TaskBench500 Table 3 beside the best constant answer",
+            text,
+            constant_table(groups),
+            (drawing,),
+        )
+    ]
 
 
 EXPLAINED = ("best constant", "parts", "parts beside the constant")
@@ -357,7 +385,9 @@ def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
         "frequent training label, all that a model could count, since it sees one label of each input. Best on test: the "
         "answer that is acceptable to most tests, an upper bound that is inflated by choosing on 40 of them."
     )
-    return [Finding("TaskBench500 Table 3 beside other constants", text, ResultTable(columns, rows))]
+    return [
+        Finding("TaskBench500 Table 3 beside other constants", text, ResultTable(columns, rows))
+    ]
 
 
 def excess_cell(beside: Controlled) -> str:
@@ -396,7 +426,9 @@ def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
     right = [group for group in groups if group.scoring == RIGHT]
     drawn = [group for group in right if len(group.tasks) >= fewest] or right
     left_out = sorted({g.composition for g in right} - {g.composition for g in drawn})
-    notes = [f"Left out, having fewer than {fewest} tasks: {', '.join(left_out)}."] if left_out else []
+    notes = (
+        [f"Left out, having fewer than {fewest} tasks: {', '.join(left_out)}."] if left_out else []
+    )
     return _figure("TaskBench500 Figure 3", "figure3", drawn, (*model_notes(chosen), *notes))
 
 
@@ -410,20 +442,32 @@ def figure3(runs: Runs, *, fewest: CountSetting = ENOUGH) -> Finding:
 def figure5(runs: Runs) -> Finding:
     """Draw the mapped tasks alone, with separators as the paper does, and without them beside."""
     groups, chosen = composed_tasks(runs)
-    maps = [g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")]
+    maps = [
+        g for g in groups if g.scoring == RIGHT and g.composition in ("map", "map (+separators)")
+    ]
     if not maps:
-        raise StudyError(f"{runs.path} has no runs on map(f) and on f itself; this study needs both")
-    above = [_above([g for g in maps if g.composition == name]) for name in dict.fromkeys(g.composition for g in maps)]
+        raise StudyError(
+            f"{runs.path} has no runs on map(f) and on f itself; this study needs both"
+        )
+    above = [
+        _above([g for g in maps if g.composition == name])
+        for name in dict.fromkeys(g.composition for g in maps)
+    ]
     return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
 
 
 def _above(groups: Sequence[CompositionTasks]) -> str:
     """Return how many tasks of one composition score more than their parts, by procedure."""
-    counts = (f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})" for g in groups)
+    counts = (
+        f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})"
+        for g in groups
+    )
     return f"{groups[0].composition}: tasks that score more as sequences than as words: {', '.join(counts)}."
 
 
-def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Sequence[str]) -> Finding:
+def _figure(
+    title: str, name: str, groups: Sequence[CompositionTasks], notes: Sequence[str]
+) -> Finding:
     points = [
         {
             "procedure": group.procedure,
@@ -438,7 +482,16 @@ def _figure(title: str, name: str, groups: Sequence[CompositionTasks], notes: Se
         for group in groups
         for t in group.tasks
     ]
-    columns = ("procedure", "composition", "task", "family", "parts", "atomic", "composed", "answers")
+    columns = (
+        "procedure",
+        "composition",
+        "task",
+        "family",
+        "parts",
+        "atomic",
+        "composed",
+        "answers",
+    )
     counts = sorted({len(group.tasks) for group in groups})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     caption = (
@@ -482,7 +535,9 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
                 "mean": mean_and_se(scores),
                 "parts": f"{sum(t.parts for t in group.tasks) / len(scores):.3f}",
                 "slope": slope_cell(line),
-                "intercept": "–" if math.isnan(line.intercept) else f"{round(line.intercept, 3) + 0.0:+.3f}",
+                "intercept": "–"
+                if math.isnan(line.intercept)
+                else f"{round(line.intercept, 3) + 0.0:+.3f}",
                 "r²": r2_cell(line),
                 "published r²": "–" if number is None else str(number),
             }
@@ -527,7 +582,9 @@ def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
 
 
 def _number(group: CompositionTasks, what: str) -> PublishedNumber | None:
-    numbers = published(PAPER, PLACE, composition=group.composition, procedure=group.procedure, what=what)
+    numbers = published(
+        PAPER, PLACE, composition=group.composition, procedure=group.procedure, what=what
+    )
     return numbers[0] if numbers else None
 
 
@@ -543,12 +600,21 @@ def _judgements(group: CompositionTasks) -> Iterator[Judgement]:
         theirs = slope_interval(slope.value, r2.value, slope.n)
         ends = (line.slope_low, line.slope_high)
         yield judge_estimate(
-            line.slope, ends, n, slope, theirs, claim=f"{head}: slope", unit="tasks", **_terms(slope, first)
+            line.slope,
+            ends,
+            n,
+            slope,
+            theirs,
+            claim=f"{head}: slope",
+            unit="tasks",
+            **_terms(slope, first),
         )
     if r2 is not None:
         theirs = r2_interval(r2.value, r2.n)
         ends = (line.r2_low, line.r2_high)
-        yield judge_estimate(line.r2, ends, n, r2, theirs, claim=f"{head}: r²", unit="tasks", **_terms(r2, first))
+        yield judge_estimate(
+            line.r2, ends, n, r2, theirs, claim=f"{head}: r²", unit="tasks", **_terms(r2, first)
+        )
 
 
 def _terms(number: PublishedNumber, one: Adaptation) -> dict[str, Any]:
@@ -569,9 +635,14 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
         beside = group.controlled()
         if not text or beside is None:
             continue
-        for name, line in (("r² of excess", beside.excess_line), ("partial r²", beside.beside_constant)):
+        for name, line in (
+            ("r² of excess", beside.excess_line),
+            ("partial r²", beside.beside_constant),
+        ):
             measure = f"{name}, {group.procedure}, {len(group.tasks)} tasks"
-            yield PaperClaim(text, "section 6", measure, line.r2, line.r2_low, line.r2_high, HALF, below=below)
+            yield PaperClaim(
+                text, "section 6", measure, line.r2, line.r2_low, line.r2_high, HALF, below=below
+            )
 
 
 def _claim_text(group: CompositionTasks) -> tuple[str, bool]:

@@ -17,7 +17,10 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
-from taskloom.papers.taskbench500.small_tasks import memorisation_experiments, permutation_experiments
+from taskloom.papers.taskbench500.small_tasks import (
+    memorisation_experiments,
+    permutation_experiments,
+)
 
 PASSING = "train"
 """The curve of training batches in passing, taken where the learnt examples were not answered at each point."""
@@ -59,11 +62,17 @@ def learnt_tasks(runs: Runs) -> list[LearntTask]:
     curves: dict[str, dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
-            curves.setdefault(point["run"], {}).setdefault(point["split"], {})[point["step"]] = point["score"]
+            curves.setdefault(point["run"], {}).setdefault(point["split"], {})[point["step"]] = (
+                point["score"]
+            )
     tasks = []
     for one in adaptations(runs):
         if one.composition == "atomic" and MEMORISED in one.scores and not one.balanced:
-            own = [c.get(MEMORISED) or c.get(PASSING) for run in one.runs.values() if (c := curves.get(run))]
+            own = [
+                c.get(MEMORISED) or c.get(PASSING)
+                for run in one.runs.values()
+                if (c := curves.get(run))
+            ]
             known = [curve for curve in own if curve]
             if known:
                 tasks.append(LearntTask(one, _mean_curve(known)))
@@ -90,7 +99,9 @@ def figure2(runs: Runs) -> list[Finding]:
     """Average the memorisation curves of each family under each method."""
     tasks = [task for task in learnt_tasks(runs) if task.setting == OWN]
     if not tasks:
-        raise StudyError(f"{runs.path} has no pre-trained model that learnt a task with its own labels by heart")
+        raise StudyError(
+            f"{runs.path} has no pre-trained model that learnt a task with its own labels by heart"
+        )
     groups = grouped(tasks, lambda task: task.one.method)
     title = "TaskBench500 Figure 2"
     text = "The share of the training examples that a model gives the learnt answer to, while it is trained on them."
@@ -132,7 +143,9 @@ def grouped(tasks: Iterable[LearntTask], panel: Any) -> dict[tuple[str, str], li
     order = {family: number for number, family in enumerate(FAMILIES)}
     return {
         place: groups[place]
-        for place in sorted(groups, key=lambda g: (panels.index(g[0]), order.get(g[1], len(order)), g[1]))
+        for place in sorted(
+            groups, key=lambda g: (panels.index(g[0]), order.get(g[1], len(order)), g[1])
+        )
     }
 
 
@@ -141,7 +154,9 @@ def shared_steps(tasks: Sequence[LearntTask]) -> list[int]:
     return sorted(set.intersection(*(set(task.curve) for task in tasks)))
 
 
-def curve_points(groups: Mapping[tuple[str, str], list[LearntTask]], panel: str) -> list[dict[str, Any]]:
+def curve_points(
+    groups: Mapping[tuple[str, str], list[LearntTask]], panel: str
+) -> list[dict[str, Any]]:
     """Return the mean curve of each group with its interval over tasks."""
     points = []
     for (place, family), tasks in groups.items():
@@ -168,17 +183,27 @@ def _finding(
     groups: Mapping[tuple[str, str], list[LearntTask]],
     tasks: Sequence[LearntTask],
 ) -> Finding:
-    points = ResultTable((panel, "family", "step", "mean", "low", "high", "tasks"), curve_points(groups, panel))
-    counts = {family: max(len(own) for (_, f), own in groups.items() if f == family) for _, family in groups}
+    points = ResultTable(
+        (panel, "family", "step", "mean", "low", "high", "tasks"), curve_points(groups, panel)
+    )
+    counts = {
+        family: max(len(own) for (_, f), own in groups.items() if f == family)
+        for _, family in groups
+    }
     n = ", ".join(f"{count} {family}" for family, count in counts.items())
-    examples = sorted({task.one.conditions.get("recipe.memorise") for task in tasks} - {None, 0}, key=str)
+    examples = sorted(
+        {task.one.conditions.get("recipe.memorise") for task in tasks} - {None, 0}, key=str
+    )
     shown = f" of {', '.join(map(str, examples))} training examples each" if examples else ""
     labels = "" if name == "figure2" else " of own and of permuted labels"
-    caption = (
-        f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
-    )
+    caption = f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
     plot = partial(
-        figures.lines, x="step", series="family", panel=panel, xlabel="training steps", ylabel="memorised examples"
+        figures.lines,
+        x="step",
+        series="family",
+        panel=panel,
+        xlabel="training steps",
+        ylabel="memorised examples",
     )
     rows = [
         {
@@ -204,19 +229,31 @@ def _finding(
 def _family_claims(groups: Mapping[tuple[str, str], list[LearntTask]]) -> Iterator[PaperClaim]:
     panels = list(dict.fromkeys(place for place, _ in groups))
     for place in panels:
-        for easier, harder in (("lexical", "factual"), ("factual", "random"), ("lexical", "random")):
+        for easier, harder in (
+            ("lexical", "factual"),
+            ("factual", "random"),
+            ("lexical", "random"),
+        ):
             more, less = groups.get((place, easier), []), groups.get((place, harder), [])
             if more and less:
                 steps = shared_steps([*more, *less])
                 text = f"{place}: {easier} tasks are memorised faster than {harder} ones"
                 measure = f"difference of means over steps, {len(more)} and {len(less)} tasks"
                 yield difference_claim(
-                    text, "section 5", measure, [t.mean(steps) for t in more], [t.mean(steps) for t in less]
+                    text,
+                    "section 5",
+                    measure,
+                    [t.mean(steps) for t in more],
+                    [t.mean(steps) for t in less],
                 )
-    by_method = {place: [t for (p, _), own in groups.items() if p == place for t in own] for place in panels}
+    by_method = {
+        place: [t for (p, _), own in groups.items() if p == place for t in own] for place in panels
+    }
     if {"fine-tuning", "prompt tuning"} <= set(by_method):
         text = "fine-tuning memorises more than prompt tuning"
-        yield _paired(text, "section 5", by_method["fine-tuning"], by_method["prompt tuning"], at_end=True)
+        yield _paired(
+            text, "section 5", by_method["fine-tuning"], by_method["prompt tuning"], at_end=True
+        )
 
 
 def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
@@ -240,14 +277,20 @@ def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
         others = [task for task in permuted if task.one.family == family]
         if random and others:
             steps = shared_steps([*random, *others])
-            text = f"fine-tuning: random relations are memorised faster than permuted {family} tasks"
+            text = (
+                f"fine-tuning: random relations are memorised faster than permuted {family} tasks"
+            )
             measure = f"difference of means over steps, {len(random)} and {len(others)} tasks"
             more, less = ([task.mean(steps) for task in some] for some in (random, others))
             yield difference_claim(text, "appendix E", measure, more, less)
 
 
 def _paired(
-    text: str, place: str, some: Sequence[LearntTask], others: Sequence[LearntTask], at_end: bool = False
+    text: str,
+    place: str,
+    some: Sequence[LearntTask],
+    others: Sequence[LearntTask],
+    at_end: bool = False,
 ) -> PaperClaim:
     """Return the claim that tasks are memorised better in one way than in the other, task by task."""
     known = {task.one.task: task for task in others}

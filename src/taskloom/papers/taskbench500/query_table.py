@@ -52,7 +52,10 @@ def _all_true(one: Answers, other: Answers) -> Answers:
 
 def _decided(one: Answers, other: Answers, truth: Callable[[bool, bool], bool]) -> Answers:
     first, second = dict(one), dict(other)
-    return {(x, str(truth(first[x] == "true", second[x] == "true")).lower()) for x in first.keys() & second.keys()}
+    return {
+        (x, str(truth(first[x] == "true", second[x] == "true")).lower())
+        for x in first.keys() & second.keys()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,13 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference
-from taskloom.papers.taskbench500.adaptations import Adaptation, adaptations, generalising, model_notes, procedures
+from taskloom.papers.taskbench500.adaptations import (
+    Adaptation,
+    adaptations,
+    generalising,
+    model_notes,
+    procedures,
+)
 from taskloom.papers.taskbench500.small_tasks import balance_experiments
 
 MASS = "mass "
@@ -67,7 +73,10 @@ def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
         if side and row["logprobs"] is not None:
             mass = sum(math.exp(value) for value in row["logprobs"])
             sums.setdefault(row["run"], {}).setdefault(side, []).append(mass)
-    return {run: {side: statistics.fmean(own) for side, own in sides.items()} for run, sides in sums.items()}
+    return {
+        run: {side: statistics.fmean(own) for side, own in sides.items()}
+        for run, sides in sums.items()
+    }
 
 
 def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
@@ -90,11 +99,17 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
     equal = [pair for pair in pairs if pair.gap == 0]
     notes = []
     if without:
-        notes.append(f"Left out, since a side has no mass or no run by itself: {', '.join(sorted(without))}.")
+        notes.append(
+            f"Left out, since a side has no mass or no run by itself: {', '.join(sorted(without))}."
+        )
     chosen = [pair for pair in pairs if pair.gap > 0] or equal
     if equal:
         names = ", ".join(sorted({pair.one.task for pair in equal}))
-        which = "In no pair is one side easier" if chosen is equal else "Left out, since neither side is easier"
+        which = (
+            "In no pair is one side easier"
+            if chosen is equal
+            else "Left out, since neither side is easier"
+        )
         notes.append(f"{which}: {names}.")
     if not chosen:
         raise StudyError(
@@ -115,9 +130,16 @@ def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[st
     """Return the mean mass on each side over seeds."""
     by_seed = [kept[run] for run in one.runs.values() if run in kept]
     if by_seed:
-        return {side: statistics.fmean(masses[side] for masses in by_seed if side in masses) for side in by_seed[0]}
+        return {
+            side: statistics.fmean(masses[side] for masses in by_seed if side in masses)
+            for side in by_seed[0]
+        }
     further = one.further.get(one.split, {})
-    return {label.removeprefix(MASS): value for label, value in further.items() if label.startswith(MASS)}
+    return {
+        label.removeprefix(MASS): value
+        for label, value in further.items()
+        if label.startswith(MASS)
+    }
 
 
 @study(
@@ -159,7 +181,14 @@ def figure4(runs: Runs) -> list[Finding]:
         (*model_notes(pair.one for pair in pairs), *notes),
     )
     rule = f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this is wider than t over pairs."
-    return [main, *(claim_findings("TaskBench500 Figure 4", _claims(groups), rule) if sides[0] == EASIER else [])]
+    return [
+        main,
+        *(
+            claim_findings("TaskBench500 Figure 4", _claims(groups), rule)
+            if sides[0] == EASIER
+            else []
+        ),
+    ]
 
 
 def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str]) -> ResultTable:
@@ -181,8 +210,12 @@ def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str])
     return ResultTable(columns, rows)
 
 
-def _points(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[dict[str, Any]]:
-    for side, masses in zip(sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True):
+def _points(
+    name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]
+) -> Iterator[dict[str, Any]]:
+    for side, masses in zip(
+        sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True
+    ):
         yield {
             "procedure": name,
             "side": side,
@@ -196,13 +229,19 @@ def _judgements(pairs: Sequence[TaskPair]) -> Iterator[Judgement]:
     """Yield the one pair of which the paper gives numbers."""
     for number in published("taskbench500", "section 7"):
         for pair in pairs:
-            if pair.one.task == number.of["pair"] and number.of["side"] in (pair.easier, pair.harder):
+            if pair.one.task == number.of["pair"] and number.of["side"] in (
+                pair.easier,
+                pair.harder,
+            ):
                 mass = pair.easier_mass if number.of["side"] == pair.easier else pair.harder_mass
                 yield judge_mean(
                     [mass],
                     number,
                     claim=f"{pair.one.procedure}, {pair.one.task}: mass on {number.of['side']}",
-                    conditions=(*differences(number, pair.one.conditions), *method_difference(pair.one)),
+                    conditions=(
+                        *differences(number, pair.one.conditions),
+                        *method_difference(pair.one),
+                    ),
                     comparable=comparable(number, pair.one.conditions),
                 )
 

@@ -8,7 +8,14 @@ Experiments = list[dict[str, Any]]
 
 MODEL = "smollm2"
 
-ATOMS = ("synonyms[eng]", "antonyms[eng]", "hyponyms[eng]", "entailments[eng]", "is_pos_noun[eng]", "is_pos_verb[eng]")
+ATOMS = (
+    "synonyms[eng]",
+    "antonyms[eng]",
+    "hyponyms[eng]",
+    "entailments[eng]",
+    "is_pos_noun[eng]",
+    "is_pos_verb[eng]",
+)
 COMPOSED = (
     "chain(antonyms[eng], hyponyms[eng])",
     "chain(hyponyms[eng], antonyms[eng])",
@@ -20,7 +27,14 @@ COMPOSED = (
 MAPPED = ("map(synonyms[eng])", "map(antonyms[eng])", "map(hyponyms[eng])")
 """English tasks of the lexicon in this package: three compositions of each kind, the fewest that a line can be wrong about."""
 
-FAMILIES = ("synonyms[eng]", "antonyms[eng]", "random0[eng]", "random1[eng]", "father", "place_of_birth")
+FAMILIES = (
+    "synonyms[eng]",
+    "antonyms[eng]",
+    "random0[eng]",
+    "random1[eng]",
+    "father",
+    "place_of_birth",
+)
 """Two atomic tasks of each family, for memorisation."""
 
 UNIONS = (
@@ -29,7 +43,13 @@ UNIONS = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 
-QUICK_LOOP = {"batch": 4, "evaluate_every": 0, "longest_answer": 10, "targets": "fixed", "threads": 1}
+QUICK_LOOP = {
+    "batch": 4,
+    "evaluate_every": 0,
+    "longest_answer": 10,
+    "targets": "fixed",
+    "threads": 1,
+}
 QUICK_STEPS, QUICK_LIMIT = 3, 2
 """Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since answering costs most."""
 
@@ -69,18 +89,36 @@ def quick_learners(model: str, **settings: Any) -> list[dict[str, Any]]:
 
 def quick_words(functions: tuple[str, ...], **fields: Any) -> dict[str, Any]:
     """Return a recipe of functions over the packaged lexicon and invented facts."""
-    small = {"lexicon": "packaged", "pairs": "published", "few_shot": None, "answers": False, "catalog": None}
-    return {"recipe": "taskbench/500", "set": {**small, "facts": "synthetic", "functions": list(functions), **fields}}
+    small = {
+        "lexicon": "packaged",
+        "pairs": "published",
+        "few_shot": None,
+        "answers": False,
+        "catalog": None,
+    }
+    return {
+        "recipe": "taskbench/500",
+        "set": {**small, "facts": "synthetic", "functions": list(functions), **fields},
+    }
 
 
 def composition_experiments(scale: str, model: str) -> Experiments:
     """Return the experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on all data and on 32 examples."""
     if scale == "quick":
         sequences = {"n": 200, "length": 2, "kept": 1}
-        apart = [quick_words(MAPPED, sequences={**sequences, "separators": value}) for value in (False, True)]
+        apart = [
+            quick_words(MAPPED, sequences={**sequences, "separators": value})
+            for value in (False, True)
+        ]
         common: dict[str, Any] = {"tasks": "each", "evaluate": ["test"], "limit": QUICK_LIMIT}
         blocks: Experiments = []
-        blocks.append({**common, "recipes": [quick_words((*ATOMS, *COMPOSED)), *apart], "learners": [CONSTANT]})
+        blocks.append(
+            {
+                **common,
+                "recipes": [quick_words((*ATOMS, *COMPOSED)), *apart],
+                "learners": [CONSTANT],
+            }
+        )
         for shots in (0, FEW):
             blocks += [
                 {
@@ -88,14 +126,26 @@ def composition_experiments(scale: str, model: str) -> Experiments:
                     "recipes": [quick_words((*ATOMS, *COMPOSED))],
                     "learners": quick_learners(model, shots=shots),
                 },
-                {**common, "recipes": apart, "learners": quick_learners(model, shots=shots, longest_answer=20)},
+                {
+                    **common,
+                    "recipes": apart,
+                    "learners": quick_learners(model, shots=shots, longest_answer=20),
+                },
             ]
         return blocks
     separated = {
         "recipe": "taskbench/500",
-        "set": {"catalog": {"compositions": ["map", "filter", "map_filter"]}, "sequences": {"separators": True}},
+        "set": {
+            "catalog": {"compositions": ["map", "filter", "map_filter"]},
+            "sequences": {"separators": True},
+        },
     }
-    common = {"recipes": ["taskbench/500", separated], "tasks": "each", "evaluate": ["test"], "limit": 100}
+    common = {
+        "recipes": ["taskbench/500", separated],
+        "tasks": "each",
+        "evaluate": ["test"],
+        "limit": 100,
+    }
     return [
         {**common, "learners": [CONSTANT]},
         {**common, "learners": learners(model, epochs=100)},
@@ -109,7 +159,13 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
         recipe = quick_words(FAMILIES, memorise=4)
         chosen = quick_learners(model, **QUICK_MEMORISATION)
         return [
-            {"recipes": [recipe], "learners": chosen, "tasks": "each", "train": "memorise", "evaluate": ["memorise"]}
+            {
+                "recipes": [recipe],
+                "learners": chosen,
+                "tasks": "each",
+                "train": "memorise",
+                "evaluate": ["memorise"],
+            }
         ]
     chosen = learners(model, steps=20_000, evaluate_every=1_000)
     recipe = {"recipe": "taskbench/memorise", "set": {"facts": "wikidata"}}
@@ -120,12 +176,18 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
 def permutation_experiments(scale: str, model: str) -> Experiments:
     """Return the experiments of Figure 6: own and permuted labels for the pre-trained model, permuted ones for its random twin."""
     if scale == "quick":
-        own, permuted = (quick_words(FAMILIES, memorise=4, labels=labels) for labels in ("true", "permuted"))
+        own, permuted = (
+            quick_words(FAMILIES, memorise=4, labels=labels) for labels in ("true", "permuted")
+        )
         loop: dict[str, Any] = QUICK_MEMORISATION
-        trained, random = quick_learners(model, **loop)[:1], quick_learners(model, **loop, pretrained=False)[:1]
+        trained, random = (
+            quick_learners(model, **loop)[:1],
+            quick_learners(model, **loop, pretrained=False)[:1],
+        )
     else:
         own, permuted = (
-            {"recipe": name, "set": {"facts": "wikidata"}} for name in ("taskbench/memorise", "taskbench/permuted")
+            {"recipe": name, "set": {"facts": "wikidata"}}
+            for name in ("taskbench/memorise", "taskbench/permuted")
         )
         loop = {"steps": 20_000, "evaluate_every": 1_000}
         trained, random = learners(model, **loop), learners(model, **loop, pretrained=False)

@@ -122,7 +122,9 @@ def _squared_ends(centre: float, half: float) -> tuple[float, float]:
     return max(0.0, low) ** 2, max(high, -low) ** 2
 
 
-def _fit(x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | None, level: float) -> Regression:
+def _fit(
+    x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | None, level: float
+) -> Regression:
     """Fit the line, its points being independent."""
     columns = [np.asarray(x, dtype=float), np.ones(len(x))]
     if covariate is not None:
@@ -145,10 +147,14 @@ def _fit(x: Sequence[float], y: Sequence[float], covariate: Sequence[float] | No
     else:  # all points are on the line
         p = 1.0 if slope == 0 else 0.0
     low, high = r2_interval(r2, n - (design.shape[1] - 2), level)
-    return Regression(n, slope, slope - half, slope + half, float(weights[1]), r2, low, high, float(p))
+    return Regression(
+        n, slope, slope - half, slope + half, float(weights[1]), r2, low, high, float(p)
+    )
 
 
-def _partial(design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]) -> float:
+def _partial(
+    design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]
+) -> float:
     """Return the share of what all columns but the first leave unexplained that the first explains."""
     others = design[:, 1:]
     without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
@@ -196,7 +202,11 @@ def draw_regressions(data: ResultTable) -> Any:
         for axis, procedure in zip(axes, procedures, strict=False):
             axis.plot([0, 1], [0, 1], ":", color="#999999", linewidth=0.9)
             for number, composition in enumerate(compositions):
-                own = [r for r in data if (r["procedure"], r["composition"]) == (procedure, composition)]
+                own = [
+                    r
+                    for r in data
+                    if (r["procedure"], r["composition"]) == (procedure, composition)
+                ]
                 if own:
                     _draw(axis, own, number, composition)
             axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title=procedure)
@@ -216,10 +226,24 @@ def _draw(axis: Any, rows: list[dict[str, Any]], number: int, composition: str) 
     x, y = [r["atomic"] for r in rows], [r["composed"] for r in rows]
     line = regress(x, y, parts=[r["parts"].split() for r in rows])
     # Filled marks would hide each other where many tasks score nothing.
-    axis.plot(x, y, marker, markersize=3.6, markerfacecolor="none", markeredgecolor=shade, markeredgewidth=0.8)
+    axis.plot(
+        x,
+        y,
+        marker,
+        markersize=3.6,
+        markerfacecolor="none",
+        markeredgecolor=shade,
+        markeredgewidth=0.8,
+    )
     known = line.r2 == line.r2
-    ends = f" [{line.r2_low:.2f}, {line.r2_high:.2f}]" if known and line.r2_low == line.r2_low else ""
-    label = f"{composition}: r² {line.r2:.2f}{ends}, n = {len(rows)}" if known else f"{composition}, n = {len(rows)}"
+    ends = (
+        f" [{line.r2_low:.2f}, {line.r2_high:.2f}]" if known and line.r2_low == line.r2_low else ""
+    )
+    label = (
+        f"{composition}: r² {line.r2:.2f}{ends}, n = {len(rows)}"
+        if known
+        else f"{composition}, n = {len(rows)}"
+    )
     if known:
         across = [min(x), max(x)]
         up = [line.slope * value + line.intercept for value in across]

@@ -108,7 +108,11 @@ def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
     """Return a condition where a split has another number of tasks than the paper's: intervals are over seeds, not over tasks."""
     own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
     numbers = published("zest", "Table 2", split=split, what="tasks")
-    return tuple(f"{own:,} tasks of {split} (paper: {n.value:,.0f})" for n in numbers if own and own != n.value)
+    return tuple(
+        f"{own:,} tasks of {split} (paper: {n.value:,.0f})"
+        for n in numbers
+        if own and own != n.value
+    )
 
 
 @study(
@@ -131,7 +135,9 @@ def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
     judgements: list[Judgement] = []
     for group in [*groups, *constants]:
         for split in (s for s in SPLITS if s in group.reports):
-            cells = {head: percent(group.values(split, overall(score))) for score, head in SCORES.items()}
+            cells = {
+                head: percent(group.values(split, overall(score))) for score, head in SCORES.items()
+            }
             seeds = "" if group in constants else len(group.reports[split])
             rows.append({"model": group.model, "split": split, "seeds": seeds, **cells})
             for score, head in SCORES.items():
@@ -141,7 +147,12 @@ def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
                 for number in [] if group in constants else numbers:
                     claim = f"{group.model} beside {PAPER_MODELS[str(number.of['model'])]}, {split}: {head}"
                     judgements += judged(group, split, overall(score), [number], claim)
-    places = [(m, s) for m in PAPER_MODELS for s in SPLITS if published("zest", "Table 3", model=m, split=s)]
+    places = [
+        (m, s)
+        for m in PAPER_MODELS
+        for s in SPLITS
+        if published("zest", "Table 3", model=m, split=s)
+    ]
     rows += [_paper_row(model, split) for model, split in places]
     finding = Finding(
         "ZEST Table 3",
@@ -169,14 +180,23 @@ def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
     return f"Scores over all tasks, by model and split: {', '.join(tasks_of(groups, split) for split in splits)}."
 
 
-def _figure(name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]) -> StudyFigure:
+def _figure(
+    name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]
+) -> StudyFigure:
     seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
-    diamonds = "; diamonds are the paper's numbers" if any("published" in point for point in points) else ""
+    diamonds = (
+        "; diamonds are the paper's numbers"
+        if any("published" in point for point in points)
+        else ""
+    )
     caption = f"{what} {seeds_caption(seeds)}{diamonds}."
     columns = ("name", "score", "mean", "low", "high", "seeds", "published")
     data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
     return StudyFigure(
-        name, caption, data, partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks")
+        name,
+        caption,
+        data,
+        partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks"),
     )
 
 
@@ -229,7 +249,9 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for own, base in derived_scores(report, kind).values():
         counts[base >= least, own >= least] += 1
-    return Consistency(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+    return Consistency(
+        counts[True, True], counts[True, False], counts[False, True], counts[False, False]
+    )
 
 
 def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, float]]:
@@ -263,10 +285,14 @@ def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
                     values = group.values(split, measure)
                     numbers = published("zest", place, split=split, type=kind, what=score)
                     cells[f"{split} {head}"] = beside(percent(values), numbers)
-                    judgements += judged(group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}")
+                    judgements += judged(
+                        group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}"
+                    )
                     if split == _shown_split(group) and score != "75" and values:
                         number = numbers[0].value if numbers else None
-                        points.append({"name": name, "score": head, **summary(values), "published": number})
+                        points.append(
+                            {"name": name, "score": head, **summary(values), "published": number}
+                        )
             rows.append(cells)
     rows += [_constant_row(constant, kind) for constant in constants for kind in ROWS]
     points += _constant_points(constants, _shown_split(groups[0]))
@@ -278,7 +304,10 @@ def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
         ResultTable(("model", "generalization", *heads), rows),
         (
             _figure(
-                table, points, f"Scores by generalization type on {tasks_of(groups, _shown_split(groups[0]))}.", groups
+                table,
+                points,
+                f"Scores by generalization type on {tasks_of(groups, _shown_split(groups[0]))}.",
+                groups,
             ),
         ),
         tuple(judgements),
@@ -304,7 +333,12 @@ def _constant_points(constants: Sequence[DescriptionRuns], split: str) -> Iterat
         for kind, name in ROWS.items():
             values = constant.values(split, measure_of(kind, "90"))
             if values:
-                yield {"name": name, "score": f"C@90, {constant.model}", **summary(values), "published": None}
+                yield {
+                    "name": name,
+                    "score": f"C@90, {constant.model}",
+                    **summary(values),
+                    "published": None,
+                }
 
 
 def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
@@ -317,7 +351,9 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
     for group in groups:
         split = _shown_split(group)
         for pair in pairs:
-            theirs = {one: published("zest", place, split=split, type=one[0], what=one[1]) for one in pair}
+            theirs = {
+                one: published("zest", place, split=split, type=one[0], what=one[1]) for one in pair
+            }
             ours = {one: group.values(split, measure_of(*one)) for one in pair}
             if not all(theirs.values()) or not all(ours.values()):
                 continue
@@ -326,14 +362,22 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
             if gap > 0:
                 names = [f"{ROWS[row]} {SCORES[score]}" for row, score in (higher, lower)]
                 claim = f"{split}: {names[0]} above {names[1]}"
-                tasks = None if "overall" in (higher[0], lower[0]) else _over_kinds(group, split, higher[0], lower[0])
+                tasks = (
+                    None
+                    if "overall" in (higher[0], lower[0])
+                    else _over_kinds(group, split, higher[0], lower[0])
+                )
                 built_in = higher[0] == "normal" and lower[0] in PAIRED
                 scores = (ours[higher], ours[lower])
-                yield ClaimedDirection(claim, group.model, gap, *scores, tasks=tasks, built_in=built_in)
+                yield ClaimedDirection(
+                    claim, group.model, gap, *scores, tasks=tasks, built_in=built_in
+                )
         yield from _own_directions(group, split)
 
 
-def _over_kinds(group: DescriptionRuns, split: str, higher: str, lower: str) -> tuple[float, float] | None:
+def _over_kinds(
+    group: DescriptionRuns, split: str, higher: str, lower: str
+) -> tuple[float, float] | None:
     """Return the interval over tasks of how much higher the mean of one kind is, each task counting with its mean over seeds."""
     means = [list(_task_means(group, split, kind).values()) for kind in (higher, lower)]
     if min(len(values) for values in means) < 2:
@@ -358,8 +402,12 @@ def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirec
         by_seed = [derived_scores(report, kind) for report in reports]
         if not all(by_seed):
             continue
-        ours, bases = ([fmean(pair[side] for pair in scores.values()) for scores in by_seed] for side in (0, 1))
-        gaps = [fmean(scores[task][1] - scores[task][0] for scores in by_seed) for task in by_seed[0]]
+        ours, bases = (
+            [fmean(pair[side] for pair in scores.values()) for scores in by_seed] for side in (0, 1)
+        )
+        gaps = [
+            fmean(scores[task][1] - scores[task][0] for scores in by_seed) for task in by_seed[0]
+        ]
         over = over_task_differences(gaps) if len(gaps) > 1 else None
         claim = f"{split}: base tasks above their {PLURALS[kind]}, mean of their own F1"
         tasks = (over.low, over.high) if over is not None else None
@@ -382,7 +430,9 @@ def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
             for kind in PAIRED:
                 counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
                 shares = [c.inconsistent for c in counts if c.inconsistent is not None]
-                own = group.values(split, lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"))  # type: ignore[misc]
+                own = group.values(
+                    split, lambda report, kind=kind: report.own["type"].get(kind, {}).get("75")
+                )  # type: ignore[misc]
                 rows.append(
                     {
                         "model": group.model,

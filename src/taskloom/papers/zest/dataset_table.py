@@ -43,7 +43,10 @@ TOLERANCE = 0.05
 def tasks_of(examples: Iterable[Example]) -> list[ZestTask]:
     """Return the tasks of examples that follow each other, each with its passages alone."""
     tasks = [task_of(list(own)) for _, own in groupby(examples, key=attrgetter("task"))]
-    return [replace(t, instances=tuple(replace(i, context=context(i.context)) for i in t.instances)) for t in tasks]
+    return [
+        replace(t, instances=tuple(replace(i, context=context(i.context)) for i in t.instances))
+        for t in tasks
+    ]
 
 
 def split_statistics(plan: Plan) -> dict[str, Statistics]:
@@ -71,7 +74,9 @@ def table2_finding(splits: dict[str, Statistics]) -> Finding:
         for split, value in values.items():
             (number,) = published("zest", "Table 2", split=split, what=name)
             tolerance = TOLERANCE * number.value if name in WORDED else 0.0
-            judgements.append(judge_number(value, number, claim=f"{split}: {label}", tolerance=tolerance))
+            judgements.append(
+                judge_number(value, number, claim=f"{split}: {label}", tolerance=tolerance)
+            )
     return Finding(
         "ZEST Table 2",
         f"{RECIPE} (seed {SEED}) beside the crowd-sourced data of the paper.",

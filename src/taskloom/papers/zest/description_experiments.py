@@ -69,7 +69,11 @@ def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Expe
 
     def experiments(scale: str, model: str) -> Experiments:
         seeds = range(SEEDS[scale])
-        return [description_experiment(scale, model, part, splits_of(part), seed) for part in parts for seed in seeds]
+        return [
+            description_experiment(scale, model, part, splits_of(part), seed)
+            for part in parts
+            for seed in seeds
+        ]
 
     return experiments
 
@@ -79,7 +83,9 @@ def splits_of(part: str) -> tuple[str, ...]:
     return ("dev", "test") if part == "both" else ("dev",)
 
 
-def description_experiment(scale: str, model: str, part: str, splits: tuple[str, ...], seed: int) -> dict[str, Any]:
+def description_experiment(
+    scale: str, model: str, part: str, splits: tuple[str, ...], seed: int
+) -> dict[str, Any]:
     """Return the experiment of one seed on one part of the input."""
     small = scale == "quick"
     learner: dict[str, Any] = dict(SMALL_LEARNER if small else FULL_LEARNER)
@@ -87,7 +93,10 @@ def description_experiment(scale: str, model: str, part: str, splits: tuple[str,
         learner |= {"learner": "fine-tune", "model": model, "longest_answer": LONGEST_OF_OTHERS}
         for setting in ("state", "layers", "heads"):
             learner.pop(setting, None)
-    fields = {**(SMALL_TASKS if small else FULL_TASKS), **({} if part == "both" else {"parts": part})}
+    fields = {
+        **(SMALL_TASKS if small else FULL_TASKS),
+        **({} if part == "both" else {"parts": part}),
+    }
     return {
         "recipes": [{"recipe": RECIPE, "set": fields}],
         "learners": [learner],

@@ -39,7 +39,11 @@ SPLITS = ("dev", "test")
 SCORES = {"mean": "mean", "75": "C@75", "90": "C@90"}
 """The columns of the paper's tables, by the names that reports have for them."""
 
-INPUTS = {"both": "the whole input", "question": "the question alone", "context": "the passage alone"}
+INPUTS = {
+    "both": "the whole input",
+    "question": "the question alone",
+    "context": "the passage alone",
+}
 """What errors call the parts of the input that runs were given."""
 
 Measure = Callable[[ScoreReport], float | None]
@@ -71,7 +75,11 @@ class DescriptionRuns:
     @property
     def by_script(self) -> bool:
         """Return whether the public script's evaluation was used; it stops at some answers."""
-        return any(report.mode == "official" for by_seed in self.reports.values() for report in by_seed.values())
+        return any(
+            report.mode == "official"
+            for by_seed in self.reports.values()
+            for report in by_seed.values()
+        )
 
     def values(self, split: str, measure: Measure) -> list[float]:
         """Return a number of each seed on a split."""
@@ -96,7 +104,11 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
 
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
     """Return a split with the number of its tasks, as captions say it: `the 114 tasks of dev`."""
-    sizes = [int(group.conditions.get(f"recipe.tasks.{split}") or 0) for group in groups if split in group.reports]
+    sizes = [
+        int(group.conditions.get(f"recipe.tasks.{split}") or 0)
+        for group in groups
+        if split in group.reports
+    ]
     return f"the {count_of(sizes, 'task')} of {split}" if any(sizes) else split
 
 
@@ -164,19 +176,25 @@ def _group(
     learner = runs[names[0]].learner
     model = _model(learner, conditions)
     if not conditions.get("learner.model"):
-        conditions["learner.model"] = learner  # a network from scratch, or whatever made somebody else's predictions
+        conditions["learner.model"] = (
+            learner  # a network from scratch, or whatever made somebody else's predictions
+        )
     group = DescriptionRuns(model, part, conditions, {})
     seen: dict[tuple[str, tuple[str, ...]], int] = {}
     for run in names:
         seed = runs[run].seed
         for split, answers in _answers(runs, run).items():
             examples = _examples(runs, run, split, splits)
-            stored = _stored(runs, run, split, mode) if totals and not _same(examples, answers) else None
+            stored = (
+                _stored(runs, run, split, mode) if totals and not _same(examples, answers) else None
+            )
             if stored is None:
                 _check(runs, run, split, examples, answers)
                 group.examples[split] = examples
             texts = answers["prediction"].to_pylist()
-            if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(texts):
+            if (first := seen.setdefault((split, tuple(texts)), seed)) != seed and not _constant(
+                texts
+            ):
                 group.notes.append(
                     f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first} {TWICE}"
                 )
@@ -187,7 +205,9 @@ def _group(
             group.reports.setdefault(split, {})[seed] = report
             if files:  # which have their own number of tasks, whatever the recipe generates
                 conditions[f"recipe.tasks.{split}"] = len(report.tasks)
-            group.answered.setdefault(split, {})[seed] = statistics.fmean(not says_na(text) for text in texts)
+            group.answered.setdefault(split, {})[seed] = statistics.fmean(
+                not says_na(text) for text in texts
+            )
     return group
 
 
@@ -209,12 +229,18 @@ def _model(learner: str, conditions: Conditions) -> str:
 def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
     rows = runs.answers(run, ["split", "index", "targets", "prediction"])
     if rows is None:
-        raise StudyError(f"the run {run} kept no predictions, which this study evaluates; run it with keep.predictions")
+        raise StudyError(
+            f"the run {run} kept no predictions, which this study evaluates; run it with keep.predictions"
+        )
     names = rows["split"].cast(pa.string())
-    return {split: rows.filter(pc.equal(names, split)) for split in dict.fromkeys(names.to_pylist())}
+    return {
+        split: rows.filter(pc.equal(names, split)) for split in dict.fromkeys(names.to_pylist())
+    }
 
 
-def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]) -> list[Example]:
+def _examples(
+    runs: Runs, run: str, split: str, known: dict[tuple[str, int, str], list[Example]]
+) -> list[Example]:
     """Return the examples of a split of the run's recipe; made once for all runs."""
     recipe = recipe_of(runs, run)
     block = parse(runs.config(run), ours=True)["recipes"][0]
@@ -224,12 +250,16 @@ def _examples(runs: Runs, run: str, split: str, known: dict[tuple[str, int, str]
         plan = recipe.plan(seed)
         planned = next((s for s in plan.splits if s.name == split), None)
         if planned is None:
-            raise StudyError(f"the run {run} answered the split '{split}', which its recipe does not have")
+            raise StudyError(
+                f"the run {run} answered the split '{split}', which its recipe does not have"
+            )
         known[key] = list(to_examples(to_table(planned.rows(0, planned.n), 0, plan.traits)))
     return known[key]
 
 
-def _check(runs: Runs, run: str, split: str, examples: Sequence[Example], answers: pa.Table) -> None:
+def _check(
+    runs: Runs, run: str, split: str, examples: Sequence[Example], answers: pa.Table
+) -> None:
     """Refuse part of a split, whose tasks would lack passages, and data that this version makes otherwise."""
     if len(answers) != len(examples):
         raise StudyError(
@@ -245,7 +275,9 @@ def _check(runs: Runs, run: str, split: str, examples: Sequence[Example], answer
 
 def _same(examples: Sequence[Example], answers: pa.Table) -> bool:
     """Return whether a run answered these examples, by their right answers."""
-    return [targets[0] for targets in answers["targets"].to_pylist()] == [example.target for example in examples]
+    return [targets[0] for targets in answers["targets"].to_pylist()] == [
+        example.target for example in examples
+    ]
 
 
 def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
@@ -259,12 +291,16 @@ def _stored(runs: Runs, run: str, split: str, mode: Mode) -> ScoreReport | None:
     return ScoreReport(shown, {}, scores, {}, stored.score, {}, {}, (), ())
 
 
-def evaluated(examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]) -> ScoreReport:
+def evaluated(
+    examples: Sequence[Example], predictions: Sequence[str], mode: Mode, notes: list[str]
+) -> ScoreReport:
     """Evaluate a split; by the paper where the public script would stop."""
     try:
         return score_examples(examples, predictions, mode)
     except Undefined as error:
-        notes.append(f"The public script stops at an answer ({error}); that split is evaluated as the paper says.")
+        notes.append(
+            f"The public script stops at an answer ({error}); that split is evaluated as the paper says."
+        )
         return score_examples(examples, predictions, "corrected")
 
 
@@ -296,7 +332,9 @@ def constant_runs(groups: Sequence[DescriptionRuns], mode: Mode) -> list[Descrip
             for split, kept in known.items():
                 if number < len(kept):
                     texts = [answer] * len(kept[number])
-                    baseline.reports[split] = {0: evaluated(kept[number], texts, mode, baseline.notes)}
+                    baseline.reports[split] = {
+                        0: evaluated(kept[number], texts, mode, baseline.notes)
+                    }
                     baseline.answered[split] = {0: float(not says_na(answer))}
                     baseline.examples[split] = kept[number]
             baselines.append(baseline)
@@ -335,12 +373,16 @@ def above_constant(
                 )
 
 
-def _always_yes(group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str) -> ScoreReport | None:
+def _always_yes(
+    group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str
+) -> ScoreReport | None:
     """Evaluation of always saying yes on the tasks that a group answered; None if the group has none of this version."""
     for baseline in baselines:
         if not baseline.model.startswith(ALWAYS_YES) or split not in group.examples:
             continue
-        if split in baseline.examples and _same_tasks(group.examples[split], baseline.examples[split]):
+        if split in baseline.examples and _same_tasks(
+            group.examples[split], baseline.examples[split]
+        ):
             return baseline.reports[split][0]
     return None
 
@@ -357,7 +399,9 @@ def _over_tasks(reports: Sequence[ScoreReport], constant: ScoreReport, score: st
     kinds = [s.task.kind for s in constant.tasks if s.task.id in theirs]
     shares = {kind: len(kinds) / (len(set(kinds)) * kinds.count(kind)) for kind in set(kinds)}
     weights = {s.task.id: shares[s.task.kind] for s in constant.tasks if s.task.id in theirs}
-    gaps = [weights[task] * (fmean(own[task] for own in ours) - value) for task, value in theirs.items()]
+    gaps = [
+        weights[task] * (fmean(own[task] for own in ours) - value) for task, value in theirs.items()
+    ]
     if len(gaps) < 2:
         return None
     estimate = over_task_differences(gaps)

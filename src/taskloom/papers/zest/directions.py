@@ -116,11 +116,17 @@ def _points(ends: Ends) -> str:
     return "" if math.isnan(ends[0]) else f" [{100 * ends[0]:+.1f}, {100 * ends[1]:+.1f}]"
 
 
-def directions_finding(directions: Sequence[ClaimedDirection], title: str = "Directions") -> Finding:
+def directions_finding(
+    directions: Sequence[ClaimedDirection], title: str = "Directions"
+) -> Finding:
     """Return directions as a finding, with p-values that are corrected over all of them."""
     shown = [d for d in directions if d.higher and d.lower]
     tested = [d for d in shown if not d.built_in]
-    corrected = dict(zip(map(id, tested), holm([d.test[2] for d in tested]).tolist(), strict=True)) if tested else {}
+    corrected = (
+        dict(zip(map(id, tested), holm([d.test[2] for d in tested]).tolist(), strict=True))
+        if tested
+        else {}
+    )
     has_tasks = any(d.tasks is not None for d in shown)
     sentences = [
         "Differences in points, ours with the 95 % interval over seeds, which all answer the same tasks.",

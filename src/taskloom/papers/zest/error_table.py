@@ -47,7 +47,9 @@ def share(category: str) -> Measure:
 
     def measure(report: ScoreReport) -> float | None:
         errors = sum(report.mistakes.values())
-        return sum(report.mistakes[kind] for kind in CATEGORIES[category]) / errors if errors else None
+        return (
+            sum(report.mistakes[kind] for kind in CATEGORIES[category]) / errors if errors else None
+        )
 
     return measure
 
@@ -81,7 +83,9 @@ def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
     """
     groups = description_runs(runs, mode=mode)
     check_split(runs, split)
-    shown = split or next((s for s in reversed(SPLITS) if any(s in g.reports for g in groups)), "dev")
+    shown = split or next(
+        (s for s in reversed(SPLITS) if any(s in g.reports for g in groups)), "dev"
+    )
     groups = [group for group in groups if shown in group.reports]
     rows, points = [], []
     judgements: list[Judgement] = []
@@ -91,7 +95,9 @@ def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
             numbers = published("zest", "Table 6", category=category)
             rows.append({"model": group.model, **_row(group, shown, category)})
             number = numbers[0].value if numbers else None
-            points.append({"name": category, "model": group.model, **summary(values), "published": number})
+            points.append(
+                {"name": category, "model": group.model, **summary(values), "published": number}
+            )
             claim = f"{group.model}, {shown}: {category}"
             judgements += judged(group, shown, share(category), numbers, claim, share_of=LOOKED_AT)
     return Finding(
@@ -105,12 +111,16 @@ def table6(runs: Runs, *, mode: Mode = "official", split: str = "") -> Finding:
 
 
 def _row(group: DescriptionRuns, split: str, category: str) -> dict[str, Any]:
-    counts = [sum(r.mistakes[kind] for kind in CATEGORIES[category]) for r in group.reports[split].values()]
+    counts = [
+        sum(r.mistakes[kind] for kind in CATEGORIES[category])
+        for r in group.reports[split].values()
+    ]
     return {
         "error": category,
         "what": "; or ".join(MISTAKES[kind] for kind in CATEGORIES[category]),  # type: ignore[index]
         "share of errors": beside(
-            percent(group.values(split, share(category))), published("zest", "Table 6", category=category)
+            percent(group.values(split, share(category))),
+            published("zest", "Table 6", category=category),
         ),
         "errors": sum(counts),
     }

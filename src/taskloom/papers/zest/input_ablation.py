@@ -32,7 +32,12 @@ from taskloom.papers.zest.description_runs import (
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import Mode
 
-NAMES = {"both": "full data", "question": "question only", "context": "context only", "none": "nothing"}
+NAMES = {
+    "both": "full data",
+    "question": "question only",
+    "context": "context only",
+    "none": "nothing",
+}
 """The rows of the table; a constant answer needs no input."""
 
 
@@ -51,7 +56,11 @@ def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[F
         mode: `official`: as the public script evaluates; `corrected`: without its faults.
         split: The split that was answered.
     """
-    groups = [group for group in description_runs(runs, PARTS, mode, totals=True) if split in group.reports]
+    groups = [
+        group
+        for group in description_runs(runs, PARTS, mode, totals=True)
+        if split in group.reports
+    ]
     check_split(runs, split)
     constants = constant_runs(groups, mode)
     constants = [constant for constant in constants if split in constant.reports]
@@ -74,7 +83,10 @@ def table5(runs: Runs, *, mode: Mode = "official", split: str = "dev") -> list[F
         tuple(judgement for group in groups for judgement in _judgements(group, split)),
         (*notes_of(groups), *_missing(groups)),
     )
-    directions = [*_directions(groups, split), *above_constant(_questions(groups), constants, [split])]
+    directions = [
+        *_directions(groups, split),
+        *above_constant(_questions(groups), constants, [split]),
+    ]
     return [finding, directions_finding(directions)] if directions else [finding]
 
 
@@ -113,17 +125,25 @@ def _judgements(group: DescriptionRuns, split: str) -> Iterator[Judgement]:
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
     """Yield whether the whole input is worth more than each half of it."""
     for whole in (group for group in groups if group.part == "both"):
-        for half in (group for group in groups if group.part != "both" and group.model == whole.model):
+        for half in (
+            group for group in groups if group.part != "both" and group.model == whole.model
+        ):
             for score, head in SCORES.items():
                 theirs = [_published(g, score)[0].value for g in (whole, half)]
                 higher, lower = (g.values(split, overall(score)) for g in (whole, half))
                 claim = f"{split}: {NAMES['both']} above {NAMES[half.part]}, {head}"
-                yield ClaimedDirection(claim, whole.model, theirs[0] - theirs[1], higher, lower, paired=False)
+                yield ClaimedDirection(
+                    claim, whole.model, theirs[0] - theirs[1], higher, lower, paired=False
+                )
 
 
 def _questions(groups: list[DescriptionRuns]) -> list[DescriptionRuns]:
     """Runs on the question alone, under a name that says so. Table 3 compares those on the whole input with constants."""
-    return [replace(group, model=f"{group.model}, question only") for group in groups if group.part == "question"]
+    return [
+        replace(group, model=f"{group.model}, question only")
+        for group in groups
+        if group.part == "question"
+    ]
 
 
 def _missing(groups: list[DescriptionRuns]) -> list[str]:

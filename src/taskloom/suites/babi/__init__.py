@@ -29,8 +29,12 @@ FORMATS = ("babi", "text-to-text", "squad", "events")
 """What `taskloom export` writes."""
 
 OPTIONS = (
-    Option("make", "source", "Published files to take stories from (babi/concat-*, babi/inject-*)."),
-    Option("solve", "reading", "natural, or strict: every sentence about a place is a change of place."),
+    Option(
+        "make", "source", "Published files to take stories from (babi/concat-*, babi/inject-*)."
+    ),
+    Option(
+        "solve", "reading", "natural, or strict: every sentence about a place is a change of place."
+    ),
 )
 
 
@@ -69,11 +73,17 @@ def unpack(archive: Path, target: Path) -> None:
                 (target / "en").mkdir(parents=True, exist_ok=True)
                 (target / "en" / path.name).write_bytes(source.read())
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{archive} is damaged ({error}); remove it and rerun the command") from error
+        raise DataError(
+            f"{archive} is damaged ({error}); remove it and rerun the command"
+        ) from error
 
 
 BABI_FILES = Resource(
-    "babi", "the published bAbI 1.0 text files (babi: concat and inject splits)", ("babi/en",), (), fetch
+    "babi",
+    "the published bAbI 1.0 text files (babi: concat and inject splits)",
+    ("babi/en",),
+    (),
+    fetch,
 )
 
 

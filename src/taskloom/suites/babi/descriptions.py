@@ -13,8 +13,14 @@ STORY_TASK = "Read the story and answer the question from it."
 """What a recipe of stories asks for, whatever its question types."""
 
 _STORY: dict[str, tuple[str, str]] = {
-    "where-P": ("Say where the person is at the end of the story.", "Answer with the place, in one word."),
-    "where-O": ("Say where the object is at the end of the story.", "Answer with the place, in one word."),
+    "where-P": (
+        "Say where the person is at the end of the story.",
+        "Answer with the place, in one word.",
+    ),
+    "where-O": (
+        "Say where the object is at the end of the story.",
+        "Answer with the place, in one word.",
+    ),
     "where-was-O": (
         "Say where the object was just before it came to the place that the question names.",
         "An object is where the person who carries it is. Answer with the place, in one word.",
@@ -45,11 +51,17 @@ _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
         "Name the room that lies in the direction asked for, seen from the room that the question names.",
         "",
     ),
-    (4, "of-what"): ("Name the room from which the room that the question names lies in the direction asked for.", ""),
+    (4, "of-what"): (
+        "Name the room from which the room that the question names lies in the direction asked for.",
+        "",
+    ),
     (17, "above"): ("Say whether the first thing lies above the second.", _FROM),
     (17, "below"): ("Say whether the first thing lies below the second.", _FROM),
     (17, "to-the-left-of"): ("Say whether the first thing lies to the left of the second.", _FROM),
-    (17, "to-the-right-of"): ("Say whether the first thing lies to the right of the second.", _FROM),
+    (17, "to-the-right-of"): (
+        "Say whether the first thing lies to the right of the second.",
+        _FROM,
+    ),
     (18, "fits"): (
         "Say whether the first thing fits into the second.",
         "Smaller things fit into bigger ones. " + _FROM,
@@ -59,8 +71,14 @@ _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
         "What holds a thing is bigger. " + _FROM,
     ),
     (20, "where-will"): ("Say where the person will go.", _CURES),
-    (20, "why-go"): ("Say why the person went to the place.", "Answer with how the person felt before, in one word."),
-    (20, "why-get"): ("Say why the person took the object.", "Answer with how the person felt before, in one word."),
+    (20, "why-go"): (
+        "Say why the person went to the place.",
+        "Answer with how the person felt before, in one word.",
+    ),
+    (20, "why-get"): (
+        "Say why the person took the object.",
+        "Answer with how the person felt before, in one word.",
+    ),
 }
 """Question types of the numbered tasks that have several; the others are described by the task itself."""
 
@@ -92,7 +110,9 @@ def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
     """Take question types out of the training groups; a group that is left with none is dropped."""
 
     def without(group: StoryGroup) -> StoryGroup:
-        return group.model_copy(update={"questions": {q: w for q, w in group.questions.items() if not withheld(q)}})
+        return group.model_copy(
+            update={"questions": {q: w for q, w in group.questions.items() if not withheld(q)}}
+        )
 
     splits = {
         name: tuple(g for g in map(without, groups_of(fields, name)) if any(g.questions.values()))

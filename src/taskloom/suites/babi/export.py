@@ -72,12 +72,21 @@ def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, An
     paragraphs, skipped = [], 0
     for i, example in enumerate(examples):
         sentences, question = split_passage(example.input)
-        start = _answer_start(sentences, example) if example.traits.get("question") in EXTRACTIVE else None
+        start = (
+            _answer_start(sentences, example)
+            if example.traits.get("question") in EXTRACTIVE
+            else None
+        )
         if start is None:
             skipped += 1
             continue
         answers = [{"text": example.target, "answer_start": start}]
-        entry = {"id": f"{name}_{i}", "question": question, "answers": answers, "is_impossible": False}
+        entry = {
+            "id": f"{name}_{i}",
+            "question": question,
+            "answers": answers,
+            "is_impossible": False,
+        }
         paragraphs.append({"context": " ".join(sentences), "qas": [entry]})
     return {"version": "2.0", "data": [{"title": name, "paragraphs": paragraphs}]}, skipped
 
@@ -117,7 +126,11 @@ def structured(
 
 
 def _event(number: int, event: Event) -> dict[str, Any]:
-    return {"line": number, **{k: v for k, v in event._asdict().items() if v}, "concepts": list(event.concepts())}
+    return {
+        "line": number,
+        **{k: v for k, v in event._asdict().items() if v},
+        "concepts": list(event.concepts()),
+    }
 
 
 def _jsonl(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -151,10 +164,14 @@ def export(kind: str, examples: Sequence[Example], fields: BabiFields | None) ->
     """Return examples in one of our formats, as `taskloom export` writes them."""
     rows = list(examples)
     left_out = squad(rows)[1] if kind == "squad" else 0
-    return Export(FORMATS[kind](rows, words_of(fields)), left_out, "their answer is not a word of the story")
+    return Export(
+        FORMATS[kind](rows, words_of(fields)), left_out, "their answer is not a word of the story"
+    )
 
 
-def write(examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None) -> Path:
+def write(
+    examples: Iterable[Example], path: str | Path, kind: str, words: Words | None = None
+) -> Path:
     """Write examples of this suite into one file.
 
     Args:

@@ -29,8 +29,23 @@ from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
 from taskloom.recipe.fields import LATER, draw, presentation, world
 from taskloom.recipe.input_parts import InputParts
-from taskloom.suites.babi.story.events import AFFIRM, CONSTRUCTS, EVENT_TYPES, EVENTS, QUESTIONS, Event, EventType, Kind
-from taskloom.suites.babi.story.vocabulary import DEFAULT_PRONOUNS, DYNA, StoryLexicon, Vocabulary, verb_lists
+from taskloom.suites.babi.story.events import (
+    AFFIRM,
+    CONSTRUCTS,
+    EVENT_TYPES,
+    EVENTS,
+    QUESTIONS,
+    Event,
+    EventType,
+    Kind,
+)
+from taskloom.suites.babi.story.vocabulary import (
+    DEFAULT_PRONOUNS,
+    DYNA,
+    StoryLexicon,
+    Vocabulary,
+    verb_lists,
+)
 
 CONCEPTS = (*EVENTS, *CONSTRUCTS, *QUESTIONS)
 WORDINGS = (*CONSTRUCTS, AFFIRM)
@@ -133,7 +148,9 @@ class StoryWords(Fields):
         """Return the checked vocabulary."""
         for name in self.pronouns:
             if name not in self.persons and name not in DEFAULT_PRONOUNS:
-                raise RecipeError(f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}")
+                raise RecipeError(
+                    f"vocabulary: pronouns: unknown '{name}'; {nearest(name, self.persons)}"
+                )
         vocabulary = Vocabulary(self.persons, self.objects, self.places, dict(self.pronouns))
         vocabulary.check()
         return vocabulary
@@ -156,11 +173,16 @@ else:
     EventWords = create_model(
         "EventWords",
         __base__=Fields,
-        **{name: (tuple[str, ...], Field(words, description=_verbs_of(name))) for name, words in verb_lists().items()},
+        **{
+            name: (tuple[str, ...], Field(words, description=_verbs_of(name)))
+            for name, words in verb_lists().items()
+        },
         **{
             f"there_{kind}": (
                 float,
-                Field(0.0, ge=0, le=1, description=f'How often a {t.name} sentence ends in "there"'),
+                Field(
+                    0.0, ge=0, le=1, description=f'How often a {t.name} sentence ends in "there"'
+                ),
             )
             for kind, t in EVENT_TYPES.items()
             if t.there
@@ -197,7 +219,9 @@ class Style(EventWords):
         for one, other in _alike():
             both = set(getattr(self, one)) & set(getattr(self, other))
             if both:
-                raise ValueError(f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart")
+                raise ValueError(
+                    f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart"
+                )
         return self
 
     @model_serializer(mode="wrap")
@@ -210,7 +234,9 @@ class Style(EventWords):
             verbs={name: getattr(self, name) for name in verb_lists()},
             negations=self.negations,
             prefixes=self.prefixes,
-            there={kind: getattr(self, f"there_{kind}") for kind, t in EVENT_TYPES.items() if t.there},
+            there={
+                kind: getattr(self, f"there_{kind}") for kind, t in EVENT_TYPES.items() if t.there
+            },
             preposition=self.preposition,
             double_object=self.double_object,
         )
@@ -223,7 +249,9 @@ def _alike() -> Iterator[tuple[str, str]]:
             yield from ((one, other), (f"not_{one}", f"not_{other}"))
 
 
-def without_later_words(style: dict[str, Any], event_types: Mapping[Kind, EventType]) -> dict[str, Any]:
+def without_later_words(
+    style: dict[str, Any], event_types: Mapping[Kind, EventType]
+) -> dict[str, Any]:
     """Drop the default words of events that came after the recipes of the papers, so that no digest changes by them."""
     defaults: dict[str, object] = {}
     for kind, t in event_types.items():
@@ -232,7 +260,8 @@ def without_later_words(style: dict[str, Any], event_types: Mapping[Kind, EventT
     return {
         name: value
         for name, value in style.items()
-        if name not in defaults or (tuple(value) if isinstance(value, list) else value) != defaults[name]
+        if name not in defaults
+        or (tuple(value) if isinstance(value, list) else value) != defaults[name]
     }
 
 
@@ -360,8 +389,18 @@ class StoryGroup(Fields):
 
     def topics(self) -> dict[str, dict[str, float]]:
         """Return what each construct may be said of, with weights; COREF by default of every event."""
-        coref = self.coref if self.coref is not None else {event: w or 1.0 for event, w in self.events.items()}
-        return {"COREF": coref, "CONJ": self.conj, "COMPOUND": self.conj, "NEGATE": self.negate, "INDEF": self.indef}
+        coref = (
+            self.coref
+            if self.coref is not None
+            else {event: w or 1.0 for event, w in self.events.items()}
+        )
+        return {
+            "COREF": coref,
+            "CONJ": self.conj,
+            "COMPOUND": self.conj,
+            "NEGATE": self.negate,
+            "INDEF": self.indef,
+        }
 
     def unlisted(self, event: Event) -> str:
         """Return an event or construct of a sentence that the group does not list; nothing if it lists all of them."""
@@ -385,7 +424,9 @@ class StoryGroup(Fields):
         if concept not in STORY_CONCEPTS:
             raise ValueError(f"{field}: unknown '{concept}'; {nearest(concept, STORY_CONCEPTS)}")
         if concept not in self.events and concept not in self.wording:
-            raise ValueError(f"{field}: the support must have {concept}, which is in neither events nor wording")
+            raise ValueError(
+                f"{field}: the support must have {concept}, which is in neither events nor wording"
+            )
 
     def concepts(self) -> frozenset[str]:
         """Return the paper's concept set of this group: events, constructs and questions."""
@@ -414,16 +455,22 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
         "frequencies: say how large the support is, too",
     ),
     Rule(
-        lambda group: group.proofs == "simulated" and (group.support is None or group.story or group.exhaustive),
+        lambda group: (
+            group.proofs == "simulated"
+            and (group.support is None or group.story or group.exhaustive)
+        ),
         "proofs: are simulated for one question a story; say how large the support is",
     ),
     Rule(
-        lambda group: group.proofs == "simulated" and (group.position != "any" or group.distractors < 1),
+        lambda group: (
+            group.proofs == "simulated" and (group.position != "any" or group.distractors < 1)
+        ),
         "proofs: position and distractors are of planned proofs",
     ),
     Rule(
         lambda group: (
-            group.exhaustive and (group.story or group.per_signature or group.alternatives or group.composition)
+            group.exhaustive
+            and (group.story or group.per_signature or group.alternatives or group.composition)
         ),
         "exhaustive: goes with support, but not with story, per_signature, alternatives or composition",
     ),
@@ -440,7 +487,10 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
         "answers: are those of yes-no questions; ask them",
     ),
     Rule(
-        lambda group: group.story and (group.per_signature or group.distractors < 1 or group.position != "any"),
+        lambda group: (
+            group.story
+            and (group.per_signature or group.distractors < 1 or group.position != "any")
+        ),
         "story: per_signature, distractors and position are for stories with one question",
     ),
 )
@@ -469,10 +519,15 @@ def _which(value: Any) -> str:
 
 # Told apart by their kind, so that an error in a group is not also reported as an error of a size; messages leave out such tags.
 SplitValue = Annotated[
-    Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")], Discriminator(_which)
+    Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")],
+    Discriminator(_which),
 ]
 
-PARTS = {"T2": (2, 11), "T7": (1, 2, 3, 5, 11, 12, 13), "T12": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13)}
+PARTS = {
+    "T2": (2, 11),
+    "T7": (1, 2, 3, 5, 11, 12, 13),
+    "T12": (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13),
+}
 """The paper's sets of bAbI 1.0 tasks (section 4)."""
 
 NUMBERED = (4, *range(14, 21))
@@ -543,7 +598,9 @@ class BabiFields(InputParts):
             return
         for name, value in self.splits.items():
             if isinstance(value, Size):
-                raise ValueError(f"splits.{name}: a plain size needs groups: at the top of the recipe")
+                raise ValueError(
+                    f"splits.{name}: a plain size needs groups: at the top of the recipe"
+                )
 
 
 RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
@@ -556,7 +613,9 @@ RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
         "number: 4 or 14 to 20 have worlds of their own, not {given.number}; see the recipe babi/{given.number}",
     ),
     Rule(
-        lambda recipe: (recipe.inject or recipe.source or recipe.window or recipe.shares) and not recipe.concat,
+        lambda recipe: (
+            (recipe.inject or recipe.source or recipe.window or recipe.shares) and not recipe.concat
+        ),
         "inject, window, shares and source need concat: which tasks?",
     ),
     Rule(

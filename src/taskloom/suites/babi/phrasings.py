@@ -31,7 +31,9 @@ def rephrase(example: Example) -> Example:
         return example
     match = QUESTION.fullmatch(example.question)
     if match is None:
-        raise RecipeError(f"phrasing: '{example.question}' is not a question about a person in a place")
+        raise RecipeError(
+            f"phrasing: '{example.question}' is not a question about a person in a place"
+        )
     question, place = f"Where is {match['person']}?", match["place"]
     steps = example.derivation
     if steps:
@@ -56,7 +58,11 @@ def rephrased(plan: Plan) -> Plan:
 
         return replace(split, rows=rows, tasks=None if split.tasks is None else _kinds(split.tasks))
 
-    tasks = replace(plan.tasks, names=None if plan.tasks.names is None else _kinds(plan.tasks.names), without=None)
+    tasks = replace(
+        plan.tasks,
+        names=None if plan.tasks.names is None else _kinds(plan.tasks.names),
+        without=None,
+    )
     return replace(plan, splits=tuple(other(split) for split in plan.splits), tasks=tasks)
 
 

@@ -16,7 +16,12 @@ from taskloom.core.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.core.seeding import Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
-from taskloom.suites.babi.descriptions import STORY_TASK, describe_numbered, describe_question, without_kinds
+from taskloom.suites.babi.descriptions import (
+    STORY_TASK,
+    describe_numbered,
+    describe_question,
+    without_kinds,
+)
 from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
@@ -58,7 +63,9 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
     vocabulary, lexicon = fields.vocabulary.vocabulary(), fields.style.lexicon()
     setting = Setting(vocabulary, lexicon, fields.reading, "babi")
     rules = split_rules(fields.splits, key)
-    examples = {name: SplitExamples(fields, setting, key, name, rules[name]) for name in fields.splits}
+    examples = {
+        name: SplitExamples(fields, setting, key, name, rules[name]) for name in fields.splits
+    }
     trial = Trial(of_split.try_out for of_split in examples.values())
     splits = [
         Split(
@@ -76,8 +83,12 @@ def _story_plan(fields: BabiFields, key: Key) -> Plan:
         traits=TRAITS,
         describe=STORY_TASK,
         scorer=scorer_of(groups),
-        check=partial(check, vocabulary=vocabulary, lexicon=lexicon, strict=fields.reading == "strict"),
-        answer=partial(answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
+        check=partial(
+            check, vocabulary=vocabulary, lexicon=lexicon, strict=fields.reading == "strict"
+        ),
+        answer=partial(
+            answer_passage, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading
+        ),
         show=partial(show, vocabulary=vocabulary, lexicon=lexicon, reading=fields.reading),
         shard_rows=2_000,
         tasks=Tasks(
@@ -100,7 +111,11 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
     """Return the scorer: lists, and what was given where that may be two things, are compared as sets; all else is one word."""
     for group in groups:
-        gifts = group.questions.get("give-qs") and group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
+        gifts = (
+            group.questions.get("give-qs")
+            and group.conj.get("GIVE")
+            and {"CONJ", "COMPOUND"} & {*group.wording}
+        )
         if group.questions.get("list") or gifts:
             return set_of
     return any_of
@@ -115,10 +130,14 @@ def _numbered_plan(fields: BabiFields, number: int, key: Key) -> Plan:
         raise RecipeError(f"number: {number} has no groups; give each split a plain size")
     if number == 4:
         return _rooms_plan(fields.vocabulary.places, sizes, key)
-    return plan_number(number, sizes, key, TASKS[number].read_knobs(fields.knobs, f"task {number}, knobs"))
+    return plan_number(
+        number, sizes, key, TASKS[number].read_knobs(fields.knobs, f"task {number}, knobs")
+    )
 
 
-def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnobs | None = None) -> Plan:
+def plan_number(
+    number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnobs | None = None
+) -> Plan:
     """Build the plan of one of the tasks 14 to 20.
 
     An example is one question of one story; it belongs to a split by the keyed hash of what its story tells, so no two splits share
@@ -151,7 +170,8 @@ def plan_number(number: int, sizes: Mapping[str, int], key: Key, knobs: TaskKnob
     trial = Trial(partial(draw, name, 0, TRIES) for name, n in sizes.items() if n)
     return Plan(
         splits=tuple(
-            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name)) for name, n in sizes.items()
+            Split(name, n, partial(trial.rows, partial(rows, name)), role_of(name))
+            for name, n in sizes.items()
         ),
         traits=NUMBERED_TRAITS,
         describe=task.describe,
@@ -172,7 +192,12 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
         )
     starts = _room_starts(sizes, stories)
     splits = [
-        Split(name, n, partial(task04_relations.draw_examples, rooms, key, *starts[name]), role_of(name))
+        Split(
+            name,
+            n,
+            partial(task04_relations.draw_examples, rooms, key, *starts[name]),
+            role_of(name),
+        )
         for name, n in sizes.items()
     ]
     return Plan(

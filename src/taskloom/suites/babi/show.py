@@ -15,18 +15,24 @@ from taskloom.suites.babi.story.text_format import split_passage
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 
 
-def answer_passage(text: str, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Answer:
+def answer_passage(
+    text: str, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading
+) -> Answer:
     """Answer a story and its question in running text, with the derivation."""
     sentences, question = split_passage(text)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     try:
         knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
     except Contradiction as error:
-        raise InputError(f"the story contradicts itself in sentence {error.sentence + 1}: {error.reason}") from None
+        raise InputError(
+            f"the story contradicts itself in sentence {error.sentence + 1}: {error.reason}"
+        ) from None
     query = story.questions[0].question
     verdict = answer(knowledge, query)
     official = (supports(knowledge, query, verdict) or [()])[0]
-    return Answer((verdict.answer,), tuple(derivation(knowledge.events, official, query, verdict.answer)))
+    return Answer(
+        (verdict.answer,), tuple(derivation(knowledge.events, official, query, verdict.answer))
+    )
 
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Any:
@@ -35,13 +41,19 @@ def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, readin
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
     query, lines = story.questions[0].question, range(1, len(sentences) + 1)
-    return _numbered(example, in_words(knowledge, query, answer(knowledge, query), cited(example), lines))
+    return _numbered(
+        example, in_words(knowledge, query, answer(knowledge, query), cited(example), lines)
+    )
 
 
 def show_derived(example: Example) -> Any:
     """Render an example of a task with a world of its own, whose proof is the derivation."""
     sentences = split_passage(example.input)[0]
-    facts = [f"[{i + 1}] {sentence}".rstrip(".") for i, sentence in enumerate(sentences) if i in cited(example)]
+    facts = [
+        f"[{i + 1}] {sentence}".rstrip(".")
+        for i, sentence in enumerate(sentences)
+        if i in cited(example)
+    ]
     steps = [f"{step.rule}: {step.value}" for step in example.derivation if step.rule != "told"]
     return _numbered(example, "; ".join(facts + steps))
 

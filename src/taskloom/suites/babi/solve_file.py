@@ -28,7 +28,9 @@ from taskloom.suites.babi.verdicts import SolvedQuestion, StoryFileReport, judge
 READINGS: tuple[str, ...] = get_args(Reading)
 
 
-def solve_file(path: str | Path, reading: str = "natural", number: int | None = None) -> StoryFileReport:
+def solve_file(
+    path: str | Path, reading: str = "natural", number: int | None = None
+) -> StoryFileReport:
     """Answer and support every question of a file in bAbI format, and compare with the file's own answers.
 
     Args:
@@ -56,12 +58,18 @@ def solve_text(
     text: str, name: str = "story", reading: Reading = "natural", number: int | None = None
 ) -> StoryFileReport:
     """Answer and support every question of a text in bAbI format; `name` stands for it in messages."""
-    return _solve(text_format.read_story_text(text.removeprefix("\ufeff"), name), name, reading, number)
+    return _solve(
+        text_format.read_story_text(text.removeprefix("\ufeff"), name), name, reading, number
+    )
 
 
-def _solve(stories: list[StoryText], name: str, reading: Reading, number: int | None) -> StoryFileReport:
+def _solve(
+    stories: list[StoryText], name: str, reading: Reading, number: int | None
+) -> StoryFileReport:
     if number is not None and number not in TASKS:
-        raise InputError(f"task {number} is not among these; {nearest(str(number), map(str, TASKS))}")
+        raise InputError(
+            f"task {number} is not among these; {nearest(str(number), map(str, TASKS))}"
+        )
     task = TASKS[number] if number is not None else task_of(stories[0])
     if task is not None:
         solved = tuple(s for x in stories for s in _solve_numbered(task, x, name))
@@ -78,7 +86,9 @@ def _solve(stories: list[StoryText], name: str, reading: Reading, number: int | 
 # Stories
 
 
-def solve_story(story: Story, name: str = "story", reading: Reading = "natural") -> list[SolvedQuestion]:
+def solve_story(
+    story: Story, name: str = "story", reading: Reading = "natural"
+) -> list[SolvedQuestion]:
     """Answer every question of one story."""
     knowledge = Knowledge(places_of(story), reading)
     solved = []
@@ -86,10 +96,14 @@ def solve_story(story: Story, name: str = "story", reading: Reading = "natural")
         _tell(knowledge, story, placed.after, name)
         _must_know(knowledge, placed, name)
         verdict = answer(knowledge, placed.question)
-        sets = tuple(tuple(story.lines[i] for i in s) for s in supports(knowledge, placed.question, verdict))
+        sets = tuple(
+            tuple(story.lines[i] for i in s) for s in supports(knowledge, placed.question, verdict)
+        )
         official = [story.lines.index(n) for n in sets[0]] if sets else []
         why = in_words(knowledge, placed.question, verdict, official, story.lines)
-        line = QuestionLine(placed.line, placed.question.text, placed.answer or None, placed.support, placed.at)
+        line = QuestionLine(
+            placed.line, placed.question.text, placed.answer or None, placed.support, placed.at
+        )
         solved.append(
             judge(
                 line,
@@ -98,7 +112,9 @@ def solve_story(story: Story, name: str = "story", reading: Reading = "natural")
                 entails=partial(_contains, sets),
             )
         )
-    _tell(knowledge, story, len(story.events), name)  # what comes after the last question may still be impossible
+    _tell(
+        knowledge, story, len(story.events), name
+    )  # what comes after the last question may still be impossible
     return solved
 
 
@@ -127,7 +143,9 @@ def _must_know(knowledge: Knowledge, placed: PlacedQuestion, name: str) -> None:
     known = {p for e in knowledge.events for p in (*e.who, e.to)}
     for who in (question.person, question.other):
         if who and who not in known:
-            raise InputError(f"{name}:{placed.at}: the question is about {who}, of whom the story has told nothing")
+            raise InputError(
+                f"{name}:{placed.at}: the question is about {who}, of whom the story has told nothing"
+            )
     if question.thing and question.thing not in knowledge.things:
         raise InputError(
             f"{name}:{placed.at}: the question is about the {question.thing}, of which the story has told nothing"
@@ -155,13 +173,17 @@ def _solve_rooms(story: StoryText, name: str) -> Iterator[SolvedQuestion]:
         if isinstance(line, text_format.Sentence):
             fact = task04_relations.read_fact(line.text)
             if fact is None:
-                raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'The A is north of the B.'")
+                raise InputError(
+                    f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'The A is north of the B.'"
+                )
             facts.append(fact)
             numbers.append(line.number)
             continue
         query = task04_relations.read_query(line.text)
         if query is None:
-            raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'What is north of the B?'")
+            raise InputError(
+                f"{name}:{line.line}: cannot read {line.text[:80]!r} as 'What is north of the B?'"
+            )
         if query.other not in {room for fact in facts for room in (fact.room, fact.other)}:
             raise InputError(
                 f"{name}:{line.line}: the question is about the {query.other}, of which the story has told nothing"
@@ -182,7 +204,9 @@ def _solve_rooms(story: StoryText, name: str) -> Iterator[SolvedQuestion]:
 # Tasks 14 to 20
 
 
-def _solve_numbered(task: NumberedTask[Any, Any], story: StoryText, name: str) -> Iterator[SolvedQuestion]:
+def _solve_numbered(
+    task: NumberedTask[Any, Any], story: StoryText, name: str
+) -> Iterator[SolvedQuestion]:
     parsed = task.understand(story, name)
     for line, query, proof in zip(story.questions, parsed.queries, task.solve(parsed), strict=True):
         before = parsed.before(line)
@@ -191,7 +215,9 @@ def _solve_numbered(task: NumberedTask[Any, Any], story: StoryText, name: str) -
             proof,
             agrees=line.answer in (proof.answer, *proof.others),
             entails=partial(entails, task, before, query, line.answer),
-            convention=task.convention(before, query) if task.convention and proof.answer == UNKNOWN else None,
+            convention=task.convention(before, query)
+            if task.convention and proof.answer == UNKNOWN
+            else None,
         )
 
 

@@ -68,7 +68,10 @@ def _slot(name: str) -> tuple[float, float]:
     if role_of(name) == "train":
         return 0.0, 0.5
     if name == "mix":
-        return 0.5, 1.0  # the paper's tests have no dev split: the whole half, or each story would take twice the draws
+        return (
+            0.5,
+            1.0,
+        )  # the paper's tests have no dev split: the whole half, or each story would take twice the draws
     return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 
 
@@ -101,7 +104,9 @@ def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
     """Return the groups of a split, with their numbers of examples."""
     value = fields.splits[split]
     if not isinstance(value, Size):
-        return [g.model_copy(update={"name": g.name or f"{split}-{i}"}) for i, g in enumerate(value)]
+        return [
+            g.model_copy(update={"name": g.name or f"{split}-{i}"}) for i, g in enumerate(value)
+        ]
     shares = share_out(value.n, [g.n for g in fields.groups])
     return [
         g.model_copy(update={"n": n, "name": g.name or (str(i) if len(fields.groups) > 1 else "")})
@@ -117,7 +122,9 @@ def training_groups(fields: BabiFields) -> list[StoryGroup]:
             own = _story_fields(f"babi/{task}")
             questions: dict[str, float] = dict(own.groups[0].questions)
             questions.update((kind, 1.0) for kind in fields.inject.get(task, ()))
-            groups.append(own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions}))
+            groups.append(
+                own.groups[0].model_copy(update={"name": f"qa{task}", "questions": questions})
+            )
         return groups
     training = [name for name in fields.splits if role_of(name) == "train"]
     return [group for name in training for group in _in_use(fields, name)]
@@ -148,13 +155,17 @@ def check_recipe(fields: BabiFields) -> None:
                 )
     if fields.tested_by:
         check_compositional(
-            [(g.name, g.concepts()) for g in groups], _test_concepts(fields.tested_by), fields.tested_by
+            [(g.name, g.concepts()) for g in groups],
+            _test_concepts(fields.tested_by),
+            fields.tested_by,
         )
 
 
 def _test_concepts(recipe: str) -> frozenset[str]:
     fields = _story_fields(recipe)
-    return frozenset(c for name in fields.splits for g in groups_of(fields, name) for c in g.concepts())
+    return frozenset(
+        c for name in fields.splits for g in groups_of(fields, name) for c in g.concepts()
+    )
 
 
 def _story_fields(recipe: str) -> BabiFields:
@@ -163,7 +174,9 @@ def _story_fields(recipe: str) -> BabiFields:
     return fields
 
 
-def check_compositional(train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str) -> None:
+def check_compositional(
+    train: Sequence[tuple[str, frozenset[str]]], test: frozenset[str], name: str
+) -> None:
     """Check the paper's rule; concepts of training that the test does not have are of no concern.
 
     Raises:
@@ -176,7 +189,9 @@ def check_compositional(train: Sequence[tuple[str, frozenset[str]]], test: froze
             )
     missing = test - frozenset(c for _, concepts in train for c in concepts)
     if missing:
-        raise RecipeError(f"tested_by {name}: no training group has {_listed(missing)}; add a group that does")
+        raise RecipeError(
+            f"tested_by {name}: no training group has {_listed(missing)}; add a group that does"
+        )
 
 
 def _listed(concepts: Iterable[str]) -> str:
@@ -194,4 +209,6 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
     concepts = {*str(example.traits["concepts"]).split("+"), str(example.traits["question"])}
     for together in holdout:
         if concepts.issuperset(together):
-            raise RecipeError(f"split '{split}': an example has {' and '.join(together)} together, which is held out")
+            raise RecipeError(
+                f"split '{split}': an example has {' and '.join(together)} together, which is held out"
+            )

@@ -90,7 +90,11 @@ class SolvedQuestion:
         """Write for people: our answer where the file claims none, otherwise the claim against what the text entails."""
         if self.verdict == "unclaimed":
             return f"line {self.line}: {self.question} {self.answer}: {self.proof}"
-        ours = "the text leaves it open" if self.verdict == "open" else f"the text entails '{self.answer}'"
+        ours = (
+            "the text leaves it open"
+            if self.verdict == "open"
+            else f"the text entails '{self.answer}'"
+        )
         also = "; the published convention gives the claimed answer" if self.by_convention else ""
         return f"line {self.line}: {self.question} claimed '{self.claimed}'; {ours}: {self.proof}{also}"
 
@@ -149,7 +153,9 @@ class StoryFileReport:
         stories = f"{self.stories} {'story' if self.stories == 1 else 'stories'}"
         questions = f"{len(self.solved)} {'question' if len(self.solved) == 1 else 'questions'}"
         out = [f"{self.path}: {task}{stories}, {questions}{reading}"]
-        out += [f"  answers: {answers[k]:5} {k}: {words}" for k, words in VERDICTS.items() if answers[k]]
+        out += [
+            f"  answers: {answers[k]:5} {k}: {words}" for k, words in VERDICTS.items() if answers[k]
+        ]
         out += [
             f"  support: {supports[k]:5} {k}: {words}"
             for k, words in SUPPORT_VERDICTS.items()
@@ -160,7 +166,12 @@ class StoryFileReport:
 
 
 def judge(
-    line: QuestionLine, proof: Proof, *, agrees: bool, entails: Entails, convention: Proof | None = None
+    line: QuestionLine,
+    proof: Proof,
+    *,
+    agrees: bool,
+    entails: Entails,
+    convention: Proof | None = None,
 ) -> SolvedQuestion:
     """Compare the claim of a file with what its text entails.
 

@@ -30,7 +30,9 @@ class CtlSuite(Suite):
     fields = CtlFields
     describe = "Compositions of known functions in never-seen patterns (CTL, CTL++)"
     version = 2
-    options = (Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),)
+    options = (
+        Option("apply", "tables", "Function tables as JSON: name to list of images.", file=True),
+    )
 
     def weave(self, fields: CtlFields, key: Key) -> Plan:
         """Build the plan of a CTL recipe."""

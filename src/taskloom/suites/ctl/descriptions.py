@@ -42,7 +42,10 @@ def _describe(world: SymbolWorld, chain: str, level: Level) -> str:
         return instruction
     symbols = " ".join(str(s) for s in range(world.symbols))
     place = {name: f for f, name in enumerate(world.names)}
-    tables = [f"{n} turns {symbols} into {' '.join(map(str, world.images[place[n]]))}" for n in dict.fromkeys(names)]
+    tables = [
+        f"{n} turns {symbols} into {' '.join(map(str, world.images[place[n]]))}"
+        for n in dict.fromkeys(names)
+    ]
     return f"{instruction} Of the symbols, in order, {'; '.join(tables)}."
 
 
@@ -57,7 +60,10 @@ def unseen_chains(split: Split, withheld: Withheld) -> Split:
 
         table = split.rows(start, stop)
         assert isinstance(table, pa.Table)
-        free = pa.array([not withheld(chain) for chain in task_column(table, "functions").to_pylist()], pa.bool_())
+        free = pa.array(
+            [not withheld(chain) for chain in task_column(table, "functions").to_pylist()],
+            pa.bool_(),
+        )
         return with_trait(table, "seen", pc.and_(task_column(table, "seen"), free))
 
     return split if split.role == "train" else replace(split, rows=rows)

@@ -18,7 +18,14 @@ from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.fields import PAPER_TEST, PAPER_TRAIN, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import ChainPool, Expressions, Ints, Pool, anything, split_graph
-from taskloom.suites.ctl.orders import DrawnOrder, DrawOrder, GroupedOrder, PoolOrder, code_limit, whole_chains
+from taskloom.suites.ctl.orders import (
+    DrawnOrder,
+    DrawOrder,
+    GroupedOrder,
+    PoolOrder,
+    code_limit,
+    whole_chains,
+)
 from taskloom.suites.ctl.published_draw import published_count, published_draw
 from taskloom.suites.ctl.world import SymbolWorld
 
@@ -26,7 +33,9 @@ Tested = Callable[[int], Iterable[Expressions]]
 """The expressions of a length that test splits have."""
 
 
-def equalise(n: int, possible: Mapping[int, int], fill: float = 1.0, fully: bool = False) -> dict[int, int]:
+def equalise(
+    n: int, possible: Mapping[int, int], fill: float = 1.0, fully: bool = False
+) -> dict[int, int]:
     """Return numbers per length that are as equal as the spaces allow.
 
     In rising order of length, with n still to place and k lengths left: min(floor(fill x possible), ceil(n / k)). That may leave
@@ -65,7 +74,12 @@ def apportion(n: int, sizes: Mapping[int, int]) -> dict[int, int]:
 
 
 def refuse(
-    split: str, wanted: int, possible: Mapping[int, int], fill: float, available: int, taken: int = 0
+    split: str,
+    wanted: int,
+    possible: Mapping[int, int],
+    fill: float,
+    available: int,
+    taken: int = 0,
 ) -> CapacityError:
     """Return the error for a split that wants more expressions than there are.
 
@@ -73,10 +87,17 @@ def refuse(
         taken: How many of those that are wanted and available are for another split, as those of iid are beside training.
     """
     if fill < 1:
-        parts = [f"length {k}: {fill:g} x {v:,} = {share(fill, v):,}" for k, v in sorted(possible.items())]
+        parts = [
+            f"length {k}: {fill:g} x {v:,} = {share(fill, v):,}"
+            for k, v in sorted(possible.items())
+        ]
     else:
         parts = [f"length {k}: {v:,}" for k, v in sorted(possible.items())]
-    remedy = "lower n, raise max_length" + (" or fill" if fill < 1 else "") + ", or use more functions or symbols"
+    remedy = (
+        "lower n, raise max_length"
+        + (" or fill" if fill < 1 else "")
+        + ", or use more functions or symbols"
+    )
     return CapacityError(
         split,
         wanted - taken,
@@ -103,7 +124,9 @@ class Pools:
         """Return all expressions of a length that a test split or probe is drawn from."""
         if split == "new-compositions":
             return self._chains(length, reserved=True)
-        graph = split_graph(self._world, self._fields.variant, "seen" if split == "pairs" else split)
+        graph = split_graph(
+            self._world, self._fields.variant, "seen" if split == "pairs" else split
+        )
         return Pool(graph, self._world, length)
 
     def _chains(self, length: int, reserved: bool) -> ChainPool:
@@ -184,7 +207,13 @@ class TrainingDraw:
     """
 
     def __init__(
-        self, fields: CtlFields, world: SymbolWorld, key: Key, pools: Pools, tested: Tested, tight: bool = False
+        self,
+        fields: CtlFields,
+        world: SymbolWorld,
+        key: Key,
+        pools: Pools,
+        tested: Tested,
+        tight: bool = False,
     ) -> None:
         """Draw training and iid.
 
@@ -215,7 +244,9 @@ class TrainingDraw:
 
     def _draw(self, tested: Tested) -> dict[int, LengthDraw]:
         fields = self._fields
-        lengths = [k for k in range(fields.min_length, fields.max_length + 1) if k not in self.whole]
+        lengths = [
+            k for k in range(fields.min_length, fields.max_length + 1) if k not in self.whole
+        ]
         pools = {k: pool for k in lengths if (pool := self._pools.train(k)).size}
         possible = {k: self._possible(pool) for k, pool in pools.items()}
         if self._tight:
@@ -228,18 +259,29 @@ class TrainingDraw:
         draws = {}
         for k, pool in pools.items():
             taken = train[k] + iid[k]
-            counts = [taken, reserve[k]] if taken <= reserve[k] else [min(pool.size, taken + self._room_for_tests())]
+            counts = (
+                [taken, reserve[k]]
+                if taken <= reserve[k]
+                else [min(pool.size, taken + self._room_for_tests())]
+            )
             places = self._key.permutation(reserve[k], "iid", k)
-            draws[k] = LengthDraw(k, self._order(pool, counts), reserve[k], places, iid[k], train[k], tested)
+            draws[k] = LengthDraw(
+                k, self._order(pool, counts), reserve[k], places, iid[k], train[k], tested
+            )
         return draws
 
     def _tight_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int]
     ) -> tuple[dict[int, int], dict[int, int]]:
         """Return the numbers of iid and of training by length; any length makes up for the others."""
-        room = {k: min(share(self._fields.fill, possible[k]), pool.size) for k, pool in pools.items()}
+        room = {
+            k: min(share(self._fields.fill, possible[k]), pool.size) for k, pool in pools.items()
+        }
         whole = {pool.length for pool in self._whole_pools()}
-        wanted, open_room = self._size("iid"), {k: 0 if k in whole else size for k, size in room.items()}
+        wanted, open_room = (
+            self._size("iid"),
+            {k: 0 if k in whole else size for k, size in room.items()},
+        )
         iid = equalise(wanted, open_room, fully=True)
         if sum(iid.values()) < wanted:
             raise refuse("iid", wanted, open_room, 1.0, sum(iid.values()))
@@ -247,13 +289,17 @@ class TrainingDraw:
         train = equalise(n - always, {k: size - iid[k] for k, size in room.items()}, fully=True)
         available = always + sum(train.values())
         if available < n:
-            raise refuse("train", n + wanted, possible, self._fields.fill, available + wanted, wanted)
+            raise refuse(
+                "train", n + wanted, possible, self._fields.fill, available + wanted, wanted
+            )
         return iid, train
 
     def _possible(self, pool: Pool) -> int:
         """Return the number of expressions by which lengths are equalised: for the published draw of S the public code's."""
         if self._fields.draw == "published" and self._fields.variant == "S":
-            return min(published_count(self._world, pool.length), int(pool.size / self._fields.fill))
+            return min(
+                published_count(self._world, pool.length), int(pool.size / self._fields.fill)
+            )
         return pool.size
 
     def _size(self, split: str) -> int:
@@ -274,18 +320,25 @@ class TrainingDraw:
         return apportion(n, sizes)
 
     def _train_quotas(
-        self, pools: Mapping[int, Pool], possible: Mapping[int, int], reserve: Mapping[int, int], iid: Mapping[int, int]
+        self,
+        pools: Mapping[int, Pool],
+        possible: Mapping[int, int],
+        reserve: Mapping[int, int],
+        iid: Mapping[int, int],
     ) -> dict[int, int]:
         n, whole = self._size("train"), self._always()
         fill = self._fields.fill
         room = {
-            k: min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests())) - iid[k]
+            k: min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests()))
+            - iid[k]
             for k, pool in pools.items()
         }
         quotas = equalise(n - whole, room)
         if sum(quotas.values()) < n - whole:
             taken = sum(iid.values())
-            raise refuse("train", n + taken, possible, fill, whole + sum(quotas.values()) + taken, taken)
+            raise refuse(
+                "train", n + taken, possible, fill, whole + sum(quotas.values()) + taken, taken
+            )
         return quotas
 
     def _always(self) -> int:
@@ -307,7 +360,10 @@ class TrainingDraw:
             return PoolOrder(pool, key.permutation(pool.size))
         if fields.draw == "chains" and fields.variant != "S":
             return PoolOrder(
-                pool, GroupedOrder(key, pool.size, world.symbols, fields.symbols_per_chain or world.symbols)
+                pool,
+                GroupedOrder(
+                    key, pool.size, world.symbols, fields.symbols_per_chain or world.symbols
+                ),
             )
         if code_limit(world, length) >= WORD_LIMIT:
             raise RecipeError(
@@ -318,7 +374,9 @@ class TrainingDraw:
             return DrawnOrder(world, partial(whole_chains, world, pool, key), counts)
         graph = split_graph(world, fields.variant, "seen")
         words = self._key.child("published")
-        return DrawnOrder(world, partial(published_draw, graph, world, pool, words, fields.processes), counts)
+        return DrawnOrder(
+            world, partial(published_draw, graph, world, pool, words, fields.processes), counts
+        )
 
     def train_parts(self) -> list[tuple[int, Callable[[Ints], Expressions]]]:
         """Return the parts that training consists of, each with its size."""
@@ -343,7 +401,10 @@ class TrainingDraw:
         return whole + (self.lengths[length].reserve if length in self.lengths else 0)
 
     def _member(
-        self, length: int, e: Expressions, member: Callable[[LengthDraw, Expressions], NDArray[np.bool_]]
+        self,
+        length: int,
+        e: Expressions,
+        member: Callable[[LengthDraw, Expressions], NDArray[np.bool_]],
     ) -> NDArray[np.bool_]:
         inside = np.zeros(len(e.symbols), dtype=bool)
         for pool in self._whole_pools():

@@ -70,7 +70,9 @@ class CtlFields(InputParts):
     functions: int = kinds.world(32, ge=1, le=10_000, description="Number of functions")
     groups: int = kinds.world(2, ge=1, le=10_000, description="Groups of A and R; paths of S (2)")
     min_length: int = kinds.draw(2, ge=1, description="Fewest functions in a drawn expression")
-    max_length: int = kinds.draw(6, ge=1, le=64, description="Most functions in a training expression")
+    max_length: int = kinds.draw(
+        6, ge=1, le=64, description="Most functions in a training expression"
+    )
     include_singles: bool = kinds.draw(
         True, description="Put every single application into training (the paper, for A and R)"
     )
@@ -80,7 +82,10 @@ class CtlFields(InputParts):
         "rows, as the public code does, so that drawn pairs are there twice",
     )
     fill: float = kinds.draw(
-        0.5, gt=0, le=1, description="Largest share of the expressions of a length that training may take"
+        0.5,
+        gt=0,
+        le=1,
+        description="Largest share of the expressions of a length that training may take",
     )
     draw: Literal["published", "chains", "independent"] = kinds.draw(
         "independent",
@@ -88,20 +93,28 @@ class CtlFields(InputParts):
         "across lengths and with nearly all start symbols; chains: independent chains with all start symbols; independent: "
         "every expression on its own",
     )
-    processes: int = kinds.draw(32, ge=1, le=1_000, description="draw published: processes of the public code")
+    processes: int = kinds.draw(
+        32, ge=1, le=1_000, description="draw published: processes of the public code"
+    )
     symbols_per_chain: int | None = kinds.draw(
-        None, ge=1, description="draw chains, A and R: start symbols that every chain comes with; all unless given"
+        None,
+        ge=1,
+        description="draw chains, A and R: start symbols that every chain comes with; all unless given",
     )
     overlap: int = kinds.world(16, ge=0, description="S: functions shared by both paths")
     shared_symbols: int = kinds.world(
         6, ge=0, description="S: symbols on which a shared function is seen after both paths"
     )
-    imbalance: int = kinds.world(0, ge=0, description="S: unshared symbols moved from path b to path a")
+    imbalance: int = kinds.world(
+        0, ge=0, description="S: unshared symbols moved from path b to path a"
+    )
     allowed: dict[str, dict[str, list[int]]] | None = kinds.world(
         None,
         description="S: symbols per shared function and stage-1 group, instead of drawn ones: {f: {a1: [...], b1: [...]}}",
     )
-    new_functions: int = kinds.world(0, ge=0, description="length: functions seen only alone in training")
+    new_functions: int = kinds.world(
+        0, ge=0, description="length: functions seen only alone in training"
+    )
     deeper: int = kinds.draw(
         3,
         ge=1,
@@ -114,7 +127,9 @@ class CtlFields(InputParts):
     order: Literal["right-to-left", "left-to-right"] = kinds.presentation(
         "right-to-left", description="Where the outermost function is written"
     )
-    table_seed: int = kinds.world(0, description="Seed of the function tables and of the shared symbols")
+    table_seed: int = kinds.world(
+        0, description="Seed of the function tables and of the shared symbols"
+    )
     tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = kinds.world(
         None, description="Given function tables: name to list of images"
     )
@@ -133,11 +148,15 @@ class CtlFields(InputParts):
     @model_validator(mode="after")
     def _agree(self) -> CtlFields:
         if self.min_length > self.max_length:
-            raise ValueError(f"min_length {self.min_length} is larger than max_length {self.max_length}")
+            raise ValueError(
+                f"min_length {self.min_length} is larger than max_length {self.max_length}"
+            )
         if self.variant == "S" and self.groups != 2:
             raise ValueError(f"groups: variant S has 2 paths, not {self.groups}")
         if self.draw != "independent" and self.variant == "length":
-            raise ValueError(f"draw: variant length has only the draw 'independent', not '{self.draw}'")
+            raise ValueError(
+                f"draw: variant length has only the draw 'independent', not '{self.draw}'"
+            )
         if self.symbols_per_chain is not None and (self.draw != "chains" or self.variant == "S"):
             raise ValueError(
                 f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}' of {self.variant}"
@@ -149,16 +168,25 @@ class CtlFields(InputParts):
     def _check_variant(self) -> None:
         """Refuse fields of other variants, unless they have their defaults."""
         for name, variants in OF_VARIANTS.items():
-            if self.variant not in variants and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name}: only for variant {' or '.join(variants)}, not for {self.variant}")
+            if (
+                self.variant not in variants
+                and getattr(self, name) != type(self).model_fields[name].default
+            ):
+                raise ValueError(
+                    f"{name}: only for variant {' or '.join(variants)}, not for {self.variant}"
+                )
 
     def _check_splits(self) -> None:
         known = SPLITS[self.variant]
         for name in self.splits:
             if name not in known:
-                raise ValueError(f"splits: variant {self.variant} has no split '{name}'; it has {', '.join(known)}")
+                raise ValueError(
+                    f"splits: variant {self.variant} has no split '{name}'; it has {', '.join(known)}"
+                )
         if "train" not in self.splits:
             raise ValueError("splits: a CTL recipe needs the split 'train'")
         for name, split in self.splits.items():
             if split.n == "every" and name not in PROBES:
-                raise ValueError(f"splits.{name}: n must be a number; 'every' is for {', '.join(PROBES)}")
+                raise ValueError(
+                    f"splits.{name}: n must be a number; 'every' is for {', '.join(PROBES)}"
+                )

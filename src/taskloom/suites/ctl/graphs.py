@@ -230,7 +230,13 @@ class ChainPool(Pool):
     """
 
     def __init__(
-        self, world: SymbolWorld, members: tuple[int, ...], length: int, order: Permutation, low: int, high: int
+        self,
+        world: SymbolWorld,
+        members: tuple[int, ...],
+        length: int,
+        order: Permutation,
+        low: int,
+        high: int,
     ) -> None:
         super().__init__(anything(world, members), world, length)
         self._members = np.array(members, dtype=np.int64)

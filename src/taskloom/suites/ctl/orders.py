@@ -59,14 +59,19 @@ class GroupedOrder:
 
     def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
         if symbols % group:
-            raise RecipeError(f"symbols_per_chain: {group} does not divide the {symbols} symbols; use a divisor")
+            raise RecipeError(
+                f"symbols_per_chain: {group} does not divide the {symbols} symbols; use a divisor"
+            )
         self._symbols, self._group, self._chains = symbols, group, size // symbols
         self._order = key.permutation(self._chains, "chain")
         self._first = key.permutation(self._chains, "first symbol")
 
     def __call__(self, positions: Ints) -> Ints:
         """Return the ranks at these positions."""
-        turn, within = positions // (self._chains * self._group), positions % (self._chains * self._group)
+        turn, within = (
+            positions // (self._chains * self._group),
+            positions % (self._chains * self._group),
+        )
         chain = self._order(within // self._group)
         symbol = (self._first(chain) + turn * self._group + within % self._group) % self._symbols
         ranks: Ints = symbol * self._chains + chain
@@ -76,7 +81,9 @@ class GroupedOrder:
         """Return the positions of these ranks."""
         symbol, chain = ranks // self._chains, ranks % self._chains
         turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
-        positions: Ints = turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
+        positions: Ints = (
+            turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
+        )
         return positions
 
 
@@ -133,7 +140,9 @@ class DrawnOrder:
         return np.where(code[place] == wanted, order[place], -1)
 
 
-def codes(world: SymbolWorld, symbols: NDArray[np.int64], functions: NDArray[np.integer]) -> NDArray[np.int64]:
+def codes(
+    world: SymbolWorld, symbols: NDArray[np.int64], functions: NDArray[np.integer]
+) -> NDArray[np.int64]:
     """Compute a different number for every expression of a length."""
     code = symbols.astype(np.int64)
     for i in range(functions.shape[1]):
@@ -160,7 +169,9 @@ def first_places(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     return np.flatnonzero(is_first)
 
 
-def whole_chains(world: SymbolWorld, pool: Pool, key: Key, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def whole_chains(
+    world: SymbolWorld, pool: Pool, key: Key, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw independent chains of functions, each with all start symbols that the graph allows, until there are `count`.
 
     For graphs that look at the symbol; a chain is drawn in proportion to the number of start symbols that it has.
@@ -175,7 +186,10 @@ def whole_chains(world: SymbolWorld, pool: Pool, key: Key, count: int) -> tuple[
         every = np.tile(np.arange(world.symbols), len(chains))
         each = np.repeat(chains, world.symbols, axis=0)
         allowed = pool.rank(every, each) >= 0
-        symbols, functions = np.append(symbols, every[allowed]), np.append(functions, each[allowed], axis=0)
+        symbols, functions = (
+            np.append(symbols, every[allowed]),
+            np.append(functions, each[allowed], axis=0),
+        )
         first = first_places(codes(world, symbols, functions), code_limit(world, pool.length))
         symbols, functions = symbols[first], functions[first]
         low = high

@@ -96,7 +96,9 @@ class Splits:
             at the price that the size of one split moves the rows of others.
     """
 
-    def __init__(self, fields: CtlFields, world: SymbolWorld, key: Key, tight: bool = False) -> None:
+    def __init__(
+        self, fields: CtlFields, world: SymbolWorld, key: Key, tight: bool = False
+    ) -> None:
         self._fields = fields
         self._key = key
         self._tight = tight
@@ -125,9 +127,17 @@ class Splits:
     def split(self, name: str) -> tuple[int, Rows, Role]:
         """Return size, rows and role of a split."""
         if name == "train":
-            return self._training.size, self._rows(name, self._training.train_parts(), seen=True), "train"
+            return (
+                self._training.size,
+                self._rows(name, self._training.train_parts(), seen=True),
+                "train",
+            )
         if name == "iid":
-            return self._size(name), self._rows(name, self._training.iid_parts(), seen=False), "test"
+            return (
+                self._size(name),
+                self._rows(name, self._training.iid_parts(), seen=False),
+                "test",
+            )
         if name in PROBES:
             return self._probe(name)
         return self._size(name), self._rows(name, self._chosen(name), seen=False), "test"
@@ -137,7 +147,9 @@ class Splits:
         assert n != "every"
         return n
 
-    def _rows(self, name: str, parts: Sequence[tuple[int, Callable[[Ints], Expressions]]], seen: bool) -> Rows:
+    def _rows(
+        self, name: str, parts: Sequence[tuple[int, Callable[[Ints], Expressions]]], seen: bool
+    ) -> Rows:
         """Return the rows of a split that consists of these parts, in a keyed order."""
         ends = np.cumsum([0, *(size for size, _ in parts)])
         order: Permutation = self._key.permutation(int(ends[-1]), "shuffle", name)
@@ -221,14 +233,21 @@ class Splits:
     def _at_most_taken(self, name: str, length: int) -> int:
         """Return how many expressions of a length a test split may have to leave out, at most."""
         earlier = self._test_names[: self._test_names.index(name)]
-        return self._training.most_reserved(length) + sum(max(PAPER_TEST, self._size(other)) for other in earlier)
+        return self._training.most_reserved(length) + sum(
+            max(PAPER_TEST, self._size(other)) for other in earlier
+        )
 
     def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
         """Return as many as a test split asks for; each length makes up for those that have too few."""
         wanted = self._size(name)
         fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
-        quotas = equalise(wanted, {length: len(ranks) for length, ranks in fresh.items()}, fully=True)
-        return [Kept(pool, partial(_first, fresh[length], quotas[length])) for length, pool in pools.items()]
+        quotas = equalise(
+            wanted, {length: len(ranks) for length, ranks in fresh.items()}, fully=True
+        )
+        return [
+            Kept(pool, partial(_first, fresh[length], quotas[length]))
+            for length, pool in pools.items()
+        ]
 
     def _fresh(self, name: str, length: int, pool: Pool, quota: int) -> Ints:
         order = self._key.permutation(pool.size, "test", name, length)
@@ -237,7 +256,9 @@ class Splits:
         count = low = 0
         while count < quota and low < pool.size:
             high = min(pool.size, low + min(max(1_024, 2 * (quota - count)), 1 << 20))
-            ranks = order(np.array(range(low, high), dtype=object if pool.size > 1 << 62 else np.int64))
+            ranks = order(
+                np.array(range(low, high), dtype=object if pool.size > 1 << 62 else np.int64)
+            )
             e = pool.unrank(ranks)
             fresh: NDArray[np.bool_] = ~self._training.reserved(length, e)
             for other, taken in self._of_length(length, earlier):
@@ -249,7 +270,9 @@ class Splits:
 
     def _of_length(self, length: int, names: Sequence[str]) -> Iterator[tuple[Pool, Ints]]:
         for name in names:
-            yield from ((part.pool, part.ranks) for part in self._kept(name) if part.pool.length == length)
+            yield from (
+                (part.pool, part.ranks) for part in self._kept(name) if part.pool.length == length
+            )
 
     def _tested(self, length: int) -> list[Expressions]:
         """Return the expressions of a length that are kept for test splits."""

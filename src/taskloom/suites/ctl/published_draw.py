@@ -96,7 +96,11 @@ class Walk:
         """Return the number of functions after which a chain is back in a start state: 2 in S; the whole length if it never is."""
         states = set(range(self._choices.starts))
         for steps in range(1, self._length):
-            states = {int(s) for state in states for s in self._choices.following[state, : self._choices.count[state]]}
+            states = {
+                int(s)
+                for state in states
+                for s in self._choices.following[state, : self._choices.count[state]]
+            }
             if max(states) < self._choices.starts and self._length % steps == 0:
                 return steps
         return self._length
@@ -112,7 +116,9 @@ class Walk:
             low, high = int(self._at.min()), int(self._at.max()) + needed + 64
             states = self._choices.starts
             at = np.repeat(np.arange(high - low + 1, dtype=np.int32), states)
-            legs, at, state = self._decode(low, high, at, np.tile(np.arange(states, dtype=np.int32), high - low + 1))
+            legs, at, state = self._decode(
+                low, high, at, np.tile(np.arange(states, dtype=np.int32), high - low + 1)
+            )
             hop = at.astype(np.int64) * states + (state if self._leg < self._length else 0)
             ends = hop
             for _ in range(self._length // self._leg - 1):
@@ -130,12 +136,16 @@ class Walk:
         self._at[:] = high
         return self._decode(low, high, at, np.zeros(count, dtype=np.int32))[0][:, None]
 
-    def _decode(self, low: int, high: int, at: I32, state: I32) -> tuple[NDArray[np.int16], I32, I32]:
+    def _decode(
+        self, low: int, high: int, at: I32, state: I32
+    ) -> tuple[NDArray[np.int16], I32, I32]:
         """Decode one leg from these places of the words low..high and in these states.
 
         Returns the functions, and the places and states after them; the place is the last of all where the words do not suffice.
         """
-        words = np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
+        words = (
+            np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
+        )
         beyond = high - low
         sizes = sorted({int(n) for n in self._choices.count if n})
         skip = np.concatenate([_accepted(words, n) for n in sizes])
@@ -221,7 +231,9 @@ def _filled_up(
     while len(symbols) < count and low < pool.size:
         high = min(pool.size, low + BLOCK * ROUND)
         e = pool.unrank(order(np.arange(low, high)))
-        new = np.flatnonzero(~np.isin(codes(world, e.symbols, e.functions), known))[: count - len(symbols)]
+        new = np.flatnonzero(~np.isin(codes(world, e.symbols, e.functions), known))[
+            : count - len(symbols)
+        ]
         symbols = np.append(symbols, e.symbols[new])
         functions = np.append(functions, e.functions[new].astype(np.int16), axis=0)
         low = high
@@ -235,7 +247,9 @@ class Rounds:
         drawn: Number of rounds so far.
     """
 
-    def __init__(self, graph: Graph, world: SymbolWorld, length: int, key: Key, processes: int) -> None:
+    def __init__(
+        self, graph: Graph, world: SymbolWorld, length: int, key: Key, processes: int
+    ) -> None:
         options = choices(graph, world)
         self.drawn = 0
         self._world = world
@@ -268,7 +282,11 @@ class Rounds:
         words = self._symbol_key.words(first, first + math.prod(shape))
         symbols = (words % np.uint64(self._world.symbols)).astype(np.int64).reshape(shape)
         by_chain = symbols.transpose(0, 2, 1)
-        starts = np.zeros((rounds * ROUND, 1), dtype=np.int64) if self._shared else by_chain.reshape(rounds * ROUND, -1)
+        starts = (
+            np.zeros((rounds * ROUND, 1), dtype=np.int64)
+            if self._shared
+            else by_chain.reshape(rounds * ROUND, -1)
+        )
         chains = self._walk.chains(starts).reshape(-1, self._length)
         # Chains come by chain, then process; expressions are taken round by round, in each process by process.
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
@@ -286,12 +304,18 @@ class Rounds:
         world, chains = self._world, np.concatenate(self._chains)
         code = codes(world, np.zeros(len(chains), dtype=np.int64), chains)
         chain_of, symbols = np.concatenate(self._chain_of), np.concatenate(self._symbols)
-        self._chains, self._chain_of, self._symbols = [chains], [chain_of], [symbols]  # joined once for all
+        self._chains, self._chain_of, self._symbols = (
+            [chains],
+            [chain_of],
+            [symbols],
+        )  # joined once for all
         if self._shared:
             # Few chains with many symbols each: those that are equal get one number, and only they are sorted.
             different, same = np.unique(code, return_inverse=True)
             return _first(same[chain_of] * world.symbols + symbols, len(different) * world.symbols)
-        return first_places(code[chain_of] * world.symbols + symbols, code_limit(world, self._length))
+        return first_places(
+            code[chain_of] * world.symbols + symbols, code_limit(world, self._length)
+        )
 
     def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
         """Return the start symbols and functions of the expressions at these places, which `different` gave."""
@@ -329,8 +353,12 @@ def published_count(world: SymbolWorld, length: int) -> int:
             for path, (first, second) in enumerate((("a1", "a2"), ("b1", "b2"))):
                 middle = union(world.groups[first], symbols)
                 through = count * len(world.groups[first])
-                following[union(world.groups[second], middle)] += through * len(world.groups[second])
+                following[union(world.groups[second], middle)] += through * len(
+                    world.groups[second]
+                )
                 for i, f in enumerate(world.groups["o"]):
-                    following[union((f,), frozenset(s for s in middle if allowed[path][i][s]))] += through
+                    following[union((f,), frozenset(s for s in middle if allowed[path][i][s]))] += (
+                        through
+                    )
         ways = following
     return sum(len(symbols) * count for symbols, count in ways.items())

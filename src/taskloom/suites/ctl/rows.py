@@ -17,7 +17,13 @@ from taskloom.core.shards import STEP, schema
 from taskloom.suites.ctl.graphs import Expressions
 from taskloom.suites.ctl.world import SymbolWorld
 
-TRAITS: dict[str, type] = {"length": int, "functions": str, "groups": str, "values": str, "seen": bool}
+TRAITS: dict[str, type] = {
+    "length": int,
+    "functions": str,
+    "groups": str,
+    "values": str,
+    "seen": bool,
+}
 """Length of the chain; functions, their groups and the values after each, in order of application; whether training has it."""
 
 
@@ -56,7 +62,9 @@ class JoinedWords:
 
     def _table(self, length: int) -> pa.Array:
         if length not in self._tables:
-            self._tables[length] = strings([" ".join(words) for words in product(self.words, repeat=length)])
+            self._tables[length] = strings(
+                [" ".join(words) for words in product(self.words, repeat=length)]
+            )
         return self._tables[length]
 
 
@@ -68,7 +76,11 @@ class Renderer:
         groups = world.group_of()
         kinds = sorted(set(groups))
         self.names, self.symbols = strings(world.names), strings(names)
-        self.functions, self.values, self.groups = JoinedWords(world.names), JoinedWords(names), JoinedWords(kinds)
+        self.functions, self.values, self.groups = (
+            JoinedWords(world.names),
+            JoinedWords(names),
+            JoinedWords(kinds),
+        )
         self.group_of = np.array([kinds.index(group) for group in groups], dtype=np.int32)
         self.outermost_first = order == "right-to-left"
         self.task = task
@@ -83,9 +95,18 @@ class Renderer:
         origin[np.concatenate([at for at, _ in rows.parts])] = np.arange(n)
         columns = [self._columns(e) for _, e in rows.parts]
         places = numbers(origin)
-        joined = {name: pc.take(pa.concat_arrays([c[name] for c in columns]), places) for name in columns[0]}
+        joined = {
+            name: pc.take(pa.concat_arrays([c[name] for c in columns]), places)
+            for name in columns[0]
+        }
         lengths = joined.pop("length")
-        traits = [lengths, joined.pop("functions"), joined.pop("groups"), joined.pop("values"), numbers(rows.seen)]
+        traits = [
+            lengths,
+            joined.pop("functions"),
+            joined.pop("groups"),
+            joined.pop("values"),
+            numbers(rows.seen),
+        ]
         wanted = schema(TRAITS)
         nothing = pa.nulls(n, pa.string())
         arrays = [
@@ -118,8 +139,12 @@ class Renderer:
         )
         return {
             "input": _join(words),
-            "targets": pa.ListArray.from_arrays(every, pc.take(self.symbols, numbers(e.values[:, -1]))),
-            "derivation": pa.ListArray.from_arrays(numbers(np.arange(n + 1, dtype=np.int32) * length), steps),
+            "targets": pa.ListArray.from_arrays(
+                every, pc.take(self.symbols, numbers(e.values[:, -1]))
+            ),
+            "derivation": pa.ListArray.from_arrays(
+                numbers(np.arange(n + 1, dtype=np.int32) * length), steps
+            ),
             "length": numbers(np.full(n, length, dtype=np.int64)),
             "functions": _join(self.functions.pieces(e.functions)),
             "groups": _join(self.groups.pieces(self.group_of[e.functions])),

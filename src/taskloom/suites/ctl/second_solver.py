@@ -23,7 +23,9 @@ def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str],
     return answer
 
 
-def follower(names: tuple[str, ...], images: Table, order: str) -> Callable[[str], tuple[Sequence[str], Sequence[str]]]:
+def follower(
+    names: tuple[str, ...], images: Table, order: str
+) -> Callable[[str], tuple[Sequence[str], Sequence[str]]]:
     """Return a function from an expression's text to its functions, first applied first, and the symbols they go through.
 
     The symbols begin with the one that the expression names, so there is one more of them than of functions.
@@ -47,7 +49,9 @@ def follower(names: tuple[str, ...], images: Table, order: str) -> Callable[[str
         values = [value]
         for name in chain:
             if name not in meaning:
-                raise InputError(f"'{text}': there is no function '{name}'; {nearest(name, meaning)}")
+                raise InputError(
+                    f"'{text}': there is no function '{name}'; {nearest(name, meaning)}"
+                )
             value = meaning[name][position[value]]
             values.append(value)
         return chain, values

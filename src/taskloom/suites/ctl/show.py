@@ -14,5 +14,7 @@ def chain(example: Example, order: str) -> ChainPicture | None:
         return None
     groups = str(example.traits.get("groups", "")).split()
     named = groups if len(groups) == len(steps) else [""] * len(steps)
-    links = tuple(ChainLink(step.rule, step.value, group) for step, group in zip(steps, named, strict=True))
+    links = tuple(
+        ChainLink(step.rule, step.value, group) for step, group in zip(steps, named, strict=True)
+    )
     return ChainPicture(words[-1] if order == "right-to-left" else words[0], links)

@@ -78,7 +78,11 @@ def build(fields: CtlFields) -> SymbolWorld:
     groups = _groups(fields, len(names))
     allowed = None
     if fields.variant == "S":
-        allowed = _read_allowed(fields, names, groups, images.shape[1]) if fields.allowed else draw_allowed(fields)
+        allowed = (
+            _read_allowed(fields, names, groups, images.shape[1])
+            if fields.allowed
+            else draw_allowed(fields)
+        )
     return SymbolWorld(names, images, groups, allowed)
 
 
@@ -90,7 +94,9 @@ def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     assert fields.tables is not None
     if not fields.tables:
-        raise RecipeError("tables: no function is given; write name to list of images, e.g. {a: [1, 0]}")
+        raise RecipeError(
+            "tables: no function is given; write name to list of images, e.g. {a: [1, 0]}"
+        )
     sizes = {len(images) for images in fields.tables.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise RecipeError(
@@ -99,10 +105,14 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     symbols = sizes.pop()
     for name, images in fields.tables.items():
         if not name or name.split() != [name] or name.isdigit():
-            raise RecipeError(f"tables: '{name}' cannot name a function: a name has no blanks and is not a number")
+            raise RecipeError(
+                f"tables: '{name}' cannot name a function: a name has no blanks and is not a number"
+            )
         for image in images:
             if not 0 <= image < symbols:
-                raise RecipeError(f"tables: {name} maps to {image}, which is not one of the symbols 0 to {symbols - 1}")
+                raise RecipeError(
+                    f"tables: {name} maps to {image}, which is not one of the symbols 0 to {symbols - 1}"
+                )
     return tuple(fields.tables), np.array(list(fields.tables.values()), dtype=np.int64)
 
 
@@ -209,7 +219,9 @@ def _check_sharing(fields: CtlFields) -> int:
     unshared = symbols - k
     half = -(-unshared // 2) + fields.imbalance
     if half > unshared:
-        raise RecipeError(f"imbalance: {fields.imbalance} is more than the {unshared // 2} unshared symbols of path b")
+        raise RecipeError(
+            f"imbalance: {fields.imbalance} is more than the {unshared // 2} unshared symbols of path b"
+        )
     return half
 
 
@@ -227,6 +239,8 @@ def _read_allowed(
         for path, group in enumerate(("a1", "b1")):
             for symbol in fields.allowed[name].get(group, []):
                 if not 0 <= symbol < symbols:
-                    raise RecipeError(f"allowed.{name}.{group}: {symbol} is not one of the symbols 0 to {symbols - 1}")
+                    raise RecipeError(
+                        f"allowed.{name}.{group}: {symbol} is not one of the symbols 0 to {symbols - 1}"
+                    )
                 allowed[path, i, symbol] = True
     return allowed

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["TaskbenchFields", "TaskbenchSuite", "atom"]
 
 WIKIDATA = Resource(
-    "wikidata", "a Wikidata subset as N-Triples (taskbench: factual tasks)", ("wikidata/wikidata-subset.nt.gz",)
+    "wikidata",
+    "a Wikidata subset as N-Triples (taskbench: factual tasks)",
+    ("wikidata/wikidata-subset.nt.gz",),
 )
 
 
@@ -48,7 +50,9 @@ def _queries(fields: TaskbenchFields) -> dict[str, str]:
     return {f.task: task_query(f.expression, f.type, fields.union_domain) for f in factual}
 
 
-VIEWS = {"sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)}
+VIEWS = {
+    "sparql": View("The SPARQL query of each factual task; a composed one is one query.", _queries)
+}
 
 
 @suite
@@ -109,7 +113,9 @@ class TaskbenchSuite(Suite):
             if (function := added()[atom].function) is not None
         }
 
-    def run_scores(self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+    def run_scores(
+        self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
+    ) -> dict[str, float]:
         """Score the sequences of a split: the shares of right positions and whole sequences, and as the public code scores."""
         from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
@@ -119,7 +125,9 @@ class TaskbenchSuite(Suite):
             scorer = plan.scorer.sequences(example.task)
             if isinstance(scorer, Positions):
                 right.append(scorer.right(prediction, example))
-                compatible.append(ReferencePositions(scorer.sets, scorer.separators).score(prediction, example))
+                compatible.append(
+                    ReferencePositions(scorer.sets, scorer.separators).score(prediction, example)
+                )
         positions = [one for sequence in right for one in sequence]
         if not positions:
             return {}

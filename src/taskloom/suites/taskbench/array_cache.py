@@ -33,11 +33,18 @@ def load(name: str) -> tuple[Arrays, str] | None:
     try:
         text, names = ((place / file).read_text(encoding="utf-8") for file in ("text", LIST))
         return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names.split()}, text
-    except (OSError, ValueError, EOFError, TokenError):  # the last two: an empty file, a header without its end
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TokenError,
+    ):  # the last two: an empty file, a header without its end
         return None
 
 
-def load_or_compute(name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+def load_or_compute(
+    name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+) -> Mapping[str, NDArray[Any]]:
     """Return the arrays of an entry; compute and keep them where it is absent."""
     entry = load(name)
     if entry is not None:

@@ -60,7 +60,9 @@ class Known:
 _ADDED: dict[str, Known] = {}
 
 
-def atom(name: str, *, one: str, many: str = "", define: str = "", gives: str = "") -> Callable[[F], F]:
+def atom(
+    name: str, *, one: str, many: str = "", define: str = "", gives: str = ""
+) -> Callable[[F], F]:
     """Register a function from a text to a set of texts (or to a truth value) as an atom.
 
     Args:
@@ -111,7 +113,9 @@ def _refuse_taken(name: str, module: str) -> None:
     """Raise where the name is taken: silence would give one of two functions, and nobody knows which."""
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
-        raise TaskloomError(f"the atom '{name}' is there already ({canonical(name)}); choose another name")
+        raise TaskloomError(
+            f"the atom '{name}' is there already ({canonical(name)}); choose another name"
+        )
     if there is not None and there.function is not None and there.function.__module__ != module:
         raise TaskloomError(
             f"the atom '{name}' is defined twice: in {there.function.__module__} and in {module}; rename one"
@@ -124,8 +128,16 @@ def added() -> dict[str, Known]:
 
 
 _LEXICAL = {
-    "synonyms": ("a synonym", "the synonyms", "A synonym of a word is another word that shares one of its meanings."),
-    "antonyms": ("an antonym", "the antonyms", "An antonym of a word means the opposite of one of its meanings."),
+    "synonyms": (
+        "a synonym",
+        "the synonyms",
+        "A synonym of a word is another word that shares one of its meanings.",
+    ),
+    "antonyms": (
+        "an antonym",
+        "the antonyms",
+        "An antonym of a word means the opposite of one of its meanings.",
+    ),
     "hyponyms": (
         "a hyponym",
         "the hyponyms",
@@ -251,7 +263,9 @@ def _factual() -> Iterable[Known]:
     entities = Type("relation", "entity", "entity")
     for line in _RELATIONS.strip().splitlines():
         label, property_id, one, many = line.split("|")
-        yield Known(slug(label), entities, "factual", one, many, "", label, label, wikidata=property_id)
+        yield Known(
+            slug(label), entities, "factual", one, many, "", label, label, wikidata=property_id
+        )
     for line in _FACTS.strip().splitlines():
         group, relation, stem, value, phrase = line.split("|")
         label = relation.replace("_", " ")
@@ -297,7 +311,8 @@ def canonical(spelling: str) -> str | None:
     folded = fold(spelling)
     # By the spelling itself: folded, the minus of a seed would be taken for a hyphen.
     random = re.fullmatch(
-        r"random(?:[\s_-]*seed[\s_]*)?\{?\s*([0-9]{1,9})\s*\}?\s*\[(\w+)\]", spelling.strip().casefold()
+        r"random(?:[\s_-]*seed[\s_]*)?\{?\s*([0-9]{1,9})\s*\}?\s*\[(\w+)\]",
+        spelling.strip().casefold(),
     )
     if random and random[2] in LANGUAGES:
         return f"random{int(random[1])}[{random[2]}]"
@@ -389,7 +404,9 @@ def call(known: Known, text: str) -> set[str]:
                 f"the atom '{known.name}' gave {result!r} at '{argument}'; a predicate gives True or False"
             )
         return {"true" if result else "false"}
-    if isinstance(result, str) or not all(isinstance(value, str) and value.strip() for value in result):
+    if isinstance(result, str) or not all(
+        isinstance(value, str) and value.strip() for value in result
+    ):
         raise TaskloomError(
             f"the atom '{known.name}' gave {result!r} at '{argument}'; a relation gives a set of texts, none of them empty"
         )

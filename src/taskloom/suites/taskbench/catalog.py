@@ -171,7 +171,11 @@ def _tasks(words: bool, facts: bool) -> tuple[CatalogTask, ...]:
 def _expressions() -> list[str]:
     words = [*_atomic(), *_lexical_compositions(), *_factual_compositions()]
     mapped = [f for f in words if not _is_predicate(f)]
-    only_mapped = [*SCARCE, *_pairs("chain", _ONLY_MAPPED_CHAINS), *_pairs("union", _ONLY_MAPPED_UNIONS)]
+    only_mapped = [
+        *SCARCE,
+        *_pairs("chain", _ONLY_MAPPED_CHAINS),
+        *_pairs("union", _ONLY_MAPPED_UNIONS),
+    ]
     sequences = [f"map({f})" for f in (*mapped, *only_mapped)]
     filters = [p for p in _lexical_atoms() if _is_predicate(p)]
     sequences += [f"filter({p})" for p in filters]
@@ -184,15 +188,23 @@ def select(families: Collection[str], compositions: Collection[str]) -> list[Cat
     """Return the tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
     wanted = set(families)
     tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
-    return [t for t in tasks if t.families <= wanted and t.composition in compositions and not t.same_as]
+    return [
+        t for t in tasks if t.families <= wanted and t.composition in compositions and not t.same_as
+    ]
 
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
     tree = parse(expression)
-    families = frozenset(known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None)
+    families = frozenset(
+        known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None
+    )
     first = seen.setdefault(name(tree), expression)
     return CatalogTask(
-        expression, composition(tree), families, expression not in IMPLIED, "" if first == expression else first
+        expression,
+        composition(tree),
+        families,
+        expression not in IMPLIED,
+        "" if first == expression else first,
     )
 
 
@@ -204,7 +216,9 @@ def _lexical_atoms() -> Iterator[str]:
     for atom in atoms.names():
         known = atoms.known(atom)
         # The paper has no hypernyms, and tests parts of speech in English only.
-        unused = atom.startswith("hypernyms") or (atom.startswith("is_pos") and atom.endswith("[spa]"))
+        unused = atom.startswith("hypernyms") or (
+            atom.startswith("is_pos") and atom.endswith("[spa]")
+        )
         if known is not None and known.family == "lexical" and not unused:
             yield atom
 
@@ -266,7 +280,9 @@ def composition(expression: Expression) -> str:
 
 def family(expression: Expression) -> str:
     """Return the families of the atoms: lexical, random, factual, or several of them joined by +."""
-    families = {known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None}
+    families = {
+        known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None
+    }
     return "+".join(sorted(families))
 
 
@@ -276,8 +292,14 @@ def composition_names() -> list[str]:
     >>> "union" in composition_names(), "lnot" in composition_names()
     (True, False)
     """
-    sequential = [word for word, operator in OPERATORS.items() if issubclass(operator, SequenceOperator)]
-    paired = [word for word, operator in OPERATORS.items() if operator.most >= 2 and word not in sequential]
+    sequential = [
+        word for word, operator in OPERATORS.items() if issubclass(operator, SequenceOperator)
+    ]
+    paired = [
+        word
+        for word, operator in OPERATORS.items()
+        if operator.most >= 2 and word not in sequential
+    ]
     return ["atomic", *paired, *sequential, "map_filter"]
 
 
@@ -306,15 +328,23 @@ def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
     return list(dict.fromkeys(name(tree) for tree in trees))
 
 
-def _typed_pairs(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[tuple[Expression, Type]]:
+def _typed_pairs(
+    typed: list[tuple[Expression, Type]], kinds: Collection[str]
+) -> Iterator[tuple[Expression, Type]]:
     if "chain" in kinds:
         for (outer, after), (inner, before) in product(typed, repeat=2):
             if after.form == before.form == "relation" and after.source == before.target:
                 yield Chain((outer, inner)), Type("relation", before.source, after.target)
     for word, operator in OPERATORS.items():
-        if word in kinds and operator.most >= 2 and not issubclass(operator, Chain | SequenceOperator):
+        if (
+            word in kinds
+            and operator.most >= 2
+            and not issubclass(operator, Chain | SequenceOperator)
+        ):
             form = "relation" if issubclass(operator, RelationOperator) else "predicate"
-            for (a, one), (b, other) in (combinations if operator.symmetric else permutations)(typed, 2):
+            for (a, one), (b, other) in (combinations if operator.symmetric else permutations)(
+                typed, 2
+            ):
                 if one == other and one.form == form:
                     yield operator((a, b)), one
 

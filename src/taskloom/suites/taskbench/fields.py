@@ -12,7 +12,9 @@ from taskloom.recipe.fields import draw, presentation, world
 from taskloom.suites.taskbench.split_shares import SplitShares
 
 Family = Literal["lexical", "random", "factual"]
-Composition = Literal["atomic", "chain", "union", "intersection", "land", "lor", "map", "filter", "map_filter"]
+Composition = Literal[
+    "atomic", "chain", "union", "intersection", "land", "lor", "map", "filter", "map_filter"
+]
 
 
 class CatalogFields(Fields):
@@ -40,7 +42,9 @@ class ComposeFields(Fields):
 
         for kind in given:
             if kind not in composition_names():
-                raise ValueError(f"'{kind}' is not a kind of composition; {nearest(kind, composition_names())}")
+                raise ValueError(
+                    f"'{kind}' is not a kind of composition; {nearest(kind, composition_names())}"
+                )
         return given
 
     @field_validator("atoms")
@@ -54,9 +58,13 @@ class ComposeFields(Fields):
 class RuleFields(Fields):
     """What counts as a value of a lexical relation; the defaults are the reference's rules."""
 
-    senses: Literal["all", "first"] = Field("all", description="All senses of a word, or the most frequent one")
+    senses: Literal["all", "first"] = Field(
+        "all", description="All senses of a word, or the most frequent one"
+    )
     inflections: bool = Field(True, description="Whether bone may be a synonym of bones")
-    outputs: Literal["any", "vocabulary"] = Field("any", description="Any lemma, or only words of the vocabulary")
+    outputs: Literal["any", "vocabulary"] = Field(
+        "any", description="Any lemma, or only words of the vocabulary"
+    )
 
 
 class SequenceFields(Fields):
@@ -72,7 +80,9 @@ class SequenceFields(Fields):
     word_disjoint: bool | None = Field(
         None, description="Splits share no words, not only no sequences; as `pairs`, unless given"
     )
-    words: int = Field(1, ge=1, description="Fewest different words that a task's sequences are made of")
+    words: int = Field(
+        1, ge=1, description="Fewest different words that a task's sequences are made of"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> SequenceFields:
@@ -100,7 +110,9 @@ class TaskbenchFields(Fields):
     functions: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = draw(
         (), description="Functions, in any of the three notations"
     )
-    catalog: CatalogFields | None = draw(None, description="Tasks of the paper, besides `functions`")
+    catalog: CatalogFields | None = draw(
+        None, description="Tasks of the paper, besides `functions`"
+    )
     compose: ComposeFields | None = draw(
         None,
         description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
@@ -110,7 +122,9 @@ class TaskbenchFields(Fields):
         description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment. "
         "synthetic: invented words",
     )
-    rules: RuleFields = world(RuleFields(), description="What counts as a value of a lexical relation")
+    rules: RuleFields = world(
+        RuleFields(), description="What counts as a value of a lexical relation"
+    )
     pairing: Literal["other", "any", "permutation"] = world(
         "other", description="How random relations pair words: with another, with any, one to one"
     )
@@ -124,9 +138,12 @@ class TaskbenchFields(Fields):
         description="Case of inputs and answers: that of WordNet and Wikidata, or lower case as in the released data",
     )
     union_domain: Literal["either", "common"] = draw(
-        "either", description="Inputs of factual unions: those of either operand, or those of both (the reference)"
+        "either",
+        description="Inputs of factual unions: those of either operand, or those of both (the reference)",
     )
-    minimum: int = draw(100, ge=1, description="Fewest examples of a task: different inputs, words or sequences")
+    minimum: int = draw(
+        100, ge=1, description="Fewest examples of a task: different inputs, words or sequences"
+    )
     shares: dict[str, Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]] = draw(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
         description="Share of all words that each split has, together at most 1; a word is in one split, the same in every task",
@@ -137,13 +154,23 @@ class TaskbenchFields(Fields):
         "published: words are split by input alone, sequences by their text",
     )
     sequences: SequenceFields = draw(SequenceFields(), description="The sequence sampler")
-    few_shot: FewShotFields | None = draw(FewShotFields(), description="Small training sets, drawn several times")
-    memorise: int = draw(0, ge=0, description="Size of a training set for memorisation, 0 for none (the paper: 1,000)")
+    few_shot: FewShotFields | None = draw(
+        FewShotFields(), description="Small training sets, drawn several times"
+    )
+    memorise: int = draw(
+        0,
+        ge=0,
+        description="Size of a training set for memorisation, 0 for none (the paper: 1,000)",
+    )
     labels: Literal["true", "permuted"] = presentation(
         "true", description="permuted: labels shuffled across inputs (App. E)"
     )
-    balanced: bool = draw(False, description="Unions as balanced mixtures of their two operands (App. D)")
-    answers: bool = draw(True, description="For sequence tasks a split with the answers of each word, stored once")
+    balanced: bool = draw(
+        False, description="Unions as balanced mixtures of their two operands (App. D)"
+    )
+    answers: bool = draw(
+        True, description="For sequence tasks a split with the answers of each word, stored once"
+    )
 
     @field_validator("functions")
     @classmethod
@@ -156,7 +183,9 @@ class TaskbenchFields(Fields):
     @model_validator(mode="after")
     def _something(self) -> TaskbenchFields:
         if not self.functions and self.catalog is None and self.compose is None:
-            raise ValueError("a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'")
+            raise ValueError(
+                "a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'"
+            )
         if "train" not in self.shares:
             raise ValueError("shares must give the split 'train' a share")
         try:
@@ -166,7 +195,9 @@ class TaskbenchFields(Fields):
         if isinstance(self.sequences.n, dict):
             for name in self.sequences.n:
                 if name not in self.shares:
-                    raise ValueError(f"sequences.n: there is no split '{name}'; {nearest(name, self.shares)}")
+                    raise ValueError(
+                        f"sequences.n: there is no split '{name}'; {nearest(name, self.shares)}"
+                    )
         if self.pairs == "disjoint" and self.sequences.word_disjoint is False:
             raise ValueError(
                 "sequences.word_disjoint: disjoint pairs need disjoint words; write true, or pairs: published"
@@ -182,7 +213,9 @@ class TaskbenchFields(Fields):
     def where_facts_are(self) -> str:
         """Return `facts` with the path of its file, if it names one, and the settings after it."""
         name, mark, settings = self.facts.partition("#")
-        return f"{self.find_file(name)}{mark}{settings}" if name in self.file_names() else self.facts
+        return (
+            f"{self.find_file(name)}{mark}{settings}" if name in self.file_names() else self.facts
+        )
 
     def key_fields(self) -> dict[str, Any]:
         """Return nothing: the seed and a word's text alone decide on its split, in every world and wherever facts lie on disk.
@@ -205,7 +238,9 @@ class TaskbenchFields(Fields):
 
     def lexicon_for(self, atoms: set[str]) -> str:
         """Return the lexicon: as given, or `nltk` where the packaged one lacks a language or the sentiments."""
-        beyond = sorted(a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment"))
+        beyond = sorted(
+            a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment")
+        )
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(
                 f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk or synthetic"

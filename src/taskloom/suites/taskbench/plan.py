@@ -19,7 +19,13 @@ from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
 from taskloom.suites.taskbench.language import Type, describe, read_typed, show
 from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
-from taskloom.suites.taskbench.rows import TRAITS, SequenceRows, WordRows, index_column, join_balanced
+from taskloom.suites.taskbench.rows import (
+    TRAITS,
+    SequenceRows,
+    WordRows,
+    index_column,
+    join_balanced,
+)
 from taskloom.suites.taskbench.sampling import Hashes, Sequences
 from taskloom.suites.taskbench.scorers import ByTask, Positions
 from taskloom.suites.taskbench.split_shares import SplitShares
@@ -78,7 +84,9 @@ def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
 
     chosen = functions(fields)
     if len(chosen) != 1:
-        raise InputError(f"this recipe has {len(chosen)} functions; apply one of them by name, e.g. {chosen[0].task}")
+        raise InputError(
+            f"this recipe has {len(chosen)} functions; apply one of them by name, e.g. {chosen[0].task}"
+        )
     return open_world(fields, chosen).deriver(chosen[0])
 
 
@@ -104,7 +112,9 @@ class _Planner:
         if self.fields.pairs == "published":
             return None
         return TestedPairs(
-            (self.world.solve(part) for f in self.functions for part in self._parts(f)), self.hashes, self.shares
+            (self.world.solve(part) for f in self.functions for part in self._parts(f)),
+            self.hashes,
+            self.shares,
         )
 
     @cached_property
@@ -116,7 +126,9 @@ class _Planner:
         if not tasks:
             raise RecipeError("; ".join(self._warnings()))
         taught = [rows for rows in tasks if not withheld(rows.task)]
-        splits = [self._split(name, taught if name == "train" else tasks) for name in self.shares.weights]
+        splits = [
+            self._split(name, taught if name == "train" else tasks) for name in self.shares.weights
+        ]
         splits = [s for s in splits if s.n]
         splits += self._small(taught)
         if self.fields.answers:
@@ -125,7 +137,9 @@ class _Planner:
         return Plan(
             splits=tuple(splits),
             traits=TRAITS,
-            describe=self._describe(one.task, "instruction") if one else "Apply the named function.",
+            describe=self._describe(one.task, "instruction")
+            if one
+            else "Apply the named function.",
             scorer=ByTask(self._sequence_scorer),
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
@@ -134,7 +148,10 @@ class _Planner:
             warnings=self._warnings(),
             show=self._show,
             tasks=Tasks(
-                tell=self._describe, names=tuple(rows.task for rows in tasks), facts=self._facts, without=self.plan
+                tell=self._describe,
+                names=tuple(rows.task for rows in tasks),
+                facts=self._facts,
+                without=self.plan,
             ),
         )
 
@@ -157,7 +174,11 @@ class _Planner:
             text = showing.sequence(example, answerer, self.fields.sequences.separators)
         else:
             text = showing.words(example, answerer)
-        return text if len(self.functions) == 1 else "  " + example.task.replace("[", r"\[") + "\n" + text
+        return (
+            text
+            if len(self.functions) == 1
+            else "  " + example.task.replace("[", r"\[") + "\n" + text
+        )
 
     def _leave_out(self, name: str, examples: int, why: str) -> None:
         self.left_out[name] = examples
@@ -176,10 +197,15 @@ class _Planner:
 
     def _rows(self, function: Function) -> WordRows | SequenceRows | None:
         key = self.key.child("task", function.name)
-        traits = {"family": family(function.expression), "composition": composition(function.expression)}
+        traits = {
+            "family": family(function.expression),
+            "composition": composition(function.expression),
+        }
         permuted = self.fields.labels == "permuted"
         if permuted and function.type.form == "sequence":
-            raise RecipeError(f"labels=permuted is for functions of words, and {function.name} is one of sequences")
+            raise RecipeError(
+                f"labels=permuted is for functions of words, and {function.name} is one of sequences"
+            )
         if self.fields.balanced:
             return self._balanced(function, key, traits)
         solved = self.world.solve(function)
@@ -190,7 +216,16 @@ class _Planner:
             return None
         traces = () if permuted else (self.world.trace(function),)
         trained = self._trained(function, solved)
-        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        rows = WordRows(
+            function.task,
+            solved,
+            key,
+            self.hashes,
+            self.shares,
+            traits,
+            permuted=permuted,
+            traces=traces,
+        )
         return replace(rows, trained=trained)
 
     def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
@@ -218,12 +253,16 @@ class _Planner:
         if solved.words < self.fields.minimum:
             what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
             self.noted.setdefault(what, {})[function.name] = solved.words
-        wanted = {split: _portion(s.n, split, share) for split, share in self.shares.weights.items()}
+        wanted = {
+            split: _portion(s.n, split, share) for split, share in self.shares.weights.items()
+        }
         counts = {split: min(n, room[split]) for split, n in wanted.items()}
         if counts != wanted:
             what = "short of different sequences (sequences.n asks for more)"
             self.noted.setdefault(what, {})[function.name] = sum(counts.values())
-        return SequenceRows(function.task, sampler, counts, traits, s.separators, self.world.trace(function))
+        return SequenceRows(
+            function.task, sampler, counts, traits, s.separators, self.world.trace(function)
+        )
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
         """Explain why there are no datasets of sequences of a function; empty where there are."""
@@ -232,7 +271,11 @@ class _Planner:
             return self._too_few
         if solved.words < least:
             return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
-        return "" if all(room.values()) else "want of words of its own in some split (see 'pairs' and word_disjoint)"
+        return (
+            ""
+            if all(room.values())
+            else "want of words of its own in some split (see 'pairs' and word_disjoint)"
+        )
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
         """Plan a union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
@@ -241,13 +284,26 @@ class _Planner:
         free = self.pairs.trained if self.pairs else lambda table: None
         solved, numbers, both = join_balanced(first, second, self.hashes, self.shares, free)
         if len(solved.domain) < self.fields.minimum or not both.any():
-            why = self._too_few if both.any() else "having no input that both operands know (balanced)"
+            why = (
+                self._too_few
+                if both.any()
+                else "having no input that both operands know (balanced)"
+            )
             self._leave_out(function.name, len(solved.domain), why)
             return None
         permuted = self.fields.labels == "permuted"
         traces = () if permuted else tuple(self.world.trace(side) for side in sides)
         names = tuple(side.name for side in sides)
-        rows = WordRows(function.task, solved, key, self.hashes, self.shares, traits, permuted=permuted, traces=traces)
+        rows = WordRows(
+            function.task,
+            solved,
+            key,
+            self.hashes,
+            self.shares,
+            traits,
+            permuted=permuted,
+            traces=traces,
+        )
         trained = self._trained(function, solved)
         if trained is not None:
             # Both rows of an input go, so that training keeps as many of one side as of the other.
@@ -291,11 +347,24 @@ class _Planner:
             k = self.fields.few_shot.k
             for draw in range(self.fields.few_shot.draws):
                 splits.append(
-                    _subset(f"{k}-shot-{draw}", k, tasks, f"{k} training examples of each task, draw {draw + 1}", draw)
+                    _subset(
+                        f"{k}-shot-{draw}",
+                        k,
+                        tasks,
+                        f"{k} training examples of each task, draw {draw + 1}",
+                        draw,
+                    )
                 )
         if self.fields.memorise:
             n = self.fields.memorise
-            splits.append(_subset("memorise", n, tasks, f"{n:,} training examples of each task, to be learnt by heart"))
+            splits.append(
+                _subset(
+                    "memorise",
+                    n,
+                    tasks,
+                    f"{n:,} training examples of each task, to be learnt by heart",
+                )
+            )
         return [split for split in splits if split.n]
 
     def _answers(self) -> list[Split]:
@@ -310,16 +379,33 @@ class _Planner:
                     wanted[name] = Function(name, expression, kind)
         tables = []
         for function in wanted.values():
-            traits = {"family": family(function.expression), "composition": composition(function.expression)}
+            traits = {
+                "family": family(function.expression),
+                "composition": composition(function.expression),
+            }
             key = self.key.child("task", function.name)
             traces = (self.world.trace(function),)
             tables.append(
-                WordRows(function.task, self.world.solve(function), key, self.hashes, None, traits, traces=traces)
+                WordRows(
+                    function.task,
+                    self.world.solve(function),
+                    key,
+                    self.hashes,
+                    None,
+                    traits,
+                    traces=traces,
+                )
             )
         if not tables:
             return []
         split = self._split("answers", list(tables))
-        return [replace(split, role="probe", describe="every word that sequences are drawn from, with all its answers")]
+        return [
+            replace(
+                split,
+                role="probe",
+                describe="every word that sequences are drawn from, with all its answers",
+            )
+        ]
 
     @cached_property
     def _by_task(self) -> dict[str, Function]:
@@ -330,7 +416,10 @@ class _Planner:
         if function is None or function.type.form != "sequence":
             return None
         positions = self.world.deriver(function).positions
-        return Positions(lambda example: positions(example.key or example.input), self.fields.sequences.separators)
+        return Positions(
+            lambda example: positions(example.key or example.input),
+            self.fields.sequences.separators,
+        )
 
     def _check(self, example: Example) -> tuple[str, ...]:
         name = str(example.traits.get("side") or example.task.removeprefix(PREFIX))
@@ -344,7 +433,9 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(listed[:LISTED]) + rest
 
 
-def _subset(name: str, k: int, tasks: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0) -> Split:
+def _subset(
+    name: str, k: int, tasks: Iterable[WordRows | SequenceRows], describe: str, draw: int = 0
+) -> Split:
     chosen = [(rows, places) for rows in tasks if len(places := rows.few(name, k, draw))]
     starts = [0, *accumulate(len(places) for _, places in chosen)]
 

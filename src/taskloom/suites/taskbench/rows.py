@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
     from taskloom.suites.taskbench.evaluation.traces import Trace
 
-TRAITS: dict[str, type] = {"family": str, "composition": str, "answers": float, "length": int, "side": str}
+TRAITS: dict[str, type] = {
+    "family": str,
+    "composition": str,
+    "answers": float,
+    "length": int,
+    "side": str,
+}
 """answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""
 
 
@@ -83,9 +89,15 @@ class WordRows:
         if self.shares is None:
             return {"answers": order}
         content = self._content[order]
-        members = {split: order[self.shares.member(content, split)] for split in self.shares.weights}
+        members = {
+            split: order[self.shares.member(content, split)] for split in self.shares.weights
+        }
         if self.shared is not None:
-            members |= {split: rows[self.shared[rows]] for split, rows in members.items() if split != "train"}
+            members |= {
+                split: rows[self.shared[rows]]
+                for split, rows in members.items()
+                if split != "train"
+            }
         train = members["train"][::-1]
         return members | {"train": train if self.trained is None else train[self.trained[train]]}
 
@@ -106,7 +118,9 @@ class WordRows:
         """Give the function with the answers that rows have: shuffled labels make it another one."""
         if not self.permuted:
             return self.solved
-        return replace(self.solved, table=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels))
+        return replace(
+            self.solved, table=Table(np.arange(len(self._labels) + 1, dtype=np.int64), self._labels)
+        )
 
     def count(self, split: str) -> int:
         """Count the rows of a split."""
@@ -118,7 +132,9 @@ class WordRows:
         Rows that a smaller training split has as well are taken first, so that its share hardly ever changes the subset.
         """
         train = self._members["train"]
-        drawn = train[np.lexsort((salted(self._rows[train], self.key, name), self._ranks[train] < EARLY))]
+        drawn = train[
+            np.lexsort((salted(self._rows[train], self.key, name), self._ranks[train] < EARLY))
+        ]
         if self.sides is not None:
             side = self.sides[drawn]
             rank = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1))
@@ -140,7 +156,9 @@ class WordRows:
         counts = answers.counts.astype(np.float64)
         traits = dict(self.traits) | {"answers": counts, "length": np.ones(len(chosen), np.int64)}
         if self.sides is not None:
-            traits["side"] = held(self.side_names).take(numbers(self.sides[chosen].astype(np.int32)))
+            traits["side"] = held(self.side_names).take(
+                numbers(self.sides[chosen].astype(np.int32))
+            )
         targets = list_of_texts(answers, solved.outputs)
         return _assemble(self.task, inputs, targets, traits, derivation=self._derivations(chosen))
 
@@ -153,8 +171,12 @@ class WordRows:
         if self.sides is None:
             return self.traces[0].words(solved, inputs, answers)
         mine = [np.flatnonzero(self.sides[chosen] == side) for side in range(len(self.traces))]
-        parts = [t.words(solved, inputs[m], answers[m]) for t, m in zip(self.traces, mine, strict=True)]
-        return pa.concat_arrays(parts).take(numbers(np.argsort(np.concatenate(mine), kind="stable")))
+        parts = [
+            t.words(solved, inputs[m], answers[m]) for t, m in zip(self.traces, mine, strict=True)
+        ]
+        return pa.concat_arrays(parts).take(
+            numbers(np.argsort(np.concatenate(mine), kind="stable"))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +217,9 @@ class SequenceRows:
         n = self.count("train")
         if draw < n // k:
             return np.arange(k * draw, k * (draw + 1))
-        return np.sort(np.argsort(self.sampler.key.child("few", name).words(0, n), kind="stable")[:k])
+        return np.sort(
+            np.argsort(self.sampler.key.child("few", name).words(0, n), kind="stable")[:k]
+        )
 
     def table(self, chosen: NDArray[np.int64]) -> pa.Table:
         """Return these rows of the training split, which are neighbours or few."""
@@ -219,16 +243,25 @@ class SequenceRows:
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.split_key(split).child("choice").words(start * int(m), stop * int(m))
-        picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(np.int64)
+        picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(
+            np.int64
+        )
         chosen = solved.answers.values[picked]
         text = held(solved.outputs).take(numbers(chosen))
         targets = pc.binary_join(even(text, int(m), stop - start), between)
-        mean = counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
-        traits = dict(self.traits) | {"answers": mean, "length": np.full(stop - start, length, np.int64)}
+        mean = (
+            counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
+        )
+        traits = dict(self.traits) | {
+            "answers": mean,
+            "length": np.full(stop - start, length, np.int64),
+        }
         steps = None
         if self.trace is not None:
             words = solved.domain[drawn.places]
-            steps = self.trace.sequences(solved, words, chosen, held(solved.inputs).take(numbers(words)), stop - start)
+            steps = self.trace.sequences(
+                solved, words, chosen, held(solved.inputs).take(numbers(words)), stop - start
+            )
         return _assemble(self.task, inputs, even(targets, 1, stop - start), traits, keys, steps)
 
 
@@ -270,11 +303,15 @@ def join_balanced(
     domain = np.concatenate([solved.domain[places] for solved, places in parts])
     answers = stack([solved.answers.take(places) for solved, places in parts])
     sides = np.repeat(np.array([0, 1], dtype=np.int8), [len(places) for _, places in parts])
-    both = np.concatenate([mask[places] for mask, (_, places) in zip((common, shared), parts, strict=True)])
+    both = np.concatenate(
+        [mask[places] for mask, (_, places) in zip((common, shared), parts, strict=True)]
+    )
     return replace(first, domain=domain, table=answers), sides, both
 
 
-def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionTable, FunctionTable]:
+def _samenumbers(
+    first: FunctionTable, second: FunctionTable
+) -> tuple[FunctionTable, FunctionTable]:
     """Return both functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
@@ -287,7 +324,9 @@ def _samenumbers(first: FunctionTable, second: FunctionTable) -> tuple[FunctionT
         new_inputs = np.array([place[text] for text in solved.inputs], dtype=np.int32)
         new_outputs = np.array([answer[text] for text in solved.outputs], dtype=np.int32)
         answers = Table(solved.answers.starts, new_outputs[solved.answers.values])
-        return replace(solved, inputs=inputs, outputs=outputs, domain=new_inputs[solved.domain], table=answers)
+        return replace(
+            solved, inputs=inputs, outputs=outputs, domain=new_inputs[solved.domain], table=answers
+        )
 
     return renumbered(first), renumbered(second)
 
@@ -305,7 +344,9 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
 
 def list_of_texts(table: Table, texts: Sequence[str]) -> pa.Array:
     """Convert a table to an Arrow column of lists of texts."""
-    return pa.ListArray.from_arrays(numbers(table.starts.astype(np.int32)), held(texts).take(numbers(table.values)))
+    return pa.ListArray.from_arrays(
+        numbers(table.starts.astype(np.int32)), held(texts).take(numbers(table.values))
+    )
 
 
 def index_column(start: int, stop: int) -> pa.Array:

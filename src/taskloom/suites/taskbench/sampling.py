@@ -55,7 +55,9 @@ class Hashes:
         """Return the hashes of the texts with these numbers."""
         if id(texts) not in self._lists:
             n = len(texts)
-            self._lists[id(texts)] = HashedTexts(texts, np.zeros(n, np.uint64), np.zeros(n, np.bool_))
+            self._lists[id(texts)] = HashedTexts(
+                texts, np.zeros(n, np.uint64), np.zeros(n, np.bool_)
+            )
         _, hashes, present = self._lists[id(texts)]
         missing = numbers[~present[numbers]]
         if len(missing):
@@ -190,16 +192,24 @@ class Sequences:
         inside, outside = self.pools(split)
         m, n = self._kept, self.length
         if not self.space(split):
-            return Drawn(np.zeros((0, n), np.int32), np.zeros((0, n), np.bool_), np.zeros(0, np.int64))
+            return Drawn(
+                np.zeros((0, n), np.int32), np.zeros((0, n), np.bool_), np.zeros(0, np.int64)
+            )
         digits = _counted((len(inside),) * m + (len(outside),) * (n - m))
         # Where the kept words stand: each choice of m of the n places, for every choice of words.
-        orders = np.array([[*kept, *sorted(set(range(n)) - set(kept))] for kept in combinations(range(n), m)])
+        orders = np.array(
+            [[*kept, *sorted(set(range(n)) - set(kept))] for kept in combinations(range(n), m)]
+        )
         columns = np.argsort(orders, axis=1)
         picked = np.concatenate((inside[digits[:, :m]], outside[digits[:, m:]]), axis=1)
         own, solved = self._hashes, self.solved
-        words = np.concatenate((solved.domain[picked[:, :m]], solved.dropped[picked[:, m:]]), axis=1)
+        words = np.concatenate(
+            (solved.domain[picked[:, :m]], solved.dropped[picked[:, m:]]), axis=1
+        )
         hashes = np.concatenate((own[0][picked[:, :m]], own[1][picked[:, m:]]), axis=1)
-        words, hashes, picked = (np.concatenate([a[:, c] for c in columns]) for a in (words, hashes, picked))
+        words, hashes, picked = (
+            np.concatenate([a[:, c] for c in columns]) for a in (words, hashes, picked)
+        )
         kept = np.repeat(columns < m, len(digits), axis=0)
         content = _sequence_hash(hashes)
         order = np.argsort(salted(content, self.key, "order"), kind="stable")
@@ -211,7 +221,9 @@ class Sequences:
     def _hashes(self) -> tuple[U64, U64]:
         """Hashes of the domain and of the dropped words."""
         solved = self.solved
-        return self.hashes.of(solved.inputs, solved.domain), self.hashes.of(solved.inputs, solved.dropped)
+        return self.hashes.of(solved.inputs, solved.domain), self.hashes.of(
+            solved.inputs, solved.dropped
+        )
 
     def pools(self, split: str) -> tuple[I64, I64]:
         """Places in the domain and in the dropped words that the split may draw from."""
@@ -228,7 +240,11 @@ class Sequences:
         m = self._kept
         if self.space(split) <= LISTED:
             listed = self._listed(split)
-            return Drawn(listed.words[start:stop], listed.kept[start:stop], listed.places[start * m : stop * m])
+            return Drawn(
+                listed.words[start:stop],
+                listed.kept[start:stop],
+                listed.places[start * m : stop * m],
+            )
         drawn = self._draw_first(split, start, stop - start)
         kept = drawn.order < m
         return Drawn(drawn.words, kept, np.take_along_axis(drawn.places, drawn.order, 1)[kept])
@@ -237,14 +253,18 @@ class Sequences:
         """Draw sequences again and again; each row keeps its first one that belongs to the split."""
         inside, outside = self.pools(split)
         shape = (count, self.length)
-        kept = Shuffled(np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.int64))
+        kept = Shuffled(
+            np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.int64)
+        )
         pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
         while len(pending):
             # Of a small split every tenth draw belongs there: for the last rows many draws at one time cost what one costs.
             turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
             keys = [key.child("draw", turn + i) for i in range(turns)]
-            raw = np.concatenate([_words_of(k, start, count, pending, 2 * self.length) for k in keys])
+            raw = np.concatenate(
+                [_words_of(k, start, count, pending, 2 * self.length) for k in keys]
+            )
             raw = raw.reshape(-1, 2, self.length)
             places, words, hashes = self._pick(raw[:, 0], inside, outside, own, self._kept)
             order = np.argsort(raw[:, 1], axis=1, kind="stable")
@@ -278,7 +298,9 @@ def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
     """Return the random words of some of the `count` rows from `start` on, each row `width` words wide."""
     if count * width <= SEARCH * len(rows):
         return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
-    return np.array([key.words((start + row) * width, (start + row + 1) * width) for row in rows.tolist()])
+    return np.array(
+        [key.words((start + row) * width, (start + row + 1) * width) for row in rows.tolist()]
+    )
 
 
 @lru_cache(maxsize=4)

@@ -25,7 +25,9 @@ Sets = Sequence[Sequence[str]]
 """The acceptable answers at each position."""
 
 
-def best_segmentation(words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]) -> list[bool]:
+def best_segmentation(
+    words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]
+) -> list[bool]:
     """Return which positions are right under the best division of the words into consecutive answers, one a position.
 
     Every answer has at least one word. Where the words do not last for all positions, the last ones stay empty and are wrong;
@@ -52,7 +54,11 @@ def best_segmentation(words: Sequence[str], sets: Sequence[frozenset[tuple[str, 
                 if size > j:
                     break
                 start = j - size
-                if before[start] >= here[j] and before[start] > worst and tuple(words[start:j]) in accepted:
+                if (
+                    before[start] >= here[j]
+                    and before[start] > worst
+                    and tuple(words[start:j]) in accepted
+                ):
                     here[j], came[i + 1][j] = before[start] + 1, (start, True)
     used = max(range(n + 1), key=lambda i: (best[i][m], i))
     right = [False] * n
@@ -90,7 +96,8 @@ class Positions:
         accepted = [[plain(answer) for answer in answers] for answers in self.sets(example)]
         if not self.separators:
             return best_segmentation(
-                plain(prediction).split(), [frozenset(tuple(a.split()) for a in s) for s in accepted]
+                plain(prediction).split(),
+                [frozenset(tuple(a.split()) for a in s) for s in accepted],
             )
         parts = [plain(item) for item in prediction.split("#")]
         if len(parts) > len(accepted) > 0:
@@ -129,7 +136,11 @@ class ReferencePositions:
         sets = self.sets(example)
         lower = prediction.lower()
         answers = [item.strip() for item in lower.split("#")] if self.separators else lower.split()
-        return sum(a in set(s) for a, s in zip(answers, sets, strict=False)) / len(sets) if sets else 0.0
+        return (
+            sum(a in set(s) for a, s in zip(answers, sets, strict=False)) / len(sets)
+            if sets
+            else 0.0
+        )
 
     def explain(self, prediction: str, example: Example) -> str:
         """Explain how it compares."""
@@ -159,7 +170,9 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
     """Return the example's own target where every position of it is acceptable and none is left over, else a right one."""
     if separators:
         answers = items(example.target, True)
-        right = len(answers) == len(sets) and all(a in s for a, s in zip(answers, sets, strict=True))
+        right = len(answers) == len(sets) and all(
+            a in s for a, s in zip(answers, sets, strict=True)
+        )
     else:
         accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
         right = all(best_segmentation(example.target.split(), accepted))

@@ -92,7 +92,9 @@ class SplitShares:
         """Raise a ValueError where the shares do not fit."""
         total = sum(self.weights.values())
         if total > 1 + _ROUNDING:
-            raise ValueError(f"shares are parts of all words and add up to at most 1, not {total:g}; lower train")
+            raise ValueError(
+                f"shares are parts of all words and add up to at most 1, not {total:g}; lower train"
+            )
         _ = self.slots
 
     @cached_property

@@ -97,7 +97,9 @@ class Table:
         low = 0
         most = max(1, (1 << 32) // (int(self.values.max(initial=0)) + 1) - 1)
         while low < inner.rows:
-            high = max(low + 1, int(np.searchsorted(reached, reached[low] + BATCH, side="right")) - 1)
+            high = max(
+                low + 1, int(np.searchsorted(reached, reached[low] + BATCH, side="right")) - 1
+            )
             high = min(high, low + most)
             parts.append(self._after(inner, low, high))
             low = high
@@ -113,7 +115,9 @@ class Table:
             return Table.empty(high - low)
         width = int(values.max()) + 1
         kind = _key_type(high - low, width)
-        rows = np.repeat(np.arange(high - low, dtype=kind) * kind.type(width), inner.counts[low:high])
+        rows = np.repeat(
+            np.arange(high - low, dtype=kind) * kind.type(width), inner.counts[low:high]
+        )
         keys = np.repeat(rows, counts)
         keys += values.astype(kind)
         return Table._of_keys(keys, width, high - low)
@@ -171,7 +175,9 @@ class Table:
             less = self.values[np.minimum(middle, len(self.values) - 1)] < values
             low = np.where(active & less, middle + 1, low)
             high = np.where(active & ~less, middle, high)
-        return np.asarray((low < end) & (self.values[np.minimum(low, len(self.values) - 1)] == values))
+        return np.asarray(
+            (low < end) & (self.values[np.minimum(low, len(self.values) - 1)] == values)
+        )
 
     def any(self, mask: Mask) -> Mask:
         """Return for each row whether the mask, one truth value for each symbol, holds of some value."""

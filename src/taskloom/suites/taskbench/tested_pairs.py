@@ -38,7 +38,9 @@ class TestedPairs:
 
     __test__ = False  # pytest takes classes whose names begin with Test for tests
 
-    def __init__(self, tables: Iterable[FunctionTable], hashes: Hashes, shares: SplitShares) -> None:
+    def __init__(
+        self, tables: Iterable[FunctionTable], hashes: Hashes, shares: SplitShares
+    ) -> None:
         self.tables = [table for table in tables if table.type.form != "predicate"]
         self.hashes = hashes
         self.shares = shares

@@ -29,7 +29,11 @@ class ZestSuite(Suite):
     describe = "Tasks given only by a description, varied in four controlled ways"
     version = 9
     options = (Option("score", "mode", "official (as the public script) or corrected."),)
-    resources = (Resource("zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")),)
+    resources = (
+        Resource(
+            "zest", "the ZEST files (zest: its own tasks)", ("zest/train.jsonl", "zest/dev.jsonl")
+        ),
+    )
 
     def weave(self, fields: ZestFields, key: Key) -> Plan:
         """Plan a ZEST recipe: its files, or else generated tasks."""
@@ -42,7 +46,11 @@ class ZestSuite(Suite):
         return plan(fields, key)
 
     def evaluate(
-        self, gold: Path | Iterable[Example], predictions: Path, thresholds: Sequence[float], mode: str = "official"
+        self,
+        gold: Path | Iterable[Example],
+        predictions: Path,
+        thresholds: Sequence[float],
+        mode: str = "official",
     ) -> ScoreReport:
         """Score predictions as the public script does, or as the paper defines it."""
         from taskloom.suites.zest import evaluation
@@ -51,7 +59,9 @@ class ZestSuite(Suite):
             return evaluation.score(gold, predictions, mode, thresholds)
         return evaluation.score_examples(gold, predictions, mode, thresholds)
 
-    def run_scores(self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]) -> dict[str, float]:
+    def run_scores(
+        self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
+    ) -> dict[str, float]:
         """Score a whole split as `taskloom score zest` does: by the paper, and by the public script where it does not stop."""
         from taskloom.suites.zest import evaluation
 
@@ -62,7 +72,8 @@ class ZestSuite(Suite):
             except evaluation.Undefined:
                 continue
             scores |= {
-                head + (name if name == "mean" else f"C@{name}"): value for name, value in report.overall.items()
+                head + (name if name == "mean" else f"C@{name}"): value
+                for name, value in report.overall.items()
             }
             if "paraphrase" in report.by_type:
                 scores[f"{head}consistency"] = report.by_type["paraphrase"]["mean"]

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from taskloom.suites.zest.task_files import Answer, ZestTask, alternatives, is_na, is_structure, parse_structure
+from taskloom.suites.zest.task_files import (
+    Answer,
+    ZestTask,
+    alternatives,
+    is_na,
+    is_structure,
+    parse_structure,
+)
 
 PAPER: dict[str, dict[str, float]] = {
     "train": {
@@ -19,7 +26,14 @@ PAPER: dict[str, dict[str, float]] = {
         "na": 0.62,
         "classification": 0.46,
     },
-    "dev": {"pairs": 2_280, "passage_words": 122, "tasks": 114, "task_words": 12.2, "na": 0.67, "classification": 0.49},
+    "dev": {
+        "pairs": 2_280,
+        "passage_words": 122,
+        "tasks": 114,
+        "task_words": 12.2,
+        "na": 0.67,
+        "classification": 0.49,
+    },
     "test": {
         "pairs": 11_980,
         "passage_words": 122,

@@ -28,7 +28,9 @@ class GeneralizationShares(Fields):
     normal: float = Field(0.22, gt=0, description="Part of base tasks")
     paraphrase: float = Field(0.235, ge=0, description="Part of paraphrases of base tasks")
     combination: float = Field(0.24, ge=0, description="Part of compositions of base tasks")
-    target_semantics: float = Field(0.21, ge=0, description="Part of flips: smallest changes of meaning")
+    target_semantics: float = Field(
+        0.21, ge=0, description="Part of flips: smallest changes of meaning"
+    )
     structure: float = Field(0.095, ge=0, description="Part of tasks whose answers are structures")
 
 
@@ -36,19 +38,32 @@ class ZestFields(Fields):
     """Fields of a ZEST recipe: `files` reads published tasks, everything else generates them."""
 
     files: dict[str, str] = world(
-        default_factory=dict, paths="all", description="split name to ZEST file; empty: generate tasks"
+        default_factory=dict,
+        paths="all",
+        description="split name to ZEST file; empty: generate tasks",
     )
-    tasks: TaskCounts = draw(TaskCounts(), description="tasks of each split; the size of one moves no other")
+    tasks: TaskCounts = draw(
+        TaskCounts(), description="tasks of each split; the size of one moves no other"
+    )
     train_prefix: int | None = draw(
-        None, ge=1, description="tasks of train that are kept, the first ones: fewer are a prefix of more"
+        None,
+        ge=1,
+        description="tasks of train that are kept, the first ones: fewer are a prefix of more",
     )
-    shares: GeneralizationShares = draw(GeneralizationShares(), description="parts of the generalization types")
+    shares: GeneralizationShares = draw(
+        GeneralizationShares(), description="parts of the generalization types"
+    )
     domains: list[str] = world(
-        default_factory=list, paths="marked", description="names, or files of your own; empty: all that there are"
+        default_factory=list,
+        paths="marked",
+        description="names, or files of your own; empty: all that there are",
     )
     passages: int = draw(20, ge=1, le=10_000, description="passages per task")
     na_rate: float | None = draw(
-        None, ge=0, le=1, description="share of passages that do not answer; by default the paper's for each split"
+        None,
+        ge=0,
+        le=1,
+        description="share of passages that do not answer; by default the paper's for each split",
     )
     classification: float | None = draw(
         None, ge=0, le=1, description="share of yes/no tasks; by default the paper's for each split"
@@ -57,8 +72,13 @@ class ZestFields(Fields):
         "form",
         description="form: no split has a program of another one, whatever its constants; program: but for a constant",
     )
-    facts: Span = draw(Span(4, 8), description="statements about the entity of a passage, as far as 180 words allow")
-    distractors: Span = draw(Span(2, 4), description="statements about others, as far as 180 words allow")
+    facts: Span = draw(
+        Span(4, 8),
+        description="statements about the entity of a passage, as far as 180 words allow",
+    )
+    distractors: Span = draw(
+        Span(2, 4), description="statements about others, as far as 180 words allow"
+    )
     paraphrase: Literal["near", "far", "any"] = draw(
         "any", description="wordings that share many words, few, or any share"
     )
@@ -66,9 +86,13 @@ class ZestFields(Fields):
         ["direction", "value", "attribute"], description="which smallest changes of meaning"
     )
     composition_depth: Span = draw(Span(2, 2), description="base tasks joined, 2..3")
-    structure_width: Span = draw(Span(1, 3), description="columns of output structures beside the name")
+    structure_width: Span = draw(
+        Span(1, 3), description="columns of output structures beside the name"
+    )
     layout: Layout = presentation("t5", description="how question and passage are joined")
-    parts: Parts = presentation("both", description="both, or the question or the passage alone (the paper's Table 5)")
+    parts: Parts = presentation(
+        "both", description="both, or the question or the passage alone (the paper's Table 5)"
+    )
 
     def key_fields(self) -> dict[str, Any]:
         """Return what random streams are keyed by: domains by name, wherever their files lie."""
@@ -84,11 +108,17 @@ class ZestFields(Fields):
     @model_validator(mode="after")
     def _possible(self) -> ZestFields:
         if self.composition_depth.low < 2 or self.composition_depth.high > 3:
-            raise ValueError("composition_depth must lie within 2..3: a composition joins two or three base tasks")
+            raise ValueError(
+                "composition_depth must lie within 2..3: a composition joins two or three base tasks"
+            )
         if self.structure_width.low < 1:
-            raise ValueError("structure_width must be at least 1: a structure says something about each of its items")
+            raise ValueError(
+                "structure_width must be at least 1: a structure says something about each of its items"
+            )
         if not self.flips and self.shares.target_semantics:
-            raise ValueError("flips: name at least one kind of flip, or set shares.target_semantics to 0")
+            raise ValueError(
+                "flips: name at least one kind of flip, or set shares.target_semantics to 0"
+            )
         if len(set(self.flips)) < len(self.flips):
             raise ValueError("flips must not name one twice")
         if len(set(self.domains)) < len(self.domains):

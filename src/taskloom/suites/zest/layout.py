@@ -19,7 +19,10 @@ def layout(question: str, context: str, style: Layout = "t5", parts: Parts = "bo
     >>> layout("Is it open?", "The park is open.", "bart")
     'zeroshot question: Is it open? zeroshot context: The park is open.'
     """
-    question, context = question if parts != "context" else "", context if parts != "question" else ""
+    question, context = (
+        question if parts != "context" else "",
+        context if parts != "question" else "",
+    )
     if style == "t5":
         return f"zeroshot question: {question}\n\nzeroshot context: {context}\n\n"
     if style == "bart":

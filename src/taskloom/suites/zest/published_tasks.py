@@ -15,7 +15,13 @@ from taskloom.suites.zest.layout import Layout, Parts, described_in_input, layou
 from taskloom.suites.zest.scorer import zest
 from taskloom.suites.zest.task_files import ZestTask, alternatives, problems, read_tasks
 
-TRAITS: dict[str, type] = {"generalization_type": str, "domain": str, "format": str, "derives_from": str, "line": int}
+TRAITS: dict[str, type] = {
+    "generalization_type": str,
+    "domain": str,
+    "format": str,
+    "derives_from": str,
+    "line": int,
+}
 
 
 def plan(fields: ZestFields) -> Plan:
@@ -26,7 +32,9 @@ def plan(fields: ZestFields) -> Plan:
         tasks = read_tasks(path)
         for task in tasks:
             if any(i.answer is None for i in task.instances):
-                raise RecipeError(f"{path}: task {task.id} has no answers; a dataset needs a file with answers")
+                raise RecipeError(
+                    f"{path}: task {task.id} has no answers; a dataset needs a file with answers"
+                )
             if not _is_text(task):
                 raise RecipeError(
                     f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
@@ -47,7 +55,13 @@ def plan(fields: ZestFields) -> Plan:
 
 def _is_text(task: ZestTask) -> bool:
     """Return whether Parquet can hold a task: JSON may write one half of a surrogate pair."""
-    texts = [task.id, task.question, task.domain, *task.derives_from, *(i.context for i in task.instances)]
+    texts = [
+        task.id,
+        task.question,
+        task.domain,
+        *task.derives_from,
+        *(i.context for i in task.instances),
+    ]
     texts += [text for i in task.instances for text in alternatives(i.answer)]
     try:
         "".join(texts).encode()
@@ -71,7 +85,9 @@ def _find(given: str, path: Path) -> Path:
     if path.is_file() or path.name != given:
         return path
     folder = resources.get("zest")
-    return next((f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given)
+    return next(
+        (f / given for f in (folder, folder / "zest") if (f / given).is_file()), folder / given
+    )
 
 
 def _split(name: str, tasks: list[ZestTask], style: Layout, parts: Parts) -> Split:
@@ -81,7 +97,13 @@ def _split(name: str, tasks: list[ZestTask], style: Layout, parts: Parts) -> Spl
         for task, i in places[start:stop]:
             yield example(task, i, style, parts)
 
-    return Split(name, len(places), rows, role_of(name), tasks=tuple(task.id for task in tasks if task.instances))
+    return Split(
+        name,
+        len(places),
+        rows,
+        role_of(name),
+        tasks=tuple(task.id for task in tasks if task.instances),
+    )
 
 
 def example(task: ZestTask, number: int, style: Layout, parts: Parts = "both") -> Example:

@@ -77,12 +77,19 @@ class ZestTask:
         texts = {a.strip().lower() for a in answers if not is_na(a)}
         # A task whose answers are all n/a shows its type only by its first word (the public script's words).
         if not texts:
-            return "classification" if first_word(main_clause(self.question)) in CLASSIFICATION_WORDS else "extraction"
+            return (
+                "classification"
+                if first_word(main_clause(self.question)) in CLASSIFICATION_WORDS
+                else "extraction"
+            )
         return "classification" if texts <= {"yes", "no"} else "extraction"
 
 
 EXTRACTION_WORDS = frozenset(
-    re.findall(r"\S+", "what's which what when where how on who in per the at could aside during how's pertaining")
+    re.findall(
+        r"\S+",
+        "what's which what when where how on who in per the at could aside during how's pertaining",
+    )
 )
 CLASSIFICATION_WORDS = frozenset(
     re.findall(r"\S+", "does are is am can do did was were should has have will while after")
@@ -126,7 +133,11 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
     path = Path(path)
     if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
-        raise InputError(f"{path} is a folder; name a file in it" if path.is_dir() else f"there is no file {path}")
+        raise InputError(
+            f"{path} is a folder; name a file in it"
+            if path.is_dir()
+            else f"there is no file {path}"
+        )
     number = 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -134,12 +145,16 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 yield number, line.strip()
     except UnicodeDecodeError as error:
         # The position that Python gives is one in its buffer, not in the file.
-        raise InputError(f"{path} is not UTF-8 text (somewhere after line {number}); save it as UTF-8") from error
+        raise InputError(
+            f"{path} is not UTF-8 text (somewhere after line {number}); save it as UTF-8"
+        ) from error
 
 
 def read_tasks(path: str | Path) -> list[ZestTask]:
     """Read and check a file of tasks."""
-    numbered = [(n, line.removeprefix("\ufeff")) for n, line in lines(path)]  # some editors write a mark first
+    numbered = [
+        (n, line.removeprefix("\ufeff")) for n, line in lines(path)
+    ]  # some editors write a mark first
     tasks = [_task(_object(line, f"{path}:{n}"), f"{path}:{n}", n) for n, line in numbered if line]
     if not tasks:
         raise InputError(f"{path} has no tasks; a ZEST file has one JSON object a line")
@@ -158,9 +173,17 @@ def _row(task: ZestTask) -> dict[str, Any]:
     for instance in task.instances:
         answer = list(instance.answer) if isinstance(instance.answer, tuple) else instance.answer
         examples.append(
-            {"context": instance.context, "answer": answer, "all_answers": list(alternatives(instance.answer))}
+            {
+                "context": instance.context,
+                "answer": answer,
+                "all_answers": list(alternatives(instance.answer)),
+            }
         )
-    kind = {"generalization_type": task.kind, "derives_from": list(task.derives_from), "domain": task.domain}
+    kind = {
+        "generalization_type": task.kind,
+        "derives_from": list(task.derives_from),
+        "domain": task.domain,
+    }
     return {"id": task.id, "type": kind, "question": task.question, "examples": examples}
 
 
@@ -169,9 +192,13 @@ def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
     first = examples[0]
     kind = first.traits.get("generalization_type") or "normal"
     if kind not in KINDS:
-        raise InputError(f"task {first.task}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
+        raise InputError(
+            f"task {first.task}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}"
+        )
     bases = tuple(str(first.traits.get("derives_from") or "").split())
-    instances = tuple(Instance(e.input, e.targets[0] if len(e.targets) == 1 else e.targets) for e in examples)
+    instances = tuple(
+        Instance(e.input, e.targets[0] if len(e.targets) == 1 else e.targets) for e in examples
+    )
     return ZestTask(
         first.task,
         first.question or first.task,
@@ -192,18 +219,28 @@ def _object(line: str, where: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not JSON ({error}); a ZEST file has one JSON object a line") from error
+        raise InputError(
+            f"{where} is not JSON ({error}); a ZEST file has one JSON object a line"
+        ) from error
 
 
 def _task(row: Any, where: str, line: int) -> ZestTask:
     if not isinstance(row, dict):
-        raise InputError(f"{where} must be a JSON object with id, question and examples, not {type(row).__name__}")
+        raise InputError(
+            f"{where} must be a JSON object with id, question and examples, not {type(row).__name__}"
+        )
     for key, wanted in (("id", str), ("question", str), ("examples", list)):
         if not isinstance(row.get(key), wanted):
-            fault = f"has no '{key}'" if key not in row else f"has a '{key}' that is not {_NAMES[wanted]}"
+            fault = (
+                f"has no '{key}'"
+                if key not in row
+                else f"has a '{key}' that is not {_NAMES[wanted]}"
+            )
             raise InputError(f"{where} {fault}; a ZEST task has id, question, type and examples")
     kind, bases, domain = _type(row.get("type"), where)
-    instances = tuple(_instance(e, f"{where}, example {i}") for i, e in enumerate(row["examples"], start=1))
+    instances = tuple(
+        _instance(e, f"{where}, example {i}") for i, e in enumerate(row["examples"], start=1)
+    )
     return ZestTask(row["id"], row["question"], kind, bases, domain, instances, line)
 
 
@@ -214,10 +251,14 @@ def _type(given: Any, where: str) -> tuple[Kind | None, tuple[str, ...], str]:
     if given is None:
         return None, (), ""
     if not isinstance(given, dict) or "generalization_type" not in given:
-        raise InputError(f"{where}: 'type' must be an object with generalization_type, derives_from and domain")
+        raise InputError(
+            f"{where}: 'type' must be an object with generalization_type, derives_from and domain"
+        )
     kind = given["generalization_type"]
     if kind not in KINDS:
-        raise InputError(f"{where}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}")
+        raise InputError(
+            f"{where}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}"
+        )
     bases = given.get("derives_from") or []
     if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
         raise InputError(f"{where}: 'derives_from' must be a list of task ids")
@@ -239,7 +280,9 @@ def _instance(given: Any, where: str) -> Instance:
         return Instance(given["context"], tuple(answer))
     if answer is None or isinstance(answer, str):
         return Instance(given["context"], answer)
-    raise InputError(f"{where}: 'answer' must be a text or a list of alternative texts, not {json.dumps(answer)[:60]}")
+    raise InputError(
+        f"{where}: 'answer' must be a text or a list of alternative texts, not {json.dumps(answer)[:60]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +354,10 @@ def read_script_predictions(source: str | Path | PredictionSource) -> list[Predi
     try:
         # Line ends as the script's own `open` sees them; a byte order mark stays, as it does there.
         file = io.TextIOWrapper(io.BytesIO(content.data), encoding="utf-8")
-        return [parse_script_prediction(line.strip(), number) for number, line in enumerate(file, start=1)]
+        return [
+            parse_script_prediction(line.strip(), number)
+            for number, line in enumerate(file, start=1)
+        ]
     except UnicodeDecodeError as error:
         raise InputError(f"{content.name} is not UTF-8 text; save it as UTF-8") from error
 

@@ -34,7 +34,9 @@ def rows(name: str, n: int) -> list[Example]:
 
 
 def events_of(example: Example) -> Knowledge:
-    story = parse_passage(example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED)
+    story = parse_passage(
+        example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED
+    )
     return Knowledge(Vocabulary().places).tell_all(story.events)
 
 
@@ -95,13 +97,18 @@ def test_concat_is_the_tasks_one_after_the_other() -> None:
     train = plan.split("train")
     groups = [next(iter(train.rows(i, i + 1))).traits["group"] for i in range(4_500, 63_000, 9_000)]
     assert groups == ["qa1", "qa2", "qa3", "qa5", "qa11", "qa12", "qa13"]
-    assert list(train.rows(9_230, 9_235)) == [e for i in range(9_230, 9_235) for e in train.rows(i, i + 1)]
+    assert list(train.rows(9_230, 9_235)) == [
+        e for i in range(9_230, 9_235) for e in train.rows(i, i + 1)
+    ]
     assert plan.check is not None
     assert all(plan.check(e) == e.targets for e in train.rows(18_460, 18_480))
 
 
 def test_trimmed_data_are_what_is_left_of_task_3() -> None:
-    whole, trimmed = (recipe.read(f"babi/{name}").plan(0).split("train") for name in ("concat-T7", "concat-T7-trimmed"))
+    whole, trimmed = (
+        recipe.read(f"babi/{name}").plan(0).split("train")
+        for name in ("concat-T7", "concat-T7-trimmed")
+    )
     assert (whole.n, trimmed.n) == (63_000, 61_415)
     last = next(iter(trimmed.rows(18_000 + 7_414, 18_000 + 7_415)))
     after = next(iter(trimmed.rows(18_000 + 7_415, 18_000 + 7_416)))
@@ -125,8 +132,15 @@ def test_inject_asks_everything_that_can_be_answered() -> None:
     assert list(split.rows(50, 90)) == examples[50:90]
     assert plan.check is not None
     assert all(plan.check(e) == e.targets for e in examples)
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {"give-qs", "where-P", "where-O"}
-    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {"where-O", "where-P"}
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa5"} == {
+        "give-qs",
+        "where-P",
+        "where-O",
+    }
+    assert {e.traits["question"] for e in examples if e.traits["group"] == "qa2"} == {
+        "where-O",
+        "where-P",
+    }
     assert len({(e.input, e.target) for e in examples}) == len(examples)
     asked: dict[str, set[str]] = {}
     ours = [e for e in examples if e.traits["group"] == "qa5"]
@@ -152,14 +166,18 @@ def test_what_does_not_fit_the_window_is_left_out(monkeypatch: pytest.MonkeyPatc
 def write_tasks(folder: Path) -> None:
     for task in (2, 11):
         for file, n in (("train", 100), ("test", 30)):
-            (folder / f"qa{task}_some_{file}.txt").write_text("".join(export.babi_text(rows(str(task), n))))
+            (folder / f"qa{task}_some_{file}.txt").write_text(
+                "".join(export.babi_text(rows(str(task), n)))
+            )
 
 
 def test_concat_reads_published_files(tmp_path: Path) -> None:
     write_tasks(tmp_path)
     plan = recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
     assert [s.n for s in plan.splits] == [180, 20, 60]
-    assert {s.name for s in plan.sources} == {f"qa{n}_some_{file}.txt" for n in (2, 11) for file in ("train", "test")}
+    assert {s.name for s in plan.sources} == {
+        f"qa{n}_some_{file}.txt" for n in (2, 11) for file in ("train", "test")
+    }
     kept = [e.input for e in plan.split("train").rows(0, 90)]
     assert kept == [e.input for e in rows("2", 90)]
 
@@ -182,10 +200,14 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
     write_tasks(tmp_path)
     (tmp_path / "qa2_some_test.txt").unlink()
-    with pytest.raises(RecipeError, match=r"no file qa2_.*_test\.txt; .*, or set splits without test"):
+    with pytest.raises(
+        RecipeError, match=r"no file qa2_.*_test\.txt; .*, or set splits without test"
+    ):
         recipe.read("babi/concat-T2", [f"source={tmp_path}"]).plan(0)
     without = ["splits={train: {n: 0}, dev: {n: 0}}"]
-    assert [s.n for s in recipe.read("babi/concat-T2", [f"source={tmp_path}", *without]).plan(0).splits] == [180, 20]
+    assert [
+        s.n for s in recipe.read("babi/concat-T2", [f"source={tmp_path}", *without]).plan(0).splits
+    ] == [180, 20]
     (tmp_path / "qa2_some_train.txt").unlink()
     with pytest.raises(RecipeError, match="there is no folder"):
         recipe.read("babi/concat-T2", [f"source={tmp_path / 'none'}"]).plan(0)
@@ -198,7 +220,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("1 Mary went to the moon.\n2 Where is Mary?\tmoon\t1\n", r"train\.txt:1: cannot read"),
-        ("1 Mary dropped the milk.\n2 Where is Mary?\tpark\t1\n", r"train\.txt:1: the story contradicts itself"),
+        (
+            "1 Mary dropped the milk.\n2 Where is Mary?\tpark\t1\n",
+            r"train\.txt:1: the story contradicts itself",
+        ),
     ],
 )
 def test_published_files_that_cannot_be_understood(tmp_path: Path, line: str, message: str) -> None:

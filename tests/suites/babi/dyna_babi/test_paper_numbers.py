@@ -68,7 +68,11 @@ def test_simulated_stories_have_gifts_in_their_supports_as_often_as_mix_t7_says(
     """In the reference's world; mix(T7) scales these shares to the counts of Table 9, by at most a tenth."""
     names = [
         "vocabulary={}",
-        *(f"groups.{i}.{field}" for i in range(6) for field in ("proofs=simulated", "frequencies={}")),
+        *(
+            f"groups.{i}.{field}"
+            for i in range(6)
+            for field in ("proofs=simulated", "frequencies={}")
+        ),
     ]
     split = recipe.read("babi/mix-T7", names).plan(0).splits[0]
     examples = list(split.rows(0, 3_000))
@@ -77,17 +81,21 @@ def test_simulated_stories_have_gifts_in_their_supports_as_often_as_mix_t7_says(
     for group in fields.groups:
         own = [e for e in examples if e.traits["group"] == group.name]
         share = sum(support_has(e, "GIVE") for e in own) / len(own)
-        assert share == pytest.approx(group.frequencies.get("GIVE", 0), rel=0.1, abs=3 * (share / len(own)) ** 0.5), (
-            group.name
-        )
+        assert share == pytest.approx(
+            group.frequencies.get("GIVE", 0), rel=0.1, abs=3 * (share / len(own)) ** 0.5
+        ), group.name
 
 
 def test_gifts_are_in_the_supports_of_mix_t7_as_often_as_in_table_9() -> None:
-    counts = Counter((int(e.traits["support"]), support_has(e, "GIVE")) for e in rows("mix-T7", 3_000))
+    counts = Counter(
+        (int(e.traits["support"]), support_has(e, "GIVE")) for e in rows("mix-T7", 3_000)
+    )
     # 1: 334, 2: 734 and 99, 3: 1,365 and 468; three standard deviations of a draw.
     for size, gifts, examples in ((2, 99, 833), (3, 468, 1_833)):
         share, found = gifts / examples, counts[size, True] + counts[size, False]
-        assert counts[size, True] / found == pytest.approx(share, abs=3 * (share * (1 - share) / found) ** 0.5)
+        assert counts[size, True] / found == pytest.approx(
+            share, abs=3 * (share * (1 - share) / found) ** 0.5
+        )
     assert counts[1, False] == 334
     assert counts[2, True] + counts[2, False] == 833
     assert counts[3, True] + counts[3, False] == 1_833
@@ -123,13 +131,17 @@ WHOLE = 6_000
 
 @pytest.mark.parametrize("n", [WHOLE // 8, pytest.param(WHOLE, marks=pytest.mark.slow)])
 def test_no_answer_of_a_mix_is_one_that_training_never_has(n: int) -> None:
-    known = {e.target for task in PARTS["T12"] for e in rows(str(task), 2_000 if task in (7, 8) else 200)}
+    known = {
+        e.target for task in PARTS["T12"] for e in rows(str(task), 2_000 if task in (7, 8) else 200)
+    }
     assert {e.target for e in rows("mix-T12", n)} <= known
     split = recipe.read("babi/mix-T12", ["vocabulary={}"]).plan(0).splits[0]
     assert {"cinema", "park", "school"} <= {e.target for e in split.rows(0, 200)}
 
 
-@pytest.mark.parametrize(("n", "within"), [(WHOLE // 4, 0.096), pytest.param(WHOLE, 0.048, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "within"), [(WHOLE // 4, 0.096), pytest.param(WHOLE, 0.048, marks=pytest.mark.slow)]
+)
 def test_yes_no_answers_of_mix_t12(n: int, within: float) -> None:
     """446 of 1,000 are yes; three standard deviations of a draw."""
     answers = Counter(e.target for e in rows("mix-T12", n) if e.traits["question"] == "yes-no")
@@ -141,10 +153,16 @@ def test_yes_no_answers_of_mix_t12(n: int, within: float) -> None:
 @pytest.mark.parametrize("n", [WHOLE // 4, pytest.param(WHOLE, marks=pytest.mark.slow)])
 def test_long_lists_and_counts_of_mix_t12_are_not_always_coref(n: int) -> None:
     for kind in ("list", "counting"):
-        examples = [e for e in rows("mix-T12", n) if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
+        examples = [
+            e
+            for e in rows("mix-T12", n)
+            if e.traits["question"] == kind and int(e.traits["support"]) >= 4
+        ]
         assert len(examples) == pytest.approx(n / 8, abs=0 if n == WHOLE else 40)
         assert 0.3 < sum(support_has(e, "COREF") for e in examples) / len(examples) < 0.9
-        assert {"GIVE", "DROP", "GRAB"} <= {c for e in examples for c in str(e.traits["composition"]).split("+")}
+        assert {"GIVE", "DROP", "GRAB"} <= {
+            c for e in examples for c in str(e.traits["composition"]).split("+")
+        }
 
 
 def test_lists_and_counts_of_diverse_t12_have_all_sizes() -> None:
@@ -152,18 +170,33 @@ def test_lists_and_counts_of_diverse_t12_have_all_sizes() -> None:
     assert isinstance(recipe_.fields, BabiFields)
     for kind in ("list", "counting"):
         groups = [g for g in recipe_.fields.groups if kind in g.questions]
-        assert [(str(g.support), g.n) for g in groups] == [("1..3", 250), ("4", 250), ("5", 250), ("6..15", 250)]
-    examples = [e for e in recipe_.plan(0).splits[0].rows(0, 1_500) if e.traits["question"] in ("list", "counting")]
+        assert [(str(g.support), g.n) for g in groups] == [
+            ("1..3", 250),
+            ("4", 250),
+            ("5", 250),
+            ("6..15", 250),
+        ]
+    examples = [
+        e
+        for e in recipe_.plan(0).splits[0].rows(0, 1_500)
+        if e.traits["question"] in ("list", "counting")
+    ]
     assert {min(6, int(e.traits["support"])) for e in examples} == {1, 2, 3, 4, 5, 6}
 
 
 @pytest.mark.parametrize(("task", "kind"), [("7", "counting"), ("8", "list")])
-def test_the_cited_support_is_every_sentence_about_the_person_and_a_thing(task: str, kind: str) -> None:
+def test_the_cited_support_is_every_sentence_about_the_person_and_a_thing(
+    task: str, kind: str
+) -> None:
     for example in rows(task, 2_000)[:60]:
-        story = parse_passage(example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED)
+        story = parse_passage(
+            example.input[: -len(example.question)], example.question, Vocabulary(), PUBLISHED
+        )
         knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
         question = story.questions[0].question
-        named = [i for i, e in enumerate(story.events) if e.thing and question.person in (*e.who, e.to)]
+        named = [
+            i for i, e in enumerate(story.events) if e.thing and question.person in (*e.who, e.to)
+        ]
         assert question.kind == kind
         assert cited_support(knowledge, question) == tuple(named)
         assert example.traits["support_lines"] == " ".join(str(i + 1) for i in named)
@@ -179,7 +212,9 @@ def test_the_published_files_cite_what_cited_supports_are(task: int) -> None:
     for story in parse_path(path):
         knowledge = Knowledge(Vocabulary().places)
         # The lines of a file number sentences and questions together.
-        lines = [i + 1 + sum(q.after <= i for q in story.questions) for i in range(len(story.events))]
+        lines = [
+            i + 1 + sum(q.after <= i for q in story.questions) for i in range(len(story.events))
+        ]
         for placed in story.questions:
             knowledge.tell_all(story.events[len(knowledge.events) : placed.after])
             cited = cited_support(knowledge, placed.question)
@@ -204,7 +239,10 @@ def test_concat_has_nine_thousand_questions_of_each_task_and_a_test(name: str) -
     ]
     train = plan.split("train")
     for place, task in enumerate(tasks):
-        ends = [next(iter(train.rows(i, i + 1))).traits["group"] for i in (9_000 * place, 9_000 * place + 8_999)]
+        ends = [
+            next(iter(train.rows(i, i + 1))).traits["group"]
+            for i in (9_000 * place, 9_000 * place + 8_999)
+        ]
         assert ends == [f"qa{task}"] * 2
 
 
@@ -224,7 +262,11 @@ def test_after_then_and_the_like_verbs_are_in_the_past() -> None:
     examples = list(plan.splits[0].rows(0, 40))
     text = " ".join(e.input for e in examples)
     assert " he was " in text
-    assert not any(f"{prefix} {who} is" in text for prefix in ("that", "Afterwards", "Then") for who in ("he", "she"))
+    assert not any(
+        f"{prefix} {who} is" in text
+        for prefix in ("that", "Afterwards", "Then")
+        for who in ("he", "she")
+    )
     assert plan.check is not None
     assert all(plan.check(e) == e.targets for e in examples)
 
@@ -237,8 +279,17 @@ def test_a_configuration_of_the_reference_stands_where_a_recipe_can(
         "only_dev": True,
         "tasks": [
             {
-                "story_params": {"samples": 20, "n_questions": 1, "actions_before_question": 20, "questions": ["list"]},
-                "filter_config": {"valid_q_types": ["list"], "num_supp_fact_range": [4, 15], "max_pass": 20},
+                "story_params": {
+                    "samples": 20,
+                    "n_questions": 1,
+                    "actions_before_question": 20,
+                    "questions": ["list"],
+                },
+                "filter_config": {
+                    "valid_q_types": ["list"],
+                    "num_supp_fact_range": [4, 15],
+                    "max_pass": 20,
+                },
             }
         ],
     }

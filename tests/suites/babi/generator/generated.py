@@ -36,7 +36,12 @@ def events_of(example: Example, vocabulary: Vocabulary | None = None) -> Any:
 
 
 def group(**fields: Any) -> dict[str, Any]:
-    return {"events": ["MOVE", "GRAB", "DROP", "GIVE"], "wording": ["COREF", "NEGATE", "INDEF"], "n": 40, **fields}
+    return {
+        "events": ["MOVE", "GRAB", "DROP", "GIVE"],
+        "wording": ["COREF", "NEGATE", "INDEF"],
+        "n": 40,
+        **fields,
+    }
 
 
 def cited(example: Example) -> tuple[int, ...]:

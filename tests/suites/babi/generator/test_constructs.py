@@ -26,7 +26,9 @@ def test_constructs_on_any_event() -> None:
         wording=["COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM"],
         n=400,
     )
-    plan = custom(splits={"mix": [{**shape, "coref": SAID, "conj": SAID, "negate": EVERY, "indef": EVERY}]})
+    plan = custom(
+        splits={"mix": [{**shape, "coref": SAID, "conj": SAID, "negate": EVERY, "indef": EVERY}]}
+    )
     made = some(plan, 400)
     text = " ".join(e.input for e in made)
     for words in (
@@ -61,7 +63,9 @@ def test_constructs_on_any_event() -> None:
     for example in made:
         assert plan.check(example) == example.targets
         story = events_of(example, Vocabulary())
-        for before, after in pairwise(story.events):  # "Mary gave the milk to Sandra. Then she …": who?
+        for before, after in pairwise(
+            story.events
+        ):  # "Mary gave the milk to Sandra. Then she …": who?
             assert not (after.pronoun and before.to) or Vocabulary().clear(before.who[0], before.to)
         Knowledge(Vocabulary().places, "strict").tell_all(story.events)
         knowledge = Knowledge(Vocabulary().places).tell_all(story.events)
@@ -84,28 +88,44 @@ def test_constructs_on_any_event() -> None:
         ("INDEF", ["GIVE"]),
     ],
 )
-def test_a_proof_can_be_built_on_any_construct_of_any_event(construct: str, events: list[str]) -> None:
+def test_a_proof_can_be_built_on_any_construct_of_any_event(
+    construct: str, events: list[str]
+) -> None:
     said = {"conj" if construct in ("CONJ", "COMPOUND") else construct.lower(): events}
-    fields = {"events": EVERY, "wording": [construct], "composition": [construct, events[0]], "n": 12, **said}
+    fields = {
+        "events": EVERY,
+        "wording": [construct],
+        "composition": [construct, events[0]],
+        "n": 12,
+        **said,
+    }
     plan = custom(splits={"mix": [group(questions=["where-O"], support="3..6", **fields)]})
     for example in some(plan, 12):
         told = events_of(example, Vocabulary()).events
         ours = [told[i] for i in cited(example)]
-        assert any(construct in e.concepts() or (construct == "COMPOUND" and e.compound) for e in ours)
+        assert any(
+            construct in e.concepts() or (construct == "COMPOUND" and e.compound) for e in ours
+        )
         assert plan.check is not None
         assert plan.check(example) == example.targets
 
 
 @pytest.mark.parametrize("kind", ["list", "counting"])
 def test_supports_of_lists_grow_with_what_is_denied(kind: str) -> None:
-    shape = group(questions=[kind], wording=["NEGATE"], negate=["GRAB", "DROP"], support="4..6", n=24)
+    shape = group(
+        questions=[kind], wording=["NEGATE"], negate=["GRAB", "DROP"], support="4..6", n=24
+    )
     made = some(custom(splits={"mix": [shape]}), 24)
     assert {e.traits["support"] for e in made} == {4, 5, 6}
 
 
 def test_two_things_given_at_once_are_one_answer() -> None:
     shape = group(
-        questions=["give-qs"], wording=["CONJ"], conj={"GRAB": 2, "GIVE": 4}, events={"GRAB": 1, "GIVE": 0}, n=60
+        questions=["give-qs"],
+        wording=["CONJ"],
+        conj={"GRAB": 2, "GIVE": 4},
+        events={"GRAB": 1, "GIVE": 0},
+        n=60,
     )
     plan = custom(splits={"mix": [shape]})
     made = some(plan)

@@ -11,7 +11,15 @@ from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.splits import groups_of
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from tests.processes import printed_elsewhere, printed_here
-from tests.suites.babi.generator.generated import AIMED, GROWN, custom, events_of, group, plan_of, some
+from tests.suites.babi.generator.generated import (
+    AIMED,
+    GROWN,
+    custom,
+    events_of,
+    group,
+    plan_of,
+    some,
+)
 
 CITED = ["7", "8", "mix-T12", "diverse-T12"]
 
@@ -85,8 +93,12 @@ def test_means_are_those_of_table_2(name: str) -> None:
     split = plan_of(name).splits[0]
     rows = list(split.rows(0, min(900, split.n)))
     length, support = TABLE_2[name]
-    assert sum(int(e.traits["sentences"]) for e in rows) / len(rows) == pytest.approx(length, rel=0.03)
-    assert sum(int(e.traits["support"]) for e in rows) / len(rows) == pytest.approx(support, rel=0.05)
+    assert sum(int(e.traits["sentences"]) for e in rows) / len(rows) == pytest.approx(
+        length, rel=0.03
+    )
+    assert sum(int(e.traits["support"]) for e in rows) / len(rows) == pytest.approx(
+        support, rel=0.05
+    )
 
 
 @pytest.mark.parametrize("name", ["mix-T12", "diverse-T7", "1", "3", "13", "4"])
@@ -115,11 +127,17 @@ def test_stories_are_true_in_the_strict_reading_too(name: str) -> None:
 
 
 def test_words_of_ones_own() -> None:
-    words = {"persons": ["Aiko", "Björn", "Chidi"], "objects": ["key", "lamp"], "places": ["attic", "cellar", "porch"]}
+    words = {
+        "persons": ["Aiko", "Björn", "Chidi"],
+        "objects": ["key", "lamp"],
+        "places": ["attic", "cellar", "porch"],
+    }
     plan = custom(
         vocabulary={**words, "pronouns": {"Aiko": "she"}},
         style={"move": ["wandered"], "preposition": "at", "double_object": True},
-        splits={"train": [group(questions=["where-P", "yes-no", "list", "where-was-O"], length="6..9")]},
+        splits={
+            "train": [group(questions=["where-P", "yes-no", "list", "where-was-O"], length="6..9")]
+        },
     )
     assert plan.check is not None
     text = ""
@@ -133,7 +151,8 @@ def test_words_of_ones_own() -> None:
 
 def test_the_strict_reading_knows_more() -> None:
     plan = custom(
-        reading="strict", splits={"mix": [group(questions=["where-O"], wording=["NEGATE", "COREF"], support="2..4")]}
+        reading="strict",
+        splits={"mix": [group(questions=["where-O"], wording=["NEGATE", "COREF"], support="2..4")]},
     )
     assert plan.check is not None
     assert all(plan.check(e) == e.targets for e in some(plan))

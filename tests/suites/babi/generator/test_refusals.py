@@ -17,20 +17,37 @@ from tests.suites.babi.generator.generated import custom, group, some
     ("fields", "message"),
     [
         (
-            {"splits": {"t": [group(questions=["where-P"], support=2, events=["MOVE"], wording=[])]}},
+            {
+                "splits": {
+                    "t": [group(questions=["where-P"], support=2, events=["MOVE"], wording=[])]
+                }
+            },
             "no where-P question has a sup",
         ),
         ({"splits": {"t": [group(questions=["where-Q"])]}}, "did you mean 'where-"),
         ({"splits": {"t": [group(questions=["where-P"], support=5, length=3, n=1)]}}, "length: 3"),
-        ({"splits": {"t": [group(questions=["where-P"], composition=["CONJ"])]}}, "neither events nor wording"),
+        (
+            {"splits": {"t": [group(questions=["where-P"], composition=["CONJ"])]}},
+            "neither events nor wording",
+        ),
         ({"splits": {"t": 5}}, "needs groups"),
         ({"splits": {}}, "name at least one"),
         ({"splits": {"t": []}}, "splits.t: a list of groups needs one at least"),
-        ({"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]}, "has COREF and GIVE together"),
+        (
+            {"splits": {"train": [group()]}, "holdout": [["COREF", "GIVE"]]},
+            "has COREF and GIVE together",
+        ),
         ({"splits": {"train": [group()]}, "holdout": [["COREFF", "GIVE"]]}, "did you mean 'COREF'"),
         ({"splits": {"train": [group()]}, "vocabulary": {"persons": ["Ann", "ann"]}}, "collide"),
         ({"splits": {"train": [group()]}, "tested_by": "babi/mix-T12"}, "no training group has"),
-        ({"splits": {"train": 99999}, "number": 4, "vocabulary": {"places": ["hall", "loft", "yard"]}}, "6 triples of"),
+        (
+            {
+                "splits": {"train": 99999},
+                "number": 4,
+                "vocabulary": {"places": ["hall", "loft", "yard"]},
+            },
+            "6 triples of",
+        ),
         ({"splits": {"train": 10}, "number": 5}, "see the recipe babi/5"),
         ({"splits": {"t": [group(events={"MOVE": -1})]}}, "from 0 up"),
         ({"splits": {"t": [group(events={"MOVE": float("nan")})]}}, "from 0 up"),
@@ -40,30 +57,56 @@ from tests.suites.babi.generator.generated import custom, group, some
         ({"splits": {"t": [group(story={"gap": 10**30})]}}, "story.gap"),
         ({"splits": {"t": [group(story={"questions": 10**30})]}}, "story.questions"),
         ({"splits": {"t": [group()]}, "style": {"move": []}}, "move: at least one word is needed"),
-        ({"splits": {"t": [group()]}, "style": {"give": ["gave."]}}, "give: 'gave.' is not a valid verb"),
+        (
+            {"splits": {"t": [group()]}, "style": {"give": ["gave."]}},
+            "give: 'gave.' is not a valid verb",
+        ),
         ({"splits": {"t": [group()]}, "style": {"grab": ["left"]}}, "'left' is in both"),
-        ({"splits": {"t": [group()]}, "vocabulary": {"objects": ["salt and the pepper"]}}, "has the word 'and'"),
-        ({"splits": {"t": [group()]}, "vocabulary": {"persons": ["Then", "Mary"]}}, "has the word 'then'"),
+        (
+            {"splits": {"t": [group()]}, "vocabulary": {"objects": ["salt and the pepper"]}},
+            "has the word 'and'",
+        ),
+        (
+            {"splits": {"t": [group()]}, "vocabulary": {"persons": ["Then", "Mary"]}},
+            "has the word 'then'",
+        ),
         (
             {"splits": {"t": [group(questions=["list"], wording=[], support=9)]}},
             "each of the 3 objects adds one sentence",
         ),
-        ({"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}}, "and GIVE in the support"),
         (
-            {"splits": {name: [group(length=1, events=["MOVE"], wording=[])] for name in ("t", "train")}},
+            {"splits": {"t": [group(questions=["where-P"], support=1, composition=["GIVE"])]}},
+            "and GIVE in the support",
+        ),
+        (
+            {
+                "splits": {
+                    name: [group(length=1, events=["MOVE"], wording=[])] for name in ("t", "train")
+                }
+            },
             "more events or names have more structures",
         ),
         (
-            {"splits": {"t": [group(questions=["give-qs"], composition=["COREF"], coref=["MOVE"])]}},
+            {
+                "splits": {
+                    "t": [group(questions=["give-qs"], composition=["COREF"], coref=["MOVE"])]
+                }
+            },
             "no give-qs question has a support of any size with .* and COREF in the support",
         ),
         (
             {"splits": {"t": [group(exhaustive=True, story={})]}},
             "^mine: splits.t.0: exhaustive: goes with [a-z_, ]*$",
         ),
-        ({"splits": {"t": [group(questions=["yes-no"], unknown=0.5)]}}, "unknown: is an answer of where-P"),
+        (
+            {"splits": {"t": [group(questions=["yes-no"], unknown=0.5)]}},
+            "unknown: is an answer of where-P",
+        ),
         ({"splits": {"t": [group(answers=["maybe"])]}}, "answers: are those of yes-no"),
-        ({"splits": {"t": [group()]}, "vocabulary": {"pronouns": {"Mray": "she"}}}, "did you mean 'Mary'"),
+        (
+            {"splits": {"t": [group()]}, "vocabulary": {"pronouns": {"Mray": "she"}}},
+            "did you mean 'Mary'",
+        ),
         (
             {"splits": {"t": [group(events=["MOVE"], wording=[], questions=["where-O"])]}},
             "where-O questions need GRAB; add it to events",
@@ -73,13 +116,30 @@ from tests.suites.babi.generator.generated import custom, group, some
             "length: 20, after the events GRAB and the wording none nothing more can happen",
         ),
         (
-            {"splits": {"t": [group(wording=["NEGATE"], questions=["yes-no"], answers=["maybe"], support=1)]}},
+            {
+                "splits": {
+                    "t": [
+                        group(
+                            wording=["NEGATE"], questions=["yes-no"], answers=["maybe"], support=1
+                        )
+                    ]
+                }
+            },
             "answers: no yes-no question with a support of 1, the events .* is answered by maybe",
         ),
         ({"splits": {"t": [group(conj=["CONJ"])]}}, "unknown 'CONJ'"),
-        ({"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}}, "negate: GRAB is in neither events nor wording"),
-        ({"splits": {"t": [group(coref={"MOVE": 0})]}}, "coref: at least one needs a weight above 0"),
-        ({"splits": {"t": [group(events=[], wording=["COREF"])]}}, "coref: at least one needs a weight above 0"),
+        (
+            {"splits": {"t": [group(events=["MOVE"], negate=["GRAB"])]}},
+            "negate: GRAB is in neither events nor wording",
+        ),
+        (
+            {"splits": {"t": [group(coref={"MOVE": 0})]}},
+            "coref: at least one needs a weight above 0",
+        ),
+        (
+            {"splits": {"t": [group(events=[], wording=["COREF"])]}},
+            "coref: at least one needs a weight above 0",
+        ),
     ],
 )
 def test_impossible_recipes_say_why(fields: dict[str, Any], message: str) -> None:
@@ -110,7 +170,13 @@ ODD: list[Any] = [
 
 @pytest.mark.parametrize(
     ("place", "model"),
-    [("", BabiFields), ("groups", StoryGroup), ("vocabulary", StoryWords), ("style", Style), ("story", QuestionSeries)],
+    [
+        ("", BabiFields),
+        ("groups", StoryGroup),
+        ("vocabulary", StoryWords),
+        ("style", Style),
+        ("story", QuestionSeries),
+    ],
 )
 def test_no_value_of_any_field_makes_a_traceback(place: str, model: type[Fields]) -> None:
     """A field is taken or refused in words; nothing else comes out."""

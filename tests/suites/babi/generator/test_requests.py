@@ -20,7 +20,9 @@ CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF", "AFFIRM")
 
 
 def examples_of(fields: dict[str, Any], n: int) -> list[Any]:
-    plan = recipe.check({"suite": "babi", "splits": {"mix": [{"n": n, **fields}]}}, "mine", "mine").plan(0)
+    plan = recipe.check(
+        {"suite": "babi", "splits": {"mix": [{"n": n, **fields}]}}, "mine", "mine"
+    ).plan(0)
     return list(plan.splits[0].rows(0, n))
 
 
@@ -41,7 +43,12 @@ def check_requests(seed: int) -> tuple[int, int]:
         for events in combinations(EVENTS, many):
             for question in QUESTIONS:
                 wording = rng.sample(CONSTRUCTS, rng.randint(0, 3))
-                fields = {"events": list(events), "wording": wording, "questions": [question], "length": 12}
+                fields = {
+                    "events": list(events),
+                    "wording": wording,
+                    "questions": [question],
+                    "length": 12,
+                }
                 if rng.random() < 0.6:
                     fields["support"] = f"1..{rng.randint(1, 4)}"
                 try:
@@ -74,14 +81,23 @@ def test_no_group_of_630_has_an_event_that_it_does_not_list() -> None:
     ("fields", "message"),
     [
         ({"events": ["MOVE", "GIVE"], "questions": ["give-qs"]}, "give-qs questions need GRAB"),
-        ({"events": ["MOVE", "GRAB"], "questions": ["give-qs"], "support": 1}, "give-qs questions need GIVE"),
+        (
+            {"events": ["MOVE", "GRAB"], "questions": ["give-qs"], "support": 1},
+            "give-qs questions need GIVE",
+        ),
         ({"events": ["MOVE"], "questions": ["list"]}, "list questions need GRAB"),
-        ({"events": ["MOVE"], "questions": ["where-O"], "story": {"questions": 2}}, "where-O questions need GRAB"),
+        (
+            {"events": ["MOVE"], "questions": ["where-O"], "story": {"questions": 2}},
+            "where-O questions need GRAB",
+        ),
         (
             {"events": ["GRAB"], "wording": ["CONJ"], "questions": ["list"]},
             "conj: MOVE is in neither events nor wording",
         ),
-        ({"events": ["GRAB", "DROP"], "questions": ["where-P"], "support": 1}, "need (MOVE|AFFIRM)"),
+        (
+            {"events": ["GRAB", "DROP"], "questions": ["where-P"], "support": 1},
+            "need (MOVE|AFFIRM)",
+        ),
     ],
 )
 def test_what_is_needed_is_said(fields: dict[str, Any], message: str) -> None:
@@ -101,8 +117,19 @@ def test_a_small_test_beside_a_large_training_set() -> None:
     [
         ({"questions": ["where-P"], "support": 5, "length": 3}, "length: 3"),
         ({"events": ["GRAB"], "questions": ["list"], "length": 20}, "nothing more can happen"),
-        ({"events": ["MOVE", "GRAB"], "questions": ["where-O"], "support": 3, "story": {"questions": 2}}, "200 tries"),
-        ({"length": 12, "per_signature": 1, "support": 1, "n": 100}, "per_signature: 4000 stories have too few"),
+        (
+            {
+                "events": ["MOVE", "GRAB"],
+                "questions": ["where-O"],
+                "support": 3,
+                "story": {"questions": 2},
+            },
+            "200 tries",
+        ),
+        (
+            {"length": 12, "per_signature": 1, "support": 1, "n": 100},
+            "per_signature: 4000 stories have too few",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_refused_before_the_first_row(
@@ -121,8 +148,13 @@ def test_a_request_that_can_just_be_met_never_fails() -> None:
     """A world of two persons and three places: much of what a story may open with leads nowhere."""
     words = {"persons": ["Ann", "Bob"], "places": ["attic", "barn", "cellar"], "objects": ["coin"]}
     for seed in range(4):
-        splits = {"train": [{"n": 60, "story": {"questions": 6}}], "test": [{"n": 30, "story": {"questions": 6}}]}
-        plan = recipe.check({"suite": "babi", "vocabulary": words, "splits": splits}, "mine", "mine").plan(seed)
+        splits = {
+            "train": [{"n": 60, "story": {"questions": 6}}],
+            "test": [{"n": 30, "story": {"questions": 6}}],
+        }
+        plan = recipe.check(
+            {"suite": "babi", "vocabulary": words, "splits": splits}, "mine", "mine"
+        ).plan(seed)
         assert [len(list(s.rows(0, s.n))) for s in plan.splits] == [60, 30]
 
 
@@ -140,24 +172,38 @@ def test_sizes_and_new_splits_change_no_other_split(name: str) -> None:
         before = inputs(name, [], split, n)
         other = {"dev": "test", "test": "dev"}[split]
         assert inputs(name, ["splits.train.n=400", f"splits.{other}.n=24"], split, n) == before
-        assert inputs(name, [f"splits={{train: {{n: 400}}, {split}: {{n: 200}}}}"], split, n) == before
+        assert (
+            inputs(name, [f"splits={{train: {{n: 400}}, {split}: {{n: 200}}}}"], split, n) == before
+        )
 
 
 @pytest.mark.parametrize("name", ["2", "16", "mix-T7", "diverse-T7", "concat-T2"])
 def test_a_second_split_of_a_role_changes_none(name: str) -> None:
     split = "mix" if name.startswith("mix") else "test"
     before = inputs(name, [], split, 12)
-    assert inputs(name, ["splits.ood.n=8", "splits.dev.n=8", "splits.train-more.n=8"], split, 12) == before
+    assert (
+        inputs(name, ["splits.ood.n=8", "splits.dev.n=8", "splits.train-more.n=8"], split, 12)
+        == before
+    )
     assert not {*inputs(name, ["splits.ood.n=8"], "ood", 8)} & {*before}
 
 
-STYLE = ["style.move=[wandered]", "style.grab=[seized, lifted, stole]", "style.preposition=at", "style.there_drop=0.5"]
+STYLE = [
+    "style.move=[wandered]",
+    "style.grab=[seized, lifted, stole]",
+    "style.preposition=at",
+    "style.there_drop=0.5",
+]
 
 
 @pytest.mark.parametrize("name", ["2", "9", "mix-T7"])
 def test_a_style_changes_words_and_nothing_else(name: str) -> None:
-    plain, styled = ([*recipe.read(f"babi/{name}", s).plan(0).splits[0].rows(0, 30)] for s in ([], STYLE))
-    assert [(e.targets, e.key, e.traits) for e in plain] == [(e.targets, e.key, e.traits) for e in styled]
+    plain, styled = (
+        [*recipe.read(f"babi/{name}", s).plan(0).splits[0].rows(0, 30)] for s in ([], STYLE)
+    )
+    assert [(e.targets, e.key, e.traits) for e in plain] == [
+        (e.targets, e.key, e.traits) for e in styled
+    ]
     assert "wandered" in styled[0].input
     words = [{w for e in of for w in e.input.split() if w[0].isupper()} for of in (plain, styled)]
     assert words[0] == words[1]
@@ -173,7 +219,8 @@ def test_words_that_would_be_ignored_are_refused(name: str) -> None:
 
 def test_each_task_of_a_smaller_concat_is_the_beginning_of_the_same_task_in_a_larger_one() -> None:
     small, large = (
-        [*recipe.read("babi/concat-T7", [f"splits.train.n={n}"]).plan(0).splits[0].rows(0, n)] for n in (70, 140)
+        [*recipe.read("babi/concat-T7", [f"splits.train.n={n}"]).plan(0).splits[0].rows(0, n)]
+        for n in (70, 140)
     )
     assert small != large[:70]
     for task in PARTS["T7"]:
@@ -220,7 +267,11 @@ def test_names_may_share_letters() -> None:
         "suite": "babi",
         "vocabulary": {"persons": ["Al", "Alma", "Jo"], "pronouns": {"Al": "he", "Alma": "she"}},
         "groups": [
-            {"events": ["MOVE", "GRAB", "DROP", "GIVE"], "wording": ["COREF"], "questions": ["give-qs", "where-O"]}
+            {
+                "events": ["MOVE", "GRAB", "DROP", "GIVE"],
+                "wording": ["COREF"],
+                "questions": ["give-qs", "where-O"],
+            }
         ],
         "splits": {"train": 40},
     }

@@ -17,7 +17,9 @@ SOME = st.sets(st.sampled_from(NAMES.persons))
 
 @given(
     where=st.dictionaries(st.sampled_from(NAMES.persons), st.sampled_from(NAMES.places[:3])),
-    holder=st.dictionaries(st.sampled_from(NAMES.objects), st.sampled_from(NAMES.persons), max_size=1),
+    holder=st.dictionaries(
+        st.sampled_from(NAMES.objects), st.sampled_from(NAMES.persons), max_size=1
+    ),
     lies=st.dictionaries(st.sampled_from(NAMES.objects), st.sampled_from(NAMES.places[:3])),
     sets=st.tuples(SOME, SOME, THINGS, THINGS),
     seed=st.integers(0, 99),

@@ -14,10 +14,16 @@ from tests.suites.babi.generator.generated import events_of, plan_of, some
 
 
 def test_no_structure_is_in_training_and_in_a_test() -> None:
-    train = [e for n in ("diverse-T7", "diverse-T12") for e in plan_of(n).split("train").rows(0, 250)]
-    test = [e for n in ("mix-T2", "mix-T7", "mix-T12") for e in plan_of(n).split("mix").rows(0, 150)]
+    train = [
+        e for n in ("diverse-T7", "diverse-T12") for e in plan_of(n).split("train").rows(0, 250)
+    ]
+    test = [
+        e for n in ("mix-T2", "mix-T7", "mix-T12") for e in plan_of(n).split("mix").rows(0, 150)
+    ]
     test += [e for s in ("dev", "test") for e in plan_of("diverse-T12").split(s).rows(0, 80)]
-    assert not {signature(events_of(e).events) for e in train} & {signature(events_of(e).events) for e in test}
+    assert not {signature(events_of(e).events) for e in train} & {
+        signature(events_of(e).events) for e in test
+    }
     assert all(e.key == signature(events_of(e).events) for e in test[:50])
 
 
@@ -30,8 +36,15 @@ def test_grown_stories_have_a_structure_of_their_side() -> None:
             for example in split.rows(0, 60):
                 events = events_of(example).events
                 if len(events) >= BEGINNING:
-                    assert side[role_of(split.name)](signature(events[:BEGINNING])), (name, split.name, example.input)
-    assert all(side["test"](signature(events_of(e).events[:BEGINNING])) for e in some(plan_of("mix-T12"), 100))
+                    assert side[role_of(split.name)](signature(events[:BEGINNING])), (
+                        name,
+                        split.name,
+                        example.input,
+                    )
+    assert all(
+        side["test"](signature(events_of(e).events[:BEGINNING]))
+        for e in some(plan_of("mix-T12"), 100)
+    )
 
 
 def test_grown_splits_share_no_text() -> None:

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from taskloom.core.errors import RecipeError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
-from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task14_time, task17_positions, task18_sizes, task19_paths
+from taskloom.suites.babi.numbered import (
+    TASKS,
+    UNKNOWN,
+    task14_time,
+    task17_positions,
+    task18_sizes,
+    task19_paths,
+)
 from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.numbered.task import as_story, pieces
 from taskloom.suites.babi.plan import NUMBERED_TRAITS, plan_number
@@ -32,7 +39,11 @@ SETTINGS: list[tuple[int, dict[str, Any]]] = [
     (15, {"people": ["Ada", "Bo"], "animals": ["fox", "goose"], "repeats": True}),
     (
         15,
-        {"people": [f"P{c}" for c in "abcdefgh"], "animals": ["mouse", "wolf", "dog", "horse", "lion"], "unknown": 0.4},
+        {
+            "people": [f"P{c}" for c in "abcdefgh"],
+            "animals": ["mouse", "wolf", "dog", "horse", "lion"],
+            "unknown": 0.4,
+        },
     ),
     (16, {"mixed": True}),
     (16, {"unknown": 0.5}),
@@ -93,7 +104,9 @@ def test_support_is_sufficient_and_minimal(number: int, values: dict[str, Any]) 
             for part in combinations(sorted(lines), size):
                 facts = task.understand(as_story([told[n - 1] for n in part])).facts
                 known = {n for t in facts for n in task.mentions(t.fact)}
-                entails = known.issuperset(task.mentions(query)) and example.target in task.second(facts, query)
+                entails = known.issuperset(task.mentions(query)) and example.target in task.second(
+                    facts, query
+                )
                 assert entails == (size == len(lines)), (example, part)
 
 
@@ -116,7 +129,9 @@ RANDOM = st.integers(0, 2**32).map(lambda n: Key("say", n).random())
 
 
 @given(RANDOM, PAIR, st.sampled_from("xy"), st.sampled_from("ne"), st.integers(0, 3))
-def test_a_fact_survives_its_wording(rng: Any, pair: list[str], axis: str, way: str, slot: int) -> None:
+def test_a_fact_survives_its_wording(
+    rng: Any, pair: list[str], axis: str, way: str, slot: int
+) -> None:
     one, other = pair
     beyond = task17_positions.Beyond(one, other, axis)
     assert task17_positions.sentence(task17_positions._say(rng, beyond)) == beyond
@@ -141,7 +156,9 @@ def any_knobs(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
     """Settings that may be impossible together: those must be refused, all others must work."""
     small = st.integers(1, 6)
     span = st.tuples(st.integers(1, 5), st.integers(0, 2)).map(lambda t: f"{t[0]}..{t[0] + t[1]}")
-    animals = st.lists(st.sampled_from(["cat", "wolf", "sheep", "goose", "lion"]), min_size=2, unique=True)
+    animals = st.lists(
+        st.sampled_from(["cat", "wolf", "sheep", "goose", "lion"]), min_size=2, unique=True
+    )
     asking = {"questions": small, "repeats": st.booleans(), "unknown": SHARE}
     choices: dict[int, dict[str, st.SearchStrategy[Any]]] = {
         14: {
@@ -160,7 +177,13 @@ def any_knobs(draw: st.DrawFn) -> tuple[int, dict[str, Any]]:
             "unknown": SHARE,
         },
         17: {"shapes": _some(2), "facts": small, "hops": span, **asking},
-        18: {"things": _some(2), "fixed": st.integers(0, 4), "facts": st.integers(1, 10), "hops": span, **asking},
+        18: {
+            "things": _some(2),
+            "fixed": st.integers(0, 4),
+            "facts": st.integers(1, 10),
+            "hops": span,
+            **asking,
+        },
         19: {"rooms": _some(2), "hops": span, "unknown": SHARE},
         20: {"people": _some(1, 5), "unknown": SHARE},
     }
@@ -191,7 +214,9 @@ def test_any_possible_knobs_work(setting: tuple[int, dict[str, Any]], index: int
         (19, {"rooms": MANY_ROOMS, "hops": "3..5"}, {3, 4, 5}),
     ],
 )
-def test_hops_are_what_was_asked_for(number: int, values: dict[str, Any], lengths: set[int]) -> None:
+def test_hops_are_what_was_asked_for(
+    number: int, values: dict[str, Any], lengths: set[int]
+) -> None:
     assert {e.traits["support"] for e in examples(number, values, 40)} == lengths
 
 
@@ -230,7 +255,9 @@ def test_ways_stay_right_for_a_reader_of_grids() -> None:
         at = {parsed.queries[0].start: (0, 0)}
         while len(at) < len(MANY_ROOMS):
             for told in parsed.facts:
-                dx, dy = next(move for move, way in task19_paths._WAYS.items() if way == told.fact.way)
+                dx, dy = next(
+                    move for move, way in task19_paths._WAYS.items() if way == told.fact.way
+                )
                 if told.fact.room in at:
                     x, y = at[told.fact.room]
                     at[told.fact.to] = (x + dx, y + dy)
@@ -295,7 +322,9 @@ def test_plan(number: int) -> None:
         assert sorted(plan.check(example)) == sorted(example.targets)
         assert plan.answer(example.input).targets == example.targets
         assert plan.answer(example.input).derivation == example.derivation
-    assert rows["train"] != list(plan_number(number, SIZES, Key("plan", 1)).split("train").rows(0, 60))
+    assert rows["train"] != list(
+        plan_number(number, SIZES, Key("plan", 1)).split("train").rows(0, 60)
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from taskloom.suites.babi.story.text_format import read_path
 from taskloom.suites.babi.verdicts import StoryFileReport
 
 DATA = os.environ.get("TASKLOOM_DATA")
-pytestmark = pytest.mark.skipif(not DATA, reason="needs the published bAbI files: set TASKLOOM_DATA")
+pytestmark = pytest.mark.skipif(
+    not DATA, reason="needs the published bAbI files: set TASKLOOM_DATA"
+)
 NUMBERS = sorted(TASKS)
 
 
@@ -44,7 +46,10 @@ def test_every_answer_is_entailed_or_reported(number: int) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_support_is_minimal(number: int) -> None:
-    expected = {16: {"official": 881, "minimal": 33, "convention": 86}, 18: {"official": 600, "minimal": 400}}
+    expected = {
+        16: {"official": 881, "minimal": 33, "convention": 86},
+        18: {"official": 600, "minimal": 400},
+    }
     assert report(number).supports == expected.get(number, {"official": 1000})
 
 
@@ -62,7 +67,9 @@ def test_second_solver_agrees(number: int, every: int) -> None:
     task = TASKS[number]
     for story in read_path(path(number))[::every]:
         parsed = task.understand(story)
-        for asked, query, found in zip(story.questions, parsed.queries, task.solve(parsed), strict=True):
+        for asked, query, found in zip(
+            story.questions, parsed.queries, task.solve(parsed), strict=True
+        ):
             assert task.second(parsed.before(asked), query) == (found.answer, *found.others)
 
 

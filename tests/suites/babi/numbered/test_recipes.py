@@ -29,12 +29,18 @@ def test_the_other_tasks_are_shown_with_their_support(number: int) -> None:
     assert plan.show is not None
     shown = plan.show(example)
     cited = [int(n) for n in str(example.traits["support_lines"]).split()]
-    bold = {str(shown)[span.start : span.start + 3].strip() for span in shown.spans if span.style == "bold green"}
+    bold = {
+        str(shown)[span.start : span.start + 3].strip()
+        for span in shown.spans
+        if span.style == "bold green"
+    }
     assert bold == {str(n) for n in cited}
     assert all(f"[{n}]" in str(shown) for n in cited)
     assert f"{example.question} {example.target}" in str(shown)
 
 
 def test_knobs_are_checked() -> None:
-    with pytest.raises(RecipeError, match="task 14, knobs: unknown key 'peeple'; did you mean 'people'"):
+    with pytest.raises(
+        RecipeError, match="task 14, knobs: unknown key 'peeple'; did you mean 'people'"
+    ):
         custom(number=14, knobs={"peeple": 3}, splits={"train": 5})

@@ -91,7 +91,9 @@ def _questions(number: int, told: tuple[Statement[Any], ...]) -> Iterator[str]:
     elif number == 16:
         yield from (f"What color is {w}?" for w in names)
     elif number == 17:
-        yield from (f"Is the {a} {r} the {b}?" for a, b in permutations(names, 2) for r in RELATIONS)
+        yield from (
+            f"Is the {a} {r} the {b}?" for a, b in permutations(names, 2) for r in RELATIONS
+        )
     elif number == 18:
         yield from (f"Is the {a} bigger than the {b}?" for a, b in permutations(names, 2))
         yield from (f"Does the {a} fit in the {b}?" for a, b in permutations(names, 2))
@@ -100,7 +102,9 @@ def _questions(number: int, told: tuple[Statement[Any], ...]) -> Iterator[str]:
     else:
         yield from (f"Where will {w} go?" for w in names)
         yield from (f"Why did {w} go to the {p}?" for w in names for p in ("kitchen", "bedroom"))
-        yield from (f"Why did {w} get the {o}?" for w in names for o in ("apple", "milk", "pajamas"))
+        yield from (
+            f"Why did {w} get the {o}?" for w in names for o in ("apple", "milk", "pajamas")
+        )
 
 
 def story(number: int, index: int) -> Parsed[Any, Any]:
@@ -121,7 +125,9 @@ def story(number: int, index: int) -> Parsed[Any, Any]:
 def _monotone(number: int, told: tuple[Statement[Any], ...], query: Any) -> bool:
     """Whether more sentences never change an answer: a later visit, a second colour or another state does."""
     if number == 14:
-        return len([t for t in told if t.fact.who == query.who and t.fact.place == query.place]) == 1
+        return (
+            len([t for t in told if t.fact.who == query.who and t.fact.place == query.place]) == 1
+        )
     if number == 16:
         return len({t.fact.color for t in told if isinstance(t.fact, HasColor)}) == 1
     if number == 20:
@@ -226,11 +232,31 @@ def _answer(number: int, text: str) -> str:
             UNKNOWN,
         ),
         (16, "Lily is a swan. Lily is green. What color is Lily?", "green"),
-        (17, "The cup is above the box. The box is above the jar. Is the jar below the cup?", "yes"),
-        (17, "The cup is above the box. The box is above the jar. Is the jar to the left of the cup?", "no"),
-        (17, "The cup is above the box. The jar is above the box. Is the jar below the cup?", UNKNOWN),
-        (18, "The box is bigger than the cup. The cup is bigger than the tin. Does the box fit in the tin?", "no"),
-        (18, "The box is bigger than the cup. The box is bigger than the tin. Does the cup fit in the tin?", UNKNOWN),
+        (
+            17,
+            "The cup is above the box. The box is above the jar. Is the jar below the cup?",
+            "yes",
+        ),
+        (
+            17,
+            "The cup is above the box. The box is above the jar. Is the jar to the left of the cup?",
+            "no",
+        ),
+        (
+            17,
+            "The cup is above the box. The jar is above the box. Is the jar below the cup?",
+            UNKNOWN,
+        ),
+        (
+            18,
+            "The box is bigger than the cup. The cup is bigger than the tin. Does the box fit in the tin?",
+            "no",
+        ),
+        (
+            18,
+            "The box is bigger than the cup. The box is bigger than the tin. Does the cup fit in the tin?",
+            UNKNOWN,
+        ),
         (
             19,
             "The den is north of the hall. The loft is east of the den. How do you go from the loft to the hall?",
@@ -243,8 +269,16 @@ def _answer(number: int, text: str) -> str:
         ),
         (20, "Sumit is tired. Where will sumit go?", "bedroom"),
         (20, "Sumit is tired. Sumit went to the bedroom. Where will sumit go?", UNKNOWN),
-        (20, "Sumit is hungry. Sumit went to the kitchen. Why did sumit go to the kitchen?", "hungry"),
-        (20, "Sumit went to the kitchen. Sumit is hungry. Why did sumit go to the kitchen?", UNKNOWN),
+        (
+            20,
+            "Sumit is hungry. Sumit went to the kitchen. Why did sumit go to the kitchen?",
+            "hungry",
+        ),
+        (
+            20,
+            "Sumit went to the kitchen. Sumit is hungry. Why did sumit go to the kitchen?",
+            UNKNOWN,
+        ),
     ],
 )
 def test_single_answers(number: int, text: str, answer: str) -> None:

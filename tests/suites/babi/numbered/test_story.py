@@ -33,7 +33,9 @@ def test_marks_line_ends_and_empty_lines_do_not_matter(tmp_path: Path) -> None:
         file = tmp_path / f"{i}.txt"
         file.write_bytes(variant.encode())
         got = read_path(file)
-        assert [(x.number, x.text) for x in got[0].lines] == [(x.number, x.text) for x in plain[0].lines]
+        assert [(x.number, x.text) for x in got[0].lines] == [
+            (x.number, x.text) for x in plain[0].lines
+        ]
         assert got[0].text() == GOOD
 
 
@@ -50,19 +52,34 @@ def test_two_stories_and_a_question_without_answer() -> None:
         ("\n \n", "has no story"),
         ("Emily is a cat.\n", ":1: 'Emily is a cat.' does not start with its number"),
         ("2 Emily is a cat.\n", ":1: a story begins with number 1, not 2"),
-        ("1 Emily is a cat.\n3 Cats are afraid of mice.\n", ":2: expected number 2, or 1 for a new story, not 3"),
-        ("1 Emily is a cat\n2 Cats are afraid of mice.\n", ":1: the sentence does not end with '.'"),
+        (
+            "1 Emily is a cat.\n3 Cats are afraid of mice.\n",
+            ":2: expected number 2, or 1 for a new story, not 3",
+        ),
+        (
+            "1 Emily is a cat\n2 Cats are afraid of mice.\n",
+            ":1: the sentence does not end with '.'",
+        ),
         (
             "1 Emily is a cat.\n2 Cats are afr",
             ":2: the sentence does not end with '.': 'Cats are afr'; the file is cut off here",
         ),
         ("1 Emily is a cat.\n2", ":2: '2' does not start with its number"),
-        (GOOD + GOOD[:-5], ":6: the file is cut off inside this question, which has no supporting numbers"),
+        (
+            GOOD + GOOD[:-5],
+            ":6: the file is cut off inside this question, which has no supporting numbers",
+        ),
         (GOOD[:-5] + "\t1 9\n", ":3: the supporting number 9 is not an earlier sentence"),
         (GOOD[:-5] + "\tone\n", ":3: supporting numbers are whole numbers"),
-        (GOOD[:-1] + "\tx\n", ":3: a question has at most an answer and supporting numbers, here are 3 fields"),
+        (
+            GOOD[:-1] + "\tx\n",
+            ":3: a question has at most an answer and supporting numbers, here are 3 fields",
+        ),
         ("1 Emily is a cat.\n2 What is emily afraid of?\t\t1\n", ":2: the answer is empty"),
-        ("1 Emily is a cat.\n2 What is emily afraid of\tmouse\t1\n", ":2: the question does not end with '?'"),
+        (
+            "1 Emily is a cat.\n2 What is emily afraid of\tmouse\t1\n",
+            ":2: the question does not end with '?'",
+        ),
     ],
 )
 def test_faults_are_named_with_their_line(text: str, words: str, tmp_path: Path) -> None:
@@ -124,7 +141,9 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         solve_file(str(binary))
     foreign = tmp_path / "foreign.txt"
     foreign.write_text("1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n")
-    with pytest.raises(InputError, match=r":1: 'Mary moved to the bathroom\.' is not a sentence of task 15"):
+    with pytest.raises(
+        InputError, match=r":1: 'Mary moved to the bathroom\.' is not a sentence of task 15"
+    ):
         solve_file(str(foreign), number=15)
     with pytest.raises(InputError, match="task 3 is not among these"):
         solve_file(str(foreign), number=3)
@@ -155,7 +174,11 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
             "The box fits inside the cup. | The tin fits inside the box. | The tin is bigger than the cup.",
             "contradicts sentence 1 and 2",
         ),
-        (19, "The den is north of the hall. | The bar is north of the hall.", "contradicts sentence 1"),
+        (
+            19,
+            "The den is north of the hall. | The bar is north of the hall.",
+            "contradicts sentence 1",
+        ),
         (
             19,
             "The den is north of the hall. | The hall is north of the bar. | The bar is north of the den.",
@@ -163,7 +186,11 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         ),
         (20, "Yann is tired. | Yann went to the kitchen.", "contradicts sentence 1"),
         (20, "Yann took the milk there. | Jason took the milk there.", "contradicts sentence 1"),
-        (15, "Emily is a cat. | What is winona afraid of?", "the question is about 'winona', of which"),
+        (
+            15,
+            "Emily is a cat. | What is winona afraid of?",
+            "the question is about 'winona', of which",
+        ),
         (
             19,
             "The den is north of the hall. | Where is the den?",
@@ -179,7 +206,13 @@ def test_contradictions_and_strangers(number: int, text: str, words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Emily is a cat.", "Emily is a cat. What is emily", "What is emily afraid of? Emily is a cat."]
+    "text",
+    [
+        "",
+        "Emily is a cat.",
+        "Emily is a cat. What is emily",
+        "What is emily afraid of? Emily is a cat.",
+    ],
 )
 def test_inputs_that_do_not_ask(text: str) -> None:
     with pytest.raises(InputError):
@@ -208,9 +241,13 @@ def test_report_for_people_and_machines(tmp_path: Path) -> None:
     text = report.text()
     assert "line 4: Is the box bigger than the tin? claimed 'no'; the text entails 'yes': " in text
     assert (
-        "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain of sentences" in text
+        "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain of sentences"
+        in text
     )
-    assert "line 8: Does the tin fit in the box? yes: the box is bigger than the tin by sentences 1, 2" in text
+    assert (
+        "line 8: Does the tin fit in the box? yes: the box is bigger than the tin by sentences 1, 2"
+        in text
+    )
     assert solve_text(file.read_text(), str(file)) == report
     data = report.to_dict()
     assert data["answers"] == {"agrees": 2, "open": 1, "unclaimed": 1, "wrong": 1}

@@ -80,13 +80,19 @@ class Universe:
             ground = hands + place
             here: dict[int, int | slice] = {person: place}
             if event.kind == "grab":
-                self._at(after, {**here, thing: person})[...] = self._at(worlds, {**here, thing: ground})
+                self._at(after, {**here, thing: person})[...] = self._at(
+                    worlds, {**here, thing: ground}
+                )
             elif event.kind == "drop":
-                self._at(after, {**here, thing: ground})[...] = self._at(worlds, {**here, thing: person})
+                self._at(after, {**here, thing: ground})[...] = self._at(
+                    worlds, {**here, thing: person}
+                )
             else:
                 to = self._person(event.to)
                 both: dict[int, int | slice] = {person: place, to: place}
-                self._at(after, {**both, thing: to})[...] = self._at(worlds, {**both, thing: person})
+                self._at(after, {**both, thing: to})[...] = self._at(
+                    worlds, {**both, thing: person}
+                )
         return after
 
     def _read_place(self, worlds: Worlds, event: Event) -> Worlds:
@@ -111,21 +117,33 @@ class Universe:
         may_hold = [self._person(p) for p in {*event.who, event.to} if p]
         for name in event.things:
             # It may also change nothing: who held the object and is not named may hold it still.
-            worlds = worlds | self._forget(worlds, self._object(name), may_hold + [hands + p for p in range(self.size)])
+            worlds = worlds | self._forget(
+                worlds, self._object(name), may_hold + [hands + p for p in range(self.size)]
+            )
         return worlds
 
     def places_of(self, worlds: Worlds, person: str) -> set[int]:
         axis = self._person(person)
-        return set(np.flatnonzero(worlds.any(axis=tuple(a for a in range(worlds.ndim) if a != axis))).tolist())
+        return set(
+            np.flatnonzero(
+                worlds.any(axis=tuple(a for a in range(worlds.ndim) if a != axis))
+            ).tolist()
+        )
 
     def places_of_thing(self, worlds: Worlds, name: str) -> set[int]:
         hands, thing = len(self.persons), self._object(name)
         keep = set(range(hands)) | {thing}
         joint = np.asarray(worlds.any(axis=tuple(a for a in range(worlds.ndim) if a not in keep)))
-        found = {state - hands for state in range(hands, hands + self.size) if joint[..., state].any()}
+        found = {
+            state - hands for state in range(hands, hands + self.size) if joint[..., state].any()
+        }
         for person in range(hands):
             held = joint[..., person]
-            found |= set(np.flatnonzero(held.any(axis=tuple(a for a in range(hands) if a != person))).tolist())
+            found |= set(
+                np.flatnonzero(
+                    held.any(axis=tuple(a for a in range(hands) if a != person))
+                ).tolist()
+            )
         return found
 
     def at(self, worlds: Worlds, name: str, place: int) -> Worlds:
@@ -158,14 +176,20 @@ class Universe:
             )
         return worlds
 
-    def arrivals(self, events: list[Event], thing: str, place: str) -> dict[tuple[int, int] | None, Worlds]:
+    def arrivals(
+        self, events: list[Event], thing: str, place: str
+    ) -> dict[tuple[int, int] | None, Worlds]:
         """For every world, the last sentence at which the object came into the place, and from where."""
         target = self.places.index(place)
         branches: dict[tuple[int, int] | None, Worlds] = {None: self.start()}
         for i, event in enumerate(events):
             after: dict[tuple[int, int] | None, Worlds] = {}
 
-            def add(key: tuple[int, int] | None, worlds: Worlds, into: dict[tuple[int, int] | None, Worlds]) -> None:
+            def add(
+                key: tuple[int, int] | None,
+                worlds: Worlds,
+                into: dict[tuple[int, int] | None, Worlds],
+            ) -> None:
                 if worlds.any():
                     into[key] = into[key] | worlds if key in into else worlds
 
@@ -201,14 +225,21 @@ def answer(universe: Universe, events: list[Event], question: Question, worlds: 
     """The answer in all of the worlds that remain after the whole story, or 'unknown'."""
 
     def one(found: set[int]) -> str:
-        return universe.places[min(found)] if len(found) == 1 and min(found) < len(universe.places) else "unknown"
+        return (
+            universe.places[min(found)]
+            if len(found) == 1 and min(found) < len(universe.places)
+            else "unknown"
+        )
 
     if question.kind == "where-P":
         return one(universe.places_of(worlds, question.person))
     if question.kind == "where-O":
         return one(universe.places_of_thing(worlds, question.thing))
     if question.kind == "yes-no":
-        found, place = universe.places_of(worlds, question.person), universe.places.index(question.place)
+        found, place = (
+            universe.places_of(worlds, question.person),
+            universe.places.index(question.place),
+        )
         return "no" if place not in found else "yes" if len(found) == 1 else "maybe"
     if question.kind == "where-was-O":
         keys = list(universe.arrivals(events, question.thing, question.place))

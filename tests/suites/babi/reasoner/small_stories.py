@@ -18,7 +18,9 @@ def small_story(rng: random.Random, length: int, strict: bool) -> list[Event]:
     held: dict[str, str] = {}
     events: list[Event] = []
     while len(events) < length:
-        kind = rng.choice(["move", "in", "not", "either", "grab", "grab", "drop", "drop", "give", "give"])
+        kind = rng.choice(
+            ["move", "in", "not", "either", "grab", "grab", "drop", "drop", "give", "give"]
+        )
         person = rng.choice(PERSONS)
         pronoun = bool(events) and rng.random() < 0.25
         who = events[-1].who if pronoun else (person,)
@@ -27,7 +29,9 @@ def small_story(rng: random.Random, length: int, strict: bool) -> list[Event]:
                 who = tuple(rng.sample(PERSONS, 2))
             event = _placed(rng, kind, who, where, strict)
         elif rng.random() < 0.15:
-            event = _denied(rng, kind, who if pronoun or rng.random() < 0.7 else tuple(rng.sample(PERSONS, 2)))
+            event = _denied(
+                rng, kind, who if pronoun or rng.random() < 0.7 else tuple(rng.sample(PERSONS, 2))
+            )
         else:
             event = _handled(rng, kind, who, where, lies, held) if len(who) == 1 else None
         if event is not None:
@@ -42,7 +46,9 @@ def _denied(rng: random.Random, kind: str, who: tuple[str, ...]) -> Event | None
     return Event(kind, who, thing=rng.choice(OBJECTS), to=to, denied=True)  # type: ignore[arg-type]
 
 
-def _placed(rng: random.Random, kind: str, who: tuple[str, ...], where: dict[str, str], strict: bool) -> Event | None:
+def _placed(
+    rng: random.Random, kind: str, who: tuple[str, ...], where: dict[str, str], strict: bool
+) -> Event | None:
     if kind == "not":
         denied = rng.choice(PLACES)
         if strict and any(where[p] != denied for p in who):
@@ -54,7 +60,9 @@ def _placed(rng: random.Random, kind: str, who: tuple[str, ...], where: dict[str
     if strict and any(where[p] in names for p in who):
         return None
     for p in who:
-        where[p] = rng.choice(names)  # of two persons in either of two places, each may be in another
+        where[p] = rng.choice(
+            names
+        )  # of two persons in either of two places, each may be in another
     return Event(kind, who, tuple(names))  # type: ignore[arg-type]
 
 

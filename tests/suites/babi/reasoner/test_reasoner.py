@@ -83,7 +83,9 @@ def states(universe: oracle.Universe, events: list[Event]) -> list[oracle.Worlds
     return [final[mask] for mask in range(1 << len(events))]
 
 
-def arrival_sets(universe: oracle.Universe, events: list[Event], question: Question) -> set[frozenset[int]]:
+def arrival_sets(
+    universe: oracle.Universe, events: list[Event], question: Question
+) -> set[frozenset[int]]:
     """Minimal sets that show an object's last coming into a place and where from."""
     ((key, _),) = universe.arrivals(events, question.thing, question.place).items()
     assert key is not None
@@ -95,14 +97,25 @@ def arrival_sets(universe: oracle.Universe, events: list[Event], question: Quest
         for chosen, mask, good, bad in level:
             taken = chosen | {i}
             for kept, bit in ((chosen, 0), (taken, 1 << i)):
-                step = universe.read if bit and oracle.understood(events, i, taken) else universe.skip
+                step = (
+                    universe.read if bit and oracle.understood(events, i, taken) else universe.skip
+                )
                 if i == at:
                     here = universe.at(bad, question.thing, source)
                     came = step(here, event)
                     arrived = universe.at(came, question.thing, target)
-                    after.append((kept, mask | bit, arrived, step(bad & ~here, event) | (came & ~arrived)))
+                    after.append(
+                        (kept, mask | bit, arrived, step(bad & ~here, event) | (came & ~arrived))
+                    )
                 else:
-                    after.append((kept, mask | bit, step(good, event) if good.any() else good, step(bad, event)))
+                    after.append(
+                        (
+                            kept,
+                            mask | bit,
+                            step(good, event) if good.any() else good,
+                            step(bad, event),
+                        )
+                    )
         level = after
     sufficient = {mask: bool(good.any()) and not bad.any() for _, mask, good, bad in level}
     return minimal([sufficient[mask] for mask in range(1 << len(events))], len(events))
@@ -118,7 +131,10 @@ def check_story(events: list[Event], strict: bool) -> int:
     compared = 0
     for question in all_questions():
         got = answer(knowledge, question)
-        assert got.answer == oracle.answer(universe, events, question, final[-1]), (events, question)
+        assert got.answer == oracle.answer(universe, events, question, final[-1]), (
+            events,
+            question,
+        )
         if got.answer == UNKNOWN:
             assert supports(knowledge, question) == []
             continue
@@ -126,7 +142,9 @@ def check_story(events: list[Event], strict: bool) -> int:
         if question.kind == "where-was-O":
             wanted = arrival_sets(universe, events, question)
         else:
-            wanted = minimal([holds(question, got.answer, k, known[-1]) for k in known], len(events))
+            wanted = minimal(
+                [holds(question, got.answer, k, known[-1]) for k in known], len(events)
+            )
         assert {frozenset(s) for s in sets} == wanted, (events, question)
         assert sets == sorted(sets, key=lambda s: (len(s), s))
         compared += len(sets)
@@ -168,7 +186,9 @@ def test_every_sentence_is_read_as_it_was_meant() -> None:
     rng = random.Random(11)
     vocabulary = Vocabulary(PERSONS, OBJECTS, PLACES, {"Mary": "she", "John": "he", "Anna": "she"})
     for i in range(400):
-        lexicon = StoryLexicon(preposition=("in", "at")[i % 2], double_object=bool(i % 3), there={"drop": 0.3})
+        lexicon = StoryLexicon(
+            preposition=("in", "at")[i % 2], double_object=bool(i % 3), there={"drop": 0.3}
+        )
         events = small_story(rng, 8, strict=False)
         passage = " ".join(SentenceWriter(vocabulary, lexicon).write(events, Random(i)))
         for known in (vocabulary, None):
@@ -211,7 +231,13 @@ def test_longer_stories_have_the_same_answers(stories: int) -> None:
             [Event("grab", ("Mary",), thing="milk"), Event("grab", ("John",), thing="milk")],
             "Mary holds since sentence 1",
         ),
-        ([Event("grab", ("Mary",), thing="milk"), Event("give", ("John",), thing="milk", to="Anna")], "Mary holds"),
+        (
+            [
+                Event("grab", ("Mary",), thing="milk"),
+                Event("give", ("John",), thing="milk", to="Anna"),
+            ],
+            "Mary holds",
+        ),
         (
             [
                 Event("move", ("Mary",), ("park",)),
@@ -237,5 +263,9 @@ def test_the_last_arrival_must_be_certain() -> None:
     ]
     assert arrival(Knowledge(PLACES).tell_all(carried), "milk", "school") is not None
     # After an unknown stay the milk may have come to the school once more, from wherever that stay was.
-    lost = [*carried, Event("not", ("Mary",), ("school",)), Event("either", ("Mary",), ("school", "office"))]
+    lost = [
+        *carried,
+        Event("not", ("Mary",), ("school",)),
+        Event("either", ("Mary",), ("school", "office")),
+    ]
     assert arrival(Knowledge(PLACES).tell_all(lost), "milk", "school") is None

@@ -45,7 +45,15 @@ def test_a_proof_says_an_event_in_the_words_of_its_type(kind: Kind) -> None:
 
 
 def test_words_of_a_later_event_count_in_a_digest_only_where_they_are_changed() -> None:
-    swap = EventType("SWAP", "SWAP", "{who} {verb} {things}.", "", verbs=("swapped",), denied=("swap",), later=True)
+    swap = EventType(
+        "SWAP",
+        "SWAP",
+        "{who} {verb} {things}.",
+        "",
+        verbs=("swapped",),
+        denied=("swap",),
+        later=True,
+    )
     types: dict[Kind, EventType] = {**EVENT_TYPES, "give": swap}
     style = {"grab": ["took"], "give": ["swapped"], "not_give": ["trade"], "there_give": 0.0}
     assert without_later_words(style, types) == {"grab": ["took"], "not_give": ["trade"]}

@@ -14,16 +14,28 @@ from taskloom.core.seeding import Key
 from taskloom.suites.babi.story.events import GIVE_FORMS, Event, Question
 from taskloom.suites.babi.story.grammar import parse, parse_passage, parse_path
 from taskloom.suites.babi.story.sentences import SentenceWriter, ask
-from taskloom.suites.babi.story.vocabulary import DYNA, PUBLISHED, StoryLexicon, Vocabulary, verb_lists
+from taskloom.suites.babi.story.vocabulary import (
+    DYNA,
+    PUBLISHED,
+    StoryLexicon,
+    Vocabulary,
+    verb_lists,
+)
 
 from ..reasoner.small_stories import small_story
 
 PEOPLE = Vocabulary(
-    ("Mary", "John", "Anna"), ("milk", "apple"), ("park", "school", "office"), {"Mary": "she", "John": "he"}
+    ("Mary", "John", "Anna"),
+    ("milk", "apple"),
+    ("park", "school", "office"),
+    {"Mary": "she", "John": "he"},
 )
 
 
-@given(st.integers(0, 10_000), st.sampled_from([DYNA, PUBLISHED, StoryLexicon(preposition="at", double_object=True)]))
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([DYNA, PUBLISHED, StoryLexicon(preposition="at", double_object=True)]),
+)
 def test_what_is_written_is_read_back(seed: int, lexicon: StoryLexicon) -> None:
     events = small_story(random.Random(seed), 8, strict=False)
     rng = Key("words", seed).random()
@@ -52,8 +64,12 @@ def test_verbs_of_two_words_take_a_pronoun_between_them() -> None:
         "picked them up.",
         "handed them over to John.",
     }
-    passage = "Mary picked the milk and the apple up. Then she put them down. Then she picked them up. "
-    story = parse_passage(passage + "Then she handed them over to John.", "Where is Mary?", PEOPLE, words)
+    passage = (
+        "Mary picked the milk and the apple up. Then she put them down. Then she picked them up. "
+    )
+    story = parse_passage(
+        passage + "Then she handed them over to John.", "Where is Mary?", PEOPLE, words
+    )
     assert [e._replace(text="") for e in story.events] == told
 
 
@@ -116,7 +132,10 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
             "1 Mary went to the park.\n2 Is Mary running in the park?\n",
             "'running' is a word of none of the question forms",
         ),
-        ("1 Mary went to the park.\n2 Then he went to the school.\n", "story:2: .*'he' cannot refer to Mary"),
+        (
+            "1 Mary went to the park.\n2 Then he went to the school.\n",
+            "story:2: .*'he' cannot refer to Mary",
+        ),
         ("1 Then he went to the school.\n", "story:1: .*no sentence before"),
         (
             "1 Mary and John went to the park.\n2 Then he got the milk.\n",
@@ -129,11 +148,23 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
         ("1 Mary did not take the apple and the milk.\n", "none of the sentence forms"),
         ("1 Mary gave the milk to John and Bill.\n", "none of the sentence forms"),
         ("1 Mary took the milk and the milk.\n", "the milk is named twice"),
-        ("1 Mary took the milk.\n2 Then she dropped them.\n", "story:2: .*'them' has no sentence with two things"),
-        ("1 Mary and John went to the park.\n2 Then they took the milk.\n", "two persons cannot hold one thing"),
+        (
+            "1 Mary took the milk.\n2 Then she dropped them.\n",
+            "story:2: .*'them' has no sentence with two things",
+        ),
+        (
+            "1 Mary and John went to the park.\n2 Then they took the milk.\n",
+            "two persons cannot hold one thing",
+        ),
         (f"{'9' * 5000} Mary went to the park.\n", "does not start with its number"),
-        (f"1 Mary went to the park.\n2 Where is Mary?\tpark\t{'9' * 5000}\n", "story:2: supporting numbers are whole"),
-        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t\u00b2\n", "story:2: supporting numbers are whole"),
+        (
+            f"1 Mary went to the park.\n2 Where is Mary?\tpark\t{'9' * 5000}\n",
+            "story:2: supporting numbers are whole",
+        ),
+        (
+            "1 Mary went to the park.\n2 Where is Mary?\tpark\t\u00b2\n",
+            "story:2: supporting numbers are whole",
+        ),
         ("\u0663 Mary went to the park.\n", "does not start with its number"),
         ("1 Mary went to the park", "story:1: .*the file is cut off here"),
         ("2 Mary went to the park.\n", "story:1: a story begins with number 1, not 2"),
@@ -141,11 +172,20 @@ def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
             "1 Mary went to the park.\n3 Mary is in the park.\n2 Mary is in the park.\n",
             "story:2: expected number 2, or 1 for a new story, not 3",
         ),
-        ("1 Mary went to the park.\n2 Where is Mary?\tpark\t7\n", "supporting number 7 is not an earlier sentence"),
-        ("1 Mary went to the park.\n2 Where is Mary?\tpark\tone\n", "whole numbers with spaces between, not 'one'"),
+        (
+            "1 Mary went to the park.\n2 Where is Mary?\tpark\t7\n",
+            "supporting number 7 is not an earlier sentence",
+        ),
+        (
+            "1 Mary went to the park.\n2 Where is Mary?\tpark\tone\n",
+            "whole numbers with spaces between, not 'one'",
+        ),
         ("1 Mary went to the park.\n2 Why is Mary?\tpark\t1\n", "none of the question forms"),
         ("1 Mary went to the park.\n2 Where is Ma", "story:2: .*the file is cut off here"),
-        ("1 Mary went to the park.\nWhere is Mary?\n", "story:2: 'Where is Mary.' does not start with its number"),
+        (
+            "1 Mary went to the park.\nWhere is Mary?\n",
+            "story:2: 'Where is Mary.' does not start with its number",
+        ),
     ],
 )
 def test_bad_text_is_refused_with_its_line(text: str, message: str) -> None:
@@ -154,7 +194,8 @@ def test_bad_text_is_refused_with_its_line(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"), [(b"", "has no story"), (b"1 Mar\xff", "not UTF-8"), (None, "there is no file")]
+    ("raw", "message"),
+    [(b"", "has no story"), (b"1 Mar\xff", "not UTF-8"), (None, "there is no file")],
 )
 def test_bad_files_are_refused(tmp_path: Path, raw: bytes | None, message: str) -> None:
     file = tmp_path / "story.txt"
@@ -185,4 +226,8 @@ def test_default_vocabulary_is_sound() -> None:
 
 def test_concepts_follow_the_paper() -> None:
     assert Event("in", ("Bill",), ("park",)).concepts() == ("MOVE",)
-    assert Event("move", ("Bill", "Mary"), ("park",), pronoun=True).concepts() == ("MOVE", "CONJ", "COREF")
+    assert Event("move", ("Bill", "Mary"), ("park",), pronoun=True).concepts() == (
+        "MOVE",
+        "CONJ",
+        "COREF",
+    )

@@ -10,7 +10,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-LINE = re.compile(r'<([^>]*)>\s+<([^>]*)>\s+(?:<([^>]*)>|"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^<[^>]*>)?)\s*\.\s*')
+LINE = re.compile(
+    r'<([^>]*)>\s+<([^>]*)>\s+(?:<([^>]*)>|"((?:[^"\\]|\\.)*)"(?:@([A-Za-z0-9-]+)|\^\^<[^>]*>)?)\s*\.\s*'
+)
 ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
@@ -18,7 +20,9 @@ Facts = dict[str, dict[str, set[str]]]
 
 
 def unescape(text: str) -> str:
-    return ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else SIMPLE.get(m[3], m[3]), text)
+    return ESCAPE.sub(
+        lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else SIMPLE.get(m[3], m[3]), text
+    )
 
 
 def read(files: list[Path]) -> tuple[Facts, dict[str, str]]:
@@ -38,7 +42,9 @@ def read(files: list[Path]) -> tuple[Facts, dict[str, str]]:
                 if p.endswith("#label") and language == "en" and text.strip():
                     labels[s] = min(labels.get(s, unescape(text)), unescape(text))
                 elif o is not None:
-                    facts[p.rsplit("/", 1)[1]][s].add(o.removeprefix("http://www.wikidata.org/entity/"))
+                    facts[p.rsplit("/", 1)[1]][s].add(
+                        o.removeprefix("http://www.wikidata.org/entity/")
+                    )
     return facts, labels
 
 
@@ -64,7 +70,9 @@ def _holds(facts: Facts, values: set[str], wanted: str, property: str) -> bool |
 
 
 def _above(facts: Facts, value: str) -> set[str]:
-    seen = facts["all above"][value]  # An empty place beside the properties, filled as it is asked for.
+    seen = facts["all above"][
+        value
+    ]  # An empty place beside the properties, filled as it is asked for.
     new = set() if seen else {value}
     while new:
         seen |= new
@@ -72,7 +80,9 @@ def _above(facts: Facts, value: str) -> set[str]:
     return seen
 
 
-def evaluate(facts: Facts, atoms: dict[str, dict[str, str | bool]], composition: str, operands: list[str]) -> object:
+def evaluate(
+    facts: Facts, atoms: dict[str, dict[str, str | bool]], composition: str, operands: list[str]
+) -> object:
     """Input -> set of outputs, or input -> truth, by the definitions of the paper."""
     if composition == "atomic" and atoms[operands[0]]["kind"] == "relation":
         return {x: set(ys) for x, ys in relation(facts, atoms[operands[0]]).items()}

@@ -22,7 +22,9 @@ def serving(reply: Reply) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            with suppress(BrokenPipeError, ConnectionResetError):  # The client gives up, as some tests want it to.
+            with suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # The client gives up, as some tests want it to.
                 reply(self, parse_qs(body, strict_parsing=True)["query"][0])
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -116,7 +118,9 @@ class Faulty:
         elif fault == "half-a-page":
             send(handler, body[: len(body) // 2])
         elif fault == "stack-trace":
-            send(handler, body[: len(body) // 2] + b"\njava.util.concurrent.TimeoutException\n\tat X")
+            send(
+                handler, body[: len(body) // 2] + b"\njava.util.concurrent.TimeoutException\n\tat X"
+            )
         elif fault == "latin-1":
             send(handler, body.decode().encode("latin-1"), JSON + "; charset=utf-8")
         elif fault == "incomplete":

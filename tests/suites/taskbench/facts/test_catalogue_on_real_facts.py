@@ -42,7 +42,9 @@ def test_names_and_ids_are_those_of_the_catalogue(catalogue: Catalogue) -> None:
     assert {n: (a["property"], a["object"]) for n, a in predicates.items()} == {
         n: (p.prop, p.object) for n, p in PREDICATES.items()
     }
-    assert len(catalogue.tasks) == 288  # The 289th is the one that the paper counts and does not name.
+    assert (
+        len(catalogue.tasks) == 288
+    )  # The 289th is the one that the paper counts and does not name.
 
 
 def test_labels_of_the_predicates_objects(real: RdfWorld) -> None:
@@ -52,12 +54,16 @@ def test_labels_of_the_predicates_objects(real: RdfWorld) -> None:
 
 
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_function_of_the_catalogue(catalogue: Catalogue, real: RdfWorld, plain: Plain, every: int) -> None:
+def test_every_function_of_the_catalogue(
+    catalogue: Catalogue, real: RdfWorld, plain: Plain, every: int
+) -> None:
     """As sets of ids, and as text with namesakes merged; by day every eighth, which has all compositions."""
     facts, labels = plain
     functions = catalogue.functions()
     assert len(functions) > 150
-    assert {composition for composition, _ in functions[::every]} == {composition for composition, _ in functions}
+    assert {composition for composition, _ in functions[::every]} == {
+        composition for composition, _ in functions
+    }
     for composition, operands in functions[::every]:
         ours = compose(real, composition, operands)
         theirs: Any = oracle.evaluate(facts, catalogue.atoms, composition, list(operands))
@@ -68,7 +74,9 @@ def test_every_function_of_the_catalogue(catalogue: Catalogue, real: RdfWorld, p
                 if x in labels:
                     expected[labels[x]] = expected.get(labels[x], False) or value
             elif x in labels and any(y in labels for y in value):
-                expected.setdefault(labels[x], set()).update(labels[y] for y in value if y in labels)
+                expected.setdefault(labels[x], set()).update(
+                    labels[y] for y in value if y in labels
+                )
         if isinstance(ours, Predicate):
             assert dict(name_predicate(real, ours).truth) == expected
         else:
@@ -95,11 +103,17 @@ def test_operators_that_the_catalogue_does_not_use(
             theirs = oracle.evaluate(plain[0], catalogue.atoms, "lnot", list(operands))
             assert as_sets(compose(real, "lnot", operands)) == theirs
             checked += 1
-    assert checked >= (29 + 15) // every  # 29 unions are tasks of their own, others stand only inside a map.
+    assert (
+        checked >= (29 + 15) // every
+    )  # 29 unions are tasks of their own, others stand only inside a map.
 
 
 def test_thin_tasks_are_counted_not_hidden(catalogue: Catalogue, real: RdfWorld) -> None:
-    tasks = [task for i, task in enumerate(catalogue.tasks) if i % 24 == 0 or task.operands == ("head_of_state",)]
+    tasks = [
+        task
+        for i, task in enumerate(catalogue.tasks)
+        if i % 24 == 0 or task.operands == ("head_of_state",)
+    ]
     sizes = survey(real, [task.expression for task in tasks])
     assert len(sizes) == len(tasks)
     thin = {size.task: size.examples for size in sizes if not size.enough}

@@ -58,7 +58,9 @@ def test_paths_decide_and_silence_leaves_out(world: TableWorld) -> None:
 def test_a_predicate_by_value_is_the_same(world: TableWorld) -> None:
     composer = FactComposer(world)
     assert dict(composer.predicate(read_typed("is{occupation=Q33999}")[0])) == TRUTH
-    assert dict(world.matching("occupation", ACTOR, "trade")) == dict.fromkeys(TRUTH, True) | {"eve": True}
+    assert dict(world.matching("occupation", ACTOR, "trade")) == dict.fromkeys(TRUTH, True) | {
+        "eve": True
+    }
 
 
 def test_other_properties_go_by_the_value_itself(world: TableWorld) -> None:
@@ -120,7 +122,9 @@ def above(world: FactWorld, cls: str) -> set[str]:
 
 
 @pytest.mark.parametrize("facts", slow_except(["real", "invented"], "invented"))
-def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request: pytest.FixtureRequest) -> None:
+def test_no_false_row_is_a_kind_and_only_silence_is_left_out(
+    facts: str, request: pytest.FixtureRequest
+) -> None:
     """For every predicate of occupations and types, in the Wikidata subset and in the packaged invented world."""
     world: FactWorld = request.getfixturevalue("real") if facts == "real" else synthetic_world()
     names = [name for name, what in PREDICATES.items() if what.prop in CLASS_PROPERTIES]
@@ -146,7 +150,10 @@ def test_no_false_row_is_a_kind_and_only_silence_is_left_out(facts: str, request
 
 def test_hardly_a_false_actor_or_writer_is_called_one(real: RdfWorld) -> None:
     """By the value alone 18.0 and 0.5 % are; one is left, a child actor, who is only a kind of child in this graph."""
-    for name, word, left in (("is_occupation_actor", "actor", 1), ("is_occupation_writer", "writer", 0)):
+    for name, word, left in (
+        ("is_occupation_actor", "actor", 1),
+        ("is_occupation_writer", "writer", 0),
+    ):
         jobs = real.relation("occupation").at(real.predicate(name).negatives)
         labels = real.labels(jobs.outputs())
         assert sum(any(word in labels[y].split() for y in ys) for ys in jobs.values()) == left

@@ -19,7 +19,14 @@ from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATI
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
-from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, land, lnot, lor, union
+from taskloom.suites.taskbench.worlds.facts.set_operators import (
+    chain,
+    intersection,
+    land,
+    lnot,
+    lor,
+    union,
+)
 from taskloom.suites.taskbench.worlds.facts.sparql import Manners
 
 from .composed import compose
@@ -66,8 +73,12 @@ def test_text_is_the_same(real: RdfWorld, whole: EndpointWorld) -> None:
     assert name_predicate(whole, some) == name_predicate(real, some)
 
 
-@pytest.mark.parametrize(("page", "cap"), [(5_000, None), (1_500, None), (5_000, 1_200), (1_000, None)])
-def test_pages_and_silent_caps_lose_nothing(family: RdfWorld, tmp_path: Path, page: int, cap: int | None) -> None:
+@pytest.mark.parametrize(
+    ("page", "cap"), [(5_000, None), (1_500, None), (5_000, 1_200), (1_000, None)]
+)
+def test_pages_and_silent_caps_lose_nothing(
+    family: RdfWorld, tmp_path: Path, page: int, cap: int | None
+) -> None:
     with serving(Oxigraph(family.store, cap)) as url:
         world = EndpointWorld(url, manners=FAST, page=page, cache=tmp_path)
         for name in ("child", "father.inv", "sex_or_gender", "place_of_death"):
@@ -194,7 +205,13 @@ def hostile_store() -> Any:
 
     store = ox.Store()
     for i, text in enumerate(HOSTILE):
-        store.add(ox.Quad(ox.NamedNode(f"http://x.example/{i}"), ox.NamedNode(LABEL), ox.Literal(text, language="en")))
+        store.add(
+            ox.Quad(
+                ox.NamedNode(f"http://x.example/{i}"),
+                ox.NamedNode(LABEL),
+                ox.Literal(text, language="en"),
+            )
+        )
     return store
 
 
@@ -216,9 +233,12 @@ def solutions(query: str) -> list[Any]:
     return list(found)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
-    text=st.text(max_size=30) | st.sampled_from(HOSTILE).flatmap(lambda h: st.text(max_size=5).map(lambda t: t + h + t))
+    text=st.text(max_size=30)
+    | st.sampled_from(HOSTILE).flatmap(lambda h: st.text(max_size=5).map(lambda t: t + h + t))
 )
 def test_no_text_escapes_from_its_term(text: str) -> None:
     """The store's own parser must see one literal, equal to the text, whatever the text is."""
@@ -249,14 +269,17 @@ def test_no_id_escapes_from_its_term(id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "id", ["", "Q1> ?p ?o } #", "a b", "<", "http://x/\n", "http://x/\\u003e", "Q0", "nothing", "Q1}"]
+    "id",
+    ["", "Q1> ?p ?o } #", "a b", "<", "http://x/\n", "http://x/\\u003e", "Q0", "nothing", "Q1}"],
 )
 def test_what_is_no_entity_is_refused(id: str) -> None:
     with pytest.raises(InputError, match="is not an entity"):
         iri_term(id)
 
 
-@pytest.mark.parametrize("name", ["P1> ?y } #", "father ", "P", "P01", "is_instance_human", "Father", "father.inv.inv"])
+@pytest.mark.parametrize(
+    "name", ["P1> ?y } #", "father ", "P", "P01", "is_instance_human", "Father", "father.inv.inv"]
+)
 def test_what_is_no_relation_is_refused_without_a_query(name: str, tmp_path: Path) -> None:
     world = EndpointWorld("http://127.0.0.1:9/sparql", cache=tmp_path)
     with pytest.raises(InputError):

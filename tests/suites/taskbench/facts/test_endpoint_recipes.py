@@ -49,7 +49,11 @@ def server(store: Any) -> Iterator[tuple[str, Oxigraph]]:
 
 def recipe(tmp_path: Path, facts: str, functions: list[str] = FUNCTIONS, minimum: int = 1) -> str:
     path = tmp_path / "mine.yaml"
-    lines = ["suite: taskbench", f"functions: {json.dumps(functions)}", f"facts: {json.dumps(facts)}"]
+    lines = [
+        "suite: taskbench",
+        f"functions: {json.dumps(functions)}",
+        f"facts: {json.dumps(facts)}",
+    ]
     lines += [f"minimum: {minimum}", "sequences: {n: 60}", "few_shot: null", "pairs: published"]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
@@ -70,7 +74,9 @@ def sentence(capsys: pytest.CaptureFixture[str]) -> str:
     return said[0]
 
 
-def test_an_endpoint_gives_the_dataset_of_its_file(server: tuple[str, Oxigraph], file: Path, tmp_path: Path) -> None:
+def test_an_endpoint_gives_the_dataset_of_its_file(
+    server: tuple[str, Oxigraph], file: Path, tmp_path: Path
+) -> None:
     url, answering = server
     there = recipe(tmp_path, f"{url}#{MANNERS}")
     assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
@@ -88,7 +94,12 @@ def test_an_endpoint_gives_the_dataset_of_its_file(server: tuple[str, Oxigraph],
     again = recipe(tmp_path, f"{url}#{MANNERS}")
     asked = len(answering.queries)
     assert app.run(["make", again, "-o", str(tmp_path / "c")]) == 0
-    assert app.run(["make", again, "-o", str(tmp_path / "d"), "--workers", "2", "--shard-rows", "1000"]) == 0
+    assert (
+        app.run(
+            ["make", again, "-o", str(tmp_path / "d"), "--workers", "2", "--shard-rows", "1000"]
+        )
+        == 0
+    )
     assert len(answering.queries) == asked
     assert len({dataset.load(tmp_path / n).digest for n in "acd"}) == 1
 
@@ -105,7 +116,10 @@ def test_a_sample_of_an_endpoint(server: tuple[str, Oxigraph], tmp_path: Path) -
     there = recipe(tmp_path, f"{url}#inputs=30&{MANNERS}", functions)
     assert app.run(["make", there, "-o", str(tmp_path / "a")]) == 0
     assert app.run(["verify", str(tmp_path / "a"), "--all"]) == 0
-    assert {task for task, _, _ in pairs(tmp_path / "a")} >= {"taskbench/father", "taskbench/is{occupation=baker}"}
+    assert {task for task, _, _ in pairs(tmp_path / "a")} >= {
+        "taskbench/father",
+        "taskbench/is{occupation=baker}",
+    }
 
 
 FAULTS = [
@@ -120,7 +134,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "says"), FAULTS)
-def test_faults_are_one_sentence(fault: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_are_one_sentence(
+    fault: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pyoxigraph as ox
 
     small = ox.Store()
@@ -202,10 +218,22 @@ def test_odd_labels_and_hostile_names(tmp_path: Path, capsys: pytest.CaptureFixt
         assert {x for _, x, _ in pairs(tmp_path / "a")} == set(ODD)
         for label in ODD:
             capsys.readouterr()
-            asked = ["apply", "taskbench/father", label, "--set", f"facts={url}#{MANNERS}", "--json"]
+            asked = [
+                "apply",
+                "taskbench/father",
+                label,
+                "--set",
+                f"facts={url}#{MANNERS}",
+                "--json",
+            ]
             assert app.run(asked) == 0
-            assert json.loads(capsys.readouterr().out)["targets"] == [ODD[(ODD.index(label) + 1) % len(ODD)]]
+            assert json.loads(capsys.readouterr().out)["targets"] == [
+                ODD[(ODD.index(label) + 1) % len(ODD)]
+            ]
         for hostile in ('" } ; DROP ALL #', "Q1> ?p ?o } #", "\\u0022 } #", "nobody"):
-            assert app.run(["apply", "taskbench/father", hostile, "--set", f"facts={url}#{MANNERS}"]) == 2
+            assert (
+                app.run(["apply", "taskbench/father", hostile, "--set", f"facts={url}#{MANNERS}"])
+                == 2
+            )
             sentence(capsys)
     assert len(odd) == 2 * len(ODD)

@@ -15,7 +15,11 @@ from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts import invented_facts
 from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
-from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, roomy_world, synthetic_world
+from taskloom.suites.taskbench.worlds.facts.invented_facts import (
+    WorldKnobs,
+    roomy_world,
+    synthetic_world,
+)
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPERTIES, RELATIONS
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
@@ -41,7 +45,9 @@ def full() -> TableWorld:
 
 
 def everything(world: TableWorld) -> dict[str, object]:
-    facts: dict[str, object] = {name: dict(world.relation(name)) for name in (*RELATIONS, "instance_of")}
+    facts: dict[str, object] = {
+        name: dict(world.relation(name)) for name in (*RELATIONS, "instance_of")
+    }
     return facts | {"labels": dict(world.labels(world._labels))}
 
 
@@ -49,14 +55,18 @@ SOME = slice(0, None, 18)
 """Every eighteenth task of the catalogue. The slow versions use all of them."""
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"]
+)
 def test_all_tasks_have_room(catalogue: Catalogue, full: TableWorld, chosen: slice) -> None:
     sizes = survey(full, catalogue.expressions[chosen], 250)
     assert len(sizes) == len(catalogue.tasks[chosen])
     assert {size.task: size.room for size in sizes if size.room < 250} == {}
 
 
-@pytest.mark.parametrize("chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "chosen", [SOME, pytest.param(slice(None), marks=pytest.mark.slow)], ids=["some", "all"]
+)
 def test_as_many_as_asked(catalogue: Catalogue, chosen: slice) -> None:
     tasks = catalogue.expressions[chosen]
     world, knobs = roomy_world(tasks, 60, replace(SMALL, density=0.6, values=1.2))
@@ -74,9 +84,17 @@ def test_unions_on_the_common_domain_have_room(catalogue: Catalogue, full: Table
 def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invented_facts, "GROWTH", 2)
     hopeless = ["intersection(father, mother)"]
-    with pytest.raises(InputError, match=r"'intersection\(father, mother\)' has room for only 0 of 10"):
+    with pytest.raises(
+        InputError, match=r"'intersection\(father, mother\)' has room for only 0 of 10"
+    ):
         roomy_world(hopeless, 10, WorldKnobs(people=200))
-    for bad in ({"people": 10}, {"generations": 1}, {"density": 0.0}, {"ambiguity": 1.0}, {"values": 0.5}):
+    for bad in (
+        {"people": 10},
+        {"generations": 1},
+        {"density": 0.0},
+        {"ambiguity": 1.0},
+        {"values": 0.5},
+    ):
         with pytest.raises(InputError, match="a synthetic world needs"):
             WorldKnobs(**bad)
 
@@ -100,7 +118,9 @@ def test_another_seed_is_another_world(small: TableWorld) -> None:
     people = [x for x in small.relation("instance_of") if x.startswith("urn:taskloom:human")]
     shared = {small.label(x) for x in people} & {other.label(x) for x in people}
     assert len(shared) < 0.02 * len(people)
-    assert set(other.relation("place_of_birth").pairs()) != set(small.relation("place_of_birth").pairs())
+    assert set(other.relation("place_of_birth").pairs()) != set(
+        small.relation("place_of_birth").pairs()
+    )
 
 
 def test_families_are_families(full: TableWorld) -> None:
@@ -127,7 +147,9 @@ def test_families_are_families(full: TableWorld) -> None:
 def same_last_word(world: TableWorld, name: str) -> float:
     """The share of pairs of a relation whose labels end in the same word."""
     pairs = [
-        (world.label(x), world.label(y)) for x, y in world.relation(name).pairs() if world.label(x) and world.label(y)
+        (world.label(x), world.label(y))
+        for x, y in world.relation(name).pairs()
+        if world.label(x) and world.label(y)
     ]
     return sum(str(x).split()[-1] == str(y).split()[-1] for x, y in pairs) / len(pairs)
 
@@ -143,7 +165,9 @@ def test_names_give_no_more_away_than_real_ones(full: TableWorld) -> None:
     assert same_last_word(full, "owned_by") < 0.06
 
 
-@pytest.mark.parametrize(("surnames", "father", "mother"), [(0.0, 0.0, 0.0), (0.5, 0.43, 0.12), (1.0, 0.87, 0.03)])
+@pytest.mark.parametrize(
+    ("surnames", "father", "mother"), [(0.0, 0.0, 0.0), (0.5, 0.43, 0.12), (1.0, 0.87, 0.03)]
+)
 def test_surnames_are_a_knob(surnames: float, father: float, mother: float) -> None:
     """A fictional being, one input in eight, shares no name with its parents; some parents are of one family."""
     world = synthetic_world(replace(SMALL, surnames=surnames))
@@ -172,12 +196,18 @@ def test_knobs_do_what_they_say(small: TableWorld) -> None:
     people = [double.label(x) for x in double.relation("sex_or_gender")]
     repeated = len(people) - len(set(people))
     assert 0.15 * len(people) < repeated < 0.25 * len(people)
-    assert {n: dict(double.relation(n)) for n in RELATIONS} == {n: dict(small.relation(n)) for n in RELATIONS}
+    assert {n: dict(double.relation(n)) for n in RELATIONS} == {
+        n: dict(small.relation(n)) for n in RELATIONS
+    }
     deep = synthetic_world(replace(SMALL, generations=12))
-    assert chain(*[chain(*[chain(*[deep.relation("father")] * 2)] * 2)] * 2)  # Eight generations back.
+    assert chain(
+        *[chain(*[chain(*[deep.relation("father")] * 2)] * 2)] * 2
+    )  # Eight generations back.
 
 
-def test_through_files_and_the_plain_evaluator(small: TableWorld, catalogue: Catalogue, tmp_path: Path) -> None:
+def test_through_files_and_the_plain_evaluator(
+    small: TableWorld, catalogue: Catalogue, tmp_path: Path
+) -> None:
     """Written, loaded by the store, and evaluated by the oracle from the text: always the same world."""
     path = tmp_path / "world.nt.gz"
     triples = write_ntriples(small, path)
@@ -193,8 +223,16 @@ def test_through_files_and_the_plain_evaluator(small: TableWorld, catalogue: Cat
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(100, 400), st.floats(0.05, 1), st.floats(1, 4), st.integers(2, 5))
-def test_any_knobs_give_a_world(seed: int, people: int, density: float, values: float, generations: int) -> None:
+@given(
+    st.integers(0, 10**6),
+    st.integers(100, 400),
+    st.floats(0.05, 1),
+    st.floats(1, 4),
+    st.integers(2, 5),
+)
+def test_any_knobs_give_a_world(
+    seed: int, people: int, density: float, values: float, generations: int
+) -> None:
     world = synthetic_world(WorldKnobs(people, generations, density, 0.1, values, seed))
     known = set(world._labels)
     for name in RELATIONS:

@@ -49,7 +49,9 @@ def test_predicates() -> None:
     truth = Predicate({"p1": True, "p2": False, "n": False, "x": True})
     assert name_predicate(world(), truth).truth == {"Nice": False, "Paris": True}
     assert name_predicate(world(), truth, "drop").truth == {"Nice": False}
-    assert name_predicate(world(), truth).counted == Counted(unlabelled=1, ambiguous=1, merged=1, answers=0)
+    assert name_predicate(world(), truth).counted == Counted(
+        unlabelled=1, ambiguous=1, merged=1, answers=0
+    )
 
 
 def test_every_namesake_is_counted() -> None:

@@ -29,7 +29,11 @@ def of_classes(instance_of: dict[str, list[str]], subclass_of: dict[str, list[st
 
 
 @pytest.mark.parametrize(
-    "name", [n if i % 8 == 4 else pytest.param(n, marks=pytest.mark.slow) for i, n in enumerate(PREDICATES)]
+    "name",
+    [
+        n if i % 8 == 4 else pytest.param(n, marks=pytest.mark.slow)
+        for i, n in enumerate(PREDICATES)
+    ],
 )
 def test_balanced_on_the_real_subset(name: str, real: RdfWorld) -> None:
     predicate = real.predicate(name)
@@ -52,7 +56,8 @@ def test_types_follow_the_true_ones(real: RdfWorld) -> None:
     human = real.relation("instance_of")
     drawn = balanced(real, actor, 1_000, KEY)
     shares = [
-        Counter("Q5" in human.get(x, ()) for x, true in drawn.items() if true == side)[True] for side in (True, False)
+        Counter("Q5" in human.get(x, ()) for x, true in drawn.items() if true == side)[True]
+        for side in (True, False)
     ]
     assert abs(shares[0] - shares[1]) <= 5
 
@@ -110,6 +115,8 @@ def test_what_is_lacking_is_made_up() -> None:
 
 
 def test_compositions(invented: TableWorld) -> None:
-    both = land(invented.predicate("is_occupation_actor"), invented.predicate("is_birthplace_london"))
+    both = land(
+        invented.predicate("is_occupation_actor"), invented.predicate("is_birthplace_london")
+    )
     drawn = balanced(invented, both, 60, KEY)
     assert sum(drawn.values()) == 30 == len(drawn) / 2

@@ -48,7 +48,8 @@ def sample(held: Pairs, inputs: set[str]) -> Relation:
 
 def sample_truth(truth: dict[str, bool], inputs: set[str]) -> Predicate:
     return Predicate(
-        {x: truth[x] for x in inputs if x in truth}, ask=lambda ids: {x: truth[x] for x in ids if x in truth}
+        {x: truth[x] for x in inputs if x in truth},
+        ask=lambda ids: {x: truth[x] for x in ids if x in truth},
     )
 
 
@@ -120,7 +121,12 @@ def test_a_sample_never_says_anything_else(
 
 @given(truths, truths, some, some, some, domains)
 def test_a_sampled_predicate_never_says_anything_else(
-    p: dict[str, bool], q: dict[str, bool], known_p: set[str], known_q: set[str], asked: set[str], domain: Domain
+    p: dict[str, bool],
+    q: dict[str, bool],
+    known_p: set[str],
+    known_q: set[str],
+    asked: set[str],
+    domain: Domain,
 ) -> None:
     a, b = sample_truth(p, known_p), sample_truth(q, known_q)
     for ours, theirs in [
@@ -144,19 +150,26 @@ def test_order_and_emptiness() -> None:
         relation["c"]
 
 
-def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     composer = FactComposer(synthetic_world(WorldKnobs(people=120)))
     text = "chain(inverse(sex_or_gender), sex_or_gender)"
     genders = composer.world.relation("sex_or_gender")
     paths = sum(len(genders.inverse()[y]) for ys in genders.values() for y in ys)
     monkeypatch.setattr(set_operators, "MOST_PATHS", paths - 1)
-    with pytest.raises(RecipeError, match=f"sex_or_gender.* has {paths:,} paths from an input to an answer"):
+    with pytest.raises(
+        RecipeError, match=f"sex_or_gender.* has {paths:,} paths from an input to an answer"
+    ):
         composer.function(text)
     monkeypatch.setattr(set_operators, "MOST_PATHS", paths)
     assert len(composer.function(text)[1]) == len(genders)
 
 
 def test_everybody_reached_from_everybody_is_refused_at_once() -> None:
-    crowd, everybody = {str(x): ["human"] for x in range(30_000)}, {"human": [str(x) for x in range(50_000)]}
+    crowd, everybody = (
+        {str(x): ["human"] for x in range(30_000)},
+        {"human": [str(x) for x in range(50_000)]},
+    )
     with pytest.raises(RecipeError, match="has 1,500,000,000 paths"):
         chain(Relation(everybody), Relation(crowd))

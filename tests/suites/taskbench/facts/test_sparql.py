@@ -14,7 +14,12 @@ from taskloom.core.errors import InputError, TaskloomError
 from taskloom.suites.taskbench.worlds.facts import sparql
 from taskloom.suites.taskbench.worlds.facts.query_world import EndpointWorld
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
-from taskloom.suites.taskbench.worlds.facts.sparql import Manners, Overloaded, SparqlClient, SparqlError
+from taskloom.suites.taskbench.worlds.facts.sparql import (
+    Manners,
+    Overloaded,
+    SparqlClient,
+    SparqlError,
+)
 
 from .servers import Faulty, Oxigraph, serving
 
@@ -108,12 +113,18 @@ def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: P
         assert whole.labels(["Q1", "Q2", "Q3", "Q4"]) == {"Q1": "Zoë", "Q2": "Äpfel", "Q4": "Dan"}
         assert (whole.ids("Dan"), whole.ids("Zoé")) == (("Q4",), ())
         sample = EndpointWorld(url, inputs=5, manners=FAST, cache=tmp_path)
-        assert dict(whole.relation("father")) == dict(sample.relation("father")) == {"Q1": ("Q2",), "Q3": ("Q2",)}
+        assert (
+            dict(whole.relation("father"))
+            == dict(sample.relation("father"))
+            == {"Q1": ("Q2",), "Q3": ("Q2",)}
+        )
         assert sample.relation("father").of("Q4") == ()
         assert list(sample.relation("father.inv")) == ["Q2"]
 
 
-def test_an_endless_answer_is_not_read_to_its_end(good: Oxigraph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_not_read_to_its_end(
+    good: Oxigraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sparql, "LARGEST", 100)
     with serving(good) as url, pytest.raises(Overloaded, match="sent more than"):
         SparqlClient(url, FAST).select("SELECT ?x ?y WHERE { ?x ?p ?y }", ("x", "y"))
@@ -160,7 +171,9 @@ def test_the_rate_is_kept(good: Oxigraph, tmp_path: Path, monkeypatch: pytest.Mo
         for name in ("father", "mother", "child", "genre", "creator"):
             there.relation(name)
     assert len(begun) >= 5
-    assert [later - earlier for earlier, later in pairwise(begun)] == pytest.approx([1 / 20] * (len(begun) - 1))
+    assert [later - earlier for earlier, later in pairwise(begun)] == pytest.approx(
+        [1 / 20] * (len(begun) - 1)
+    )
 
 
 def test_a_cut_download_goes_on_where_it_was(data: Path, tmp_path: Path) -> None:
@@ -186,7 +199,9 @@ def test_a_server_that_manages_only_little_is_asked_for_less(data: Path, tmp_pat
 
     def weak(handler: BaseHTTPRequestHandler, query: str) -> None:
         too_much = (
-            int(query.rsplit(" ", 1)[1]) > 2_000 if "VALUES" not in query else query.count("<http://example") > 60
+            int(query.rsplit(" ", 1)[1]) > 2_000
+            if "VALUES" not in query
+            else query.count("<http://example") > 60
         )
         if too_much:
             send(handler, b"timeout", "text/plain", 504)

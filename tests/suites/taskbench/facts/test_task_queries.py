@@ -122,7 +122,10 @@ def test_atoms_of_the_real_subset(real: RdfWorld) -> None:
 
 @pytest.mark.slow
 def test_every_task_on_the_real_subset(real: RdfWorld, catalogue: Catalogue) -> None:
-    names = {FactComposer(real).function(text)[0] for text in catalogue.expressions} | {*RELATIONS, *PREDICATES}
+    names = {FactComposer(real).function(text)[0] for text in catalogue.expressions} | {
+        *RELATIONS,
+        *PREDICATES,
+    }
     for text in sorted(names):
         assert queried(real, text) == joined(real, text), text
 
@@ -147,10 +150,25 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
     text = shown("taskbench/chain(occupation, father)")
     assert (
-        text == "# taskbench/chain(occupation, father)\n" + task_query(*read_typed("chain(occupation, father)")) + "\n"
+        text
+        == "# taskbench/chain(occupation, father)\n"
+        + task_query(*read_typed("chain(occupation, father)"))
+        + "\n"
     )
     made = tmp_path / "data"
-    assert run(["make", "taskbench/union(father, mother)", "-o", str(made), "--set", "union_domain=common"]) == 0
+    assert (
+        run(
+            [
+                "make",
+                "taskbench/union(father, mother)",
+                "-o",
+                str(made),
+                "--set",
+                "union_domain=common",
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     row = json.loads(shown(str(made), "--json"))
     assert row["sparql"] == task_query(*read_typed("union(father, mother)"), "common")

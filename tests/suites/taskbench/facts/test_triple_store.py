@@ -41,17 +41,23 @@ def folder(tmp_path: Path) -> Path:
     place.mkdir()
     (place / "a.nt").write_bytes(tree(3_000))
     (place / "b.nt.gz").write_bytes(
-        gzip.compress(b'<http://x.example/1> <http://www.w3.org/2000/01/rdf-schema#label> "one"@en .')
+        gzip.compress(
+            b'<http://x.example/1> <http://www.w3.org/2000/01/rdf-schema#label> "one"@en .'
+        )
     )
     (place / "c.nt.bz2").write_bytes(
-        bz2.compress(b'<http://x.example/2> <http://www.w3.org/2000/01/rdf-schema#label> "two"@en .\n')
+        bz2.compress(
+            b'<http://x.example/2> <http://www.w3.org/2000/01/rdf-schema#label> "two"@en .\n'
+        )
     )
     (place / "notes.txt").write_text("not facts")
     return place
 
 
 @pytest.mark.parametrize("files", ["royal92.nt.gz", pytest.param("", marks=pytest.mark.slow)])
-def test_disk_is_memory(data: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_is_memory(
+    data: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By day for the family tree, which is one file of the folder."""
     place = data / "wikidata" / files
     memory, disk = RdfWorld(place, keep="memory"), RdfWorld(place, keep="disk", cache=tmp_path)
@@ -60,7 +66,9 @@ def test_disk_is_memory(data: Path, files: str, tmp_path: Path, monkeypatch: pyt
     assert disk.sources() == memory.sources()
     some = list(memory.relation("mother"))
     assert disk.labels(some) == memory.labels(some)
-    monkeypatch.setattr(triple_store, "_load", lambda *_: pytest.fail("loaded again although it is there"))
+    monkeypatch.setattr(
+        triple_store, "_load", lambda *_: pytest.fail("loaded again although it is there")
+    )
     RdfWorld(place, keep="disk", cache=tmp_path)
 
 
@@ -96,7 +104,9 @@ triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 10_000
 """
 
 
-def test_a_killed_load_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_load_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """kill -9 in the middle: nothing is there under the final name, and the next load begins after the last whole chunk."""
     cache = tmp_path / "cache"
     progress = cache / "stores" / ("d" * 32 + ".part") / "progress.json"
@@ -113,7 +123,9 @@ def test_a_killed_load_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest
     loads: list[int] = []
     really = triple_store._load
 
-    def counted(store: object, name: str, first_line: int, lines: bytes, only: triple_store.Only) -> None:
+    def counted(
+        store: object, name: str, first_line: int, lines: bytes, only: triple_store.Only
+    ) -> None:
         loads.append(first_line)
         really(store, name, first_line, lines, only)
 
@@ -150,7 +162,9 @@ def test_two_processes_at_once(folder: Path, tmp_path: Path) -> None:
     code = "import sys; from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld; from pathlib import Path\n"
     code += "print(len(RdfWorld(sys.argv[1], keep='disk', cache=Path(sys.argv[2]), chunk=50_000).relation('father')))"
     runs = [
-        subprocess.Popen([sys.executable, "-c", code, str(folder), str(tmp_path / "c")], stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(folder), str(tmp_path / "c")], stdout=subprocess.PIPE
+        )
         for _ in range(2)
     ]
     assert [run.communicate()[0].strip() for run in runs] == [b"3000", b"3000"]
@@ -233,7 +247,9 @@ def test_unknown_values_are_no_entities(tmp_path: Path) -> None:
     """Somebody with an unknown birthplace is not thereby born outside London."""
     path = tmp_path / "a.nt"
     unknown = "<http://www.wikidata.org/.well-known/genid/0a1b>"
-    path.write_text(f"<{E}Q1> <{P}P19> {unknown} .\n<{E}Q2> <{P}P19> <{E}Q84> .\n{unknown} <{P}P19> <{E}Q84> .\n")
+    path.write_text(
+        f"<{E}Q1> <{P}P19> {unknown} .\n<{E}Q2> <{P}P19> <{E}Q84> .\n{unknown} <{P}P19> <{E}Q84> .\n"
+    )
     world = RdfWorld(path)
     assert dict(world.relation("place_of_birth")) == {"Q2": ("Q84",)}
     assert dict(world.predicate("is_birthplace_london")) == {"Q2": True}
@@ -249,8 +265,14 @@ def test_labels_for_all_languages_stand_in(tmp_path: Path) -> None:
         ("Q4", " ", "en"),
         ("Q4", "Dan", "mul"),
     ]
-    path.write_text("".join(f'<{E}{x}> {LABEL} "{text}"@{language} .\n' for x, text, language in labels))
-    assert RdfWorld(path).labels(["Q1", "Q2", "Q3", "Q4"]) == {"Q1": "Ann", "Q2": "Bob", "Q4": "Dan"}
+    path.write_text(
+        "".join(f'<{E}{x}> {LABEL} "{text}"@{language} .\n' for x, text, language in labels)
+    )
+    assert RdfWorld(path).labels(["Q1", "Q2", "Q3", "Q4"]) == {
+        "Q1": "Ann",
+        "Q2": "Bob",
+        "Q4": "Dan",
+    }
     assert RdfWorld(path).ids("Aaa") == ()
 
 
@@ -261,7 +283,9 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
     for keep in ("memory", "disk"):
         world = RdfWorld(tree, keep=keep, only="catalogue", cache=tmp_path)
         assert (len(full.relation("P26")) > 1_000, len(world.relation("P26"))) == (True, 0)
-        assert {name: world.relation(name) for name in RELATIONS} == {name: full.relation(name) for name in RELATIONS}
+        assert {name: world.relation(name) for name in RELATIONS} == {
+            name: full.relation(name) for name in RELATIONS
+        }
         assert world._labels == full._labels
     path = tmp_path / "a.nt"
     kept = [
@@ -278,7 +302,10 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
     path.write_text("\n".join([*skipped, *kept]))
     world = RdfWorld(path, only="catalogue")
     assert len(world.store) == 3
-    assert (world.relation("father").of("Q1"), world.relation("mother").of("Q1")) == (("Q2",), ("Q3",))
+    assert (world.relation("father").of("Q1"), world.relation("mother").of("Q1")) == (
+        ("Q2",),
+        ("Q3",),
+    )
     assert world.label("Q1") == 'a "@fr b'
     with pytest.raises(InputError, match="'everything' or only the 'catalogue'"):
         RdfWorld(path, only="some")  # type: ignore[arg-type]

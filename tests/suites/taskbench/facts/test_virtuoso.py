@@ -54,7 +54,9 @@ def test_every_atom(real: RdfWorld, whole: EndpointWorld) -> None:
         assert whole.relation(name) == real.relation(name), name
     for name in PREDICATES:
         assert whole.predicate(name) == real.predicate(name), name
-    print(f"{whole.queries} queries for {len(RELATIONS)} relations and {len(PREDICATES)} predicates")
+    print(
+        f"{whole.queries} queries for {len(RELATIONS)} relations and {len(PREDICATES)} predicates"
+    )
 
 
 PAGE = 2_500
@@ -89,7 +91,9 @@ def compare_relation(client: SparqlClient, text: str, ours: Relation) -> int:
 
 def compare_predicate(client: SparqlClient, text: str, ours: Predicate, truth: str = "?y") -> int:
     """Compare the numbers of true and false, and a page of rows: paths of classes take a server seconds."""
-    counts = client.select(within(text, f"{truth} (COUNT(*) AS ?n)", f"}} GROUP BY {truth}"), (truth[1:], "n"))
+    counts = client.select(
+        within(text, f"{truth} (COUNT(*) AS ?n)", f"}} GROUP BY {truth}"), (truth[1:], "n")
+    )
     wanted = {"1": len(ours.positives), "0": len(ours.negatives)}
     assert {true: int(n) for true, n in counts} == {t: n for t, n in wanted.items() if n}, text
     page = client.select(within(text, f"?x {truth}", f"}} LIMIT {PAGE}"), ("x", truth[1:]))
@@ -113,8 +117,12 @@ def patient() -> SparqlClient:
 
 def test_one_query_a_task(catalogue: Catalogue, real: RdfWorld, patient: SparqlClient) -> None:
     composer = FactComposer(real)
-    texts = {composer.function(text)[0] for text in (*catalogue.expressions, *RELATIONS, *PREDICATES)}
-    assert {composer.function(f)[0] for f in factual_functions()} <= texts, "of taskbench/500 one was left out"
+    texts = {
+        composer.function(text)[0] for text in (*catalogue.expressions, *RELATIONS, *PREDICATES)
+    }
+    assert {composer.function(f)[0] for f in factual_functions()} <= texts, (
+        "of taskbench/500 one was left out"
+    )
     compared = 0
     for text in sorted(texts):
         ours = composer.function(text)[1]
@@ -178,12 +186,16 @@ def test_a_filter_is_one_query(text: str, real: RdfWorld, patient: SparqlClient)
     assert int(dropped[0][0]) == len(truth.negatives)
 
 
-def test_every_function_of_the_catalogue(catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld) -> None:
+def test_every_function_of_the_catalogue(
+    catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld
+) -> None:
     for composition, operands in catalogue.functions():
         assert compose(whole, composition, operands) == compose(real, composition, operands)
 
 
-def test_every_function_on_a_sample(catalogue: Catalogue, real: RdfWorld, sampled: EndpointWorld) -> None:
+def test_every_function_on_a_sample(
+    catalogue: Catalogue, real: RdfWorld, sampled: EndpointWorld
+) -> None:
     """What a sample knows is what the whole knows, at its own inputs and at others."""
     for composition, operands in catalogue.functions():
         ours, theirs = compose(sampled, composition, operands), compose(real, composition, operands)
@@ -208,7 +220,11 @@ def test_text(catalogue: Catalogue, real: RdfWorld, whole: EndpointWorld) -> Non
 
 
 def test_names_with_odd_characters(real: RdfWorld, sampled: EndpointWorld) -> None:
-    odd = [label for label in real.namesakes(real._ids) if not label.isascii() or set(label) & set("\\\"'{}<>|^`?$#")]
+    odd = [
+        label
+        for label in real.namesakes(real._ids)
+        if not label.isascii() or set(label) & set("\\\"'{}<>|^`?$#")
+    ]
     assert len(odd) > 1_000
     chosen = sorted(odd, key=Key("odd").hash64)[:600]
     assert sampled.namesakes(chosen) == real.namesakes(chosen)
@@ -219,7 +235,9 @@ def test_names_with_odd_characters(real: RdfWorld, sampled: EndpointWorld) -> No
 def test_negatives(real: RdfWorld, whole: EndpointWorld) -> None:
     for name in ("is_occupation_actor", "is_instance_film", "is_birthplace_nyc"):
         key = Key("negatives", name)
-        assert balanced(whole, whole.predicate(name), 200, key) == balanced(real, real.predicate(name), 200, key)
+        assert balanced(whole, whole.predicate(name), 200, key) == balanced(
+            real, real.predicate(name), 200, key
+        )
 
 
 def test_a_query_that_the_server_refuses(tmp_path: Path) -> None:
@@ -227,6 +245,8 @@ def test_a_query_that_the_server_refuses(tmp_path: Path) -> None:
     with pytest.raises(SparqlError, match="refuses the request with status 400"):
         SparqlClient(URL, FAST).select("SELECT ?x WHERE { ?x", ("x",))
     with pytest.raises(SparqlError, match=r"a page for people|refuses"):
-        SparqlClient(URL.replace("/sparql", "/nothing"), FAST).select("SELECT ?x WHERE { ?x ?p ?y } LIMIT 1", ("x",))
+        SparqlClient(URL.replace("/sparql", "/nothing"), FAST).select(
+            "SELECT ?x WHERE { ?x ?p ?y } LIMIT 1", ("x",)
+        )
     with pytest.raises(InputError):
         EndpointWorld(URL, cache=tmp_path).relation("P22> ?y } #")

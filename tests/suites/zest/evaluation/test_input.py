@@ -14,10 +14,17 @@ from taskloom.cli.app import run
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
 from taskloom.suites.zest.evaluation import score, score_examples
-from taskloom.suites.zest.task_files import parse_script_prediction, problems, read_tasks, tasks_from
+from taskloom.suites.zest.task_files import (
+    parse_script_prediction,
+    problems,
+    read_tasks,
+    tasks_from,
+)
 
 
-def task(name: str, answers: list[Any], kind: str = "normal", bases: tuple[str, ...] = ()) -> dict[str, Any]:
+def task(
+    name: str, answers: list[Any], kind: str = "normal", bases: tuple[str, ...] = ()
+) -> dict[str, Any]:
     return {
         "id": name,
         "question": "What is it?",
@@ -40,7 +47,9 @@ def test_missing_and_extra_predictions(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["official", "corrected"])
 def test_extra_predictions_for_a_dataset_are_reported(mode: str) -> None:
-    examples = [Example(f"input {i}", "owl", question="What is it?", task=f"t{i % 2}") for i in range(4)]
+    examples = [
+        Example(f"input {i}", "owl", question="What is it?", task=f"t{i % 2}") for i in range(4)
+    ]
     report = score_examples(examples, ["owl"] * 6, mode)
     assert report.overall["90"] == 1.0
     assert "2 predictions after the last example were ignored" in report.notes
@@ -131,7 +140,9 @@ def test_corrected_structures() -> None:
 
 
 def test_duplicate_and_dangling_ids_are_reported() -> None:
-    tasks = tasks_from([task("b", ["owl"]), task("b", ["owl"]), task("p", ["owl"], "paraphrase", ("zz",))])
+    tasks = tasks_from(
+        [task("b", ["owl"]), task("b", ["owl"]), task("p", ["owl"], "paraphrase", ("zz",))]
+    )
     assert [p.what for p in problems(tasks)] == [
         "its id is already used on line 1",
         "it derives from zz, which is not a base task of this file",
@@ -192,7 +203,10 @@ def test_unreadable_gold(text: str, says: str, tmp_path: Path) -> None:
 
 def test_unanswered_gold_and_bad_arguments(tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
-    path.write_text(json.dumps({"id": "t", "question": "Is it?", "examples": [{"context": "c"}]}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"id": "t", "question": "Is it?", "examples": [{"context": "c"}]}),
+        encoding="utf-8",
+    )
     with pytest.raises(InputError, match="has no answers"):
         score(path, ["yes"])
     with pytest.raises(InputError, match="did you mean 'corrected'"):
@@ -235,7 +249,14 @@ def test_examples_of_any_suite_are_grouped_by_their_task(order: list[int]) -> No
 def _files(folder: Path, gold: bytes, pred: bytes) -> list[str]:
     (folder / "gold.jsonl").write_bytes(gold)
     (folder / "pred.txt").write_bytes(pred)
-    return ["score", "zest", "--gold", str(folder / "gold.jsonl"), "--pred", str(folder / "pred.txt")]
+    return [
+        "score",
+        "zest",
+        "--gold",
+        str(folder / "gold.jsonl"),
+        "--pred",
+        str(folder / "pred.txt"),
+    ]
 
 
 GOLD = json.dumps(task("b", ["owl", "n/a"])).encode()
@@ -250,7 +271,11 @@ RIGHT = b"owl\nn/a\n"
         (GOLD.decode().encode("utf-16"), RIGHT, "not UTF-8"),
         (b"[" * 100_000, RIGHT, "is not JSON"),
         (b"[1, 2]", RIGHT, "must be a JSON object"),
-        (b'{"id": 5, "question": ["x"], "type": null, "examples": "no"}', RIGHT, "'id' that is not a text"),
+        (
+            b'{"id": 5, "question": ["x"], "type": null, "examples": "no"}',
+            RIGHT,
+            "'id' that is not a text",
+        ),
         (json.dumps(task("b", [5])).encode(), RIGHT, "must be a text or a list"),
         (json.dumps(task("b", [[]])).encode(), RIGHT, "must be a text or a list"),
         (GOLD.replace(b'"owl"', b"NaN"), RIGHT, "must be a text or a list"),
@@ -283,9 +308,19 @@ def test_bad_files_are_one_sentence_on_the_command_line(
         b"NaN\n1e400\n",
         RIGHT.replace(b"\n", b"\r\n"),
     ],
-    ids=["1 MB line", "deep list", "deep structure", "look-alikes", "half a surrogate", "numbers", "CRLF"],
+    ids=[
+        "1 MB line",
+        "deep list",
+        "deep structure",
+        "look-alikes",
+        "half a surrogate",
+        "numbers",
+        "CRLF",
+    ],
 )
-def test_odd_predictions_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], pred: bytes, mode: str) -> None:
+def test_odd_predictions_are_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pred: bytes, mode: str
+) -> None:
     assert run([*_files(tmp_path, GOLD, pred), "--mode", mode, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_instances"] == 2
 
@@ -296,22 +331,58 @@ def test_a_gold_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_an_answer_of_megabytes_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+def test_an_answer_of_megabytes_is_scored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
+) -> None:
     long = json.dumps(task("b", ["owl " * 250_000 * size, "n/a"])).encode()
     assert run([*_files(tmp_path, long, RIGHT), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["instance_mean"] == 1.0
 
 
 @pytest.mark.parametrize("mode", ["official", "corrected"])
-def test_utf_16_without_its_mark_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str) -> None:
+def test_utf_16_without_its_mark_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
     """It is UTF-8, too, with a zero after each letter: scored as it stands, with a note why nothing is right."""
     assert run([*_files(tmp_path, GOLD, "owl\nn/a\n".encode("utf-16-le")), "--mode", mode]) == 0
     assert "NUL characters: was the file saved as UTF-16?" in capsys.readouterr().out
 
 
-def test_a_dataset_of_another_suite_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dataset_of_another_suite_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = tmp_path / "chains"
-    assert run(["make", "ctl/A", "--set", "splits.train.n=300", "--set", "splits.iid.n=10", "-o", str(made)]) == 0
+    assert (
+        run(
+            [
+                "make",
+                "ctl/A",
+                "--set",
+                "splits.train.n=300",
+                "--set",
+                "splits.iid.n=10",
+                "-o",
+                str(made),
+            ]
+        )
+        == 0
+    )
     (tmp_path / "pred.txt").write_text("1\n" * 10)
-    assert run(["score", "zest", "--gold", str(made), "--split", "iid", "--pred", str(tmp_path / "pred.txt")]) == 2
-    assert "is a dataset of 'ctl', not of 'zest'; write taskloom score ctl" in capsys.readouterr().err
+    assert (
+        run(
+            [
+                "score",
+                "zest",
+                "--gold",
+                str(made),
+                "--split",
+                "iid",
+                "--pred",
+                str(tmp_path / "pred.txt"),
+            ]
+        )
+        == 2
+    )
+    assert (
+        "is a dataset of 'ctl', not of 'zest'; write taskloom score ctl" in capsys.readouterr().err
+    )

@@ -22,11 +22,21 @@ from tests.slow import slow_except
 
 DATA = os.environ.get("TASKLOOM_DATA")
 ORACLE = Path(DATA or ".") / ".." / "oracles" / "zest"
-pytestmark = pytest.mark.skipif(not (DATA and ORACLE.is_dir()), reason="needs the ZEST oracle beside TASKLOOM_DATA")
+pytestmark = pytest.mark.skipif(
+    not (DATA and ORACLE.is_dir()), reason="needs the ZEST oracle beside TASKLOOM_DATA"
+)
 
 SUITES = sorted(p.name for p in ORACLE.glob("suite_*")) if DATA else []
 
-OUR_FLAGS = {"na_spelling", "keys", "dict_order", "json_for_plain_gold", "rounding", "mixed_alternatives", "unicode"}
+OUR_FLAGS = {
+    "na_spelling",
+    "keys",
+    "dict_order",
+    "json_for_plain_gold",
+    "rounding",
+    "mixed_alternatives",
+    "unicode",
+}
 """Peculiarities that the oracle's own flags do not name; the corrected mode corrects them too, and flags them."""
 
 
@@ -70,7 +80,9 @@ def test_pairs() -> None:
         assert all(close(a, b) for (_, a), (_, b) in zip(found.entries, r["parts"], strict=True)), r
         gained = sum(s for b, s in found.entries if b == "tp")
         counts = [b for b, _ in found.entries]
-        alone = task_f1(gained, counts.count("tp") + counts.count("fp"), counts.count("tp") + counts.count("fn"))
+        alone = task_f1(
+            gained, counts.count("tp") + counts.count("fp"), counts.count("tp") + counts.count("fn")
+        )
         assert close(alone, r["f1_alone"]), r
 
 
@@ -97,8 +109,13 @@ def test_suite(name: str) -> None:
         assert (t.tp, t.fp, t.fn, t.tn) == (r["n_tp"], r["n_fp"], r["n_fn"], r["n_tn"])
     aggregate = json.loads((ORACLE / name / "expected_aggregate.json").read_text())
     assert close(report.official_json(), aggregate["official_json"])
-    table = {k: ",".join(str(v) for v in r.values()) for k, r in aggregate["official_table_int_percent"].items()}
-    assert report.official_csv() == ",mean,75,90\n" + "".join(f"{k},{v}\n" for k, v in table.items())
+    table = {
+        k: ",".join(str(v) for v in r.values())
+        for k, r in aggregate["official_table_int_percent"].items()
+    }
+    assert report.official_csv() == ",mean,75,90\n" + "".join(
+        f"{k},{v}\n" for k, v in table.items()
+    )
     for ours, theirs in (("type", "gen"), ("domain", "domain"), ("format", "format")):
         mine, wanted_rows = report.own[ours], aggregate["standard"][theirs]
         assert set(mine) == set(wanted_rows)
@@ -108,7 +125,9 @@ def test_suite(name: str) -> None:
 @pytest.mark.parametrize("name", slow_except(SUITES, *SUITES[::3]))
 def test_corrected_differs_only_where_flagged(name: str) -> None:
     """By the oracle's flags, or by one of ours that the oracle does not have; never without a reason."""
-    theirs = {(r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")}
+    theirs = {
+        (r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")
+    }
     official = {(i.task, i.index): i for i in scored(name, "official").instances}
     for i in scored(name, "corrected").instances:
         if (i.task, i.index) not in official:  # the question that the script skips

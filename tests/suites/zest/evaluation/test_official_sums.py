@@ -55,7 +55,9 @@ def test_the_average_adds_the_rows_from_top_to_bottom() -> None:
         total = 0.0
         for share in order:
             total = total + share
-        row = average(dict(zip(KINDS, ({"90": share} for share in order), strict=True)), by_script=True)
+        row = average(
+            dict(zip(KINDS, ({"90": share} for share in order), strict=True)), by_script=True
+        )
         assert row["90"] == total / 5
         assert printed(row["90"]) == int(round(total / 5 * 100) / 100 * 100)
         prints.add(printed(row["90"]))
@@ -70,7 +72,9 @@ def task_files(rng: Random) -> tuple[list[dict[str, Any]], list[str]]:
         kind = "normal" if number < 5 else rng.choice(KINDS)
         base = f"t{rng.randrange(5)}"
         answers = [rng.choice(("yes", "no", "n/a")) for _ in range(rng.randint(1, 12))]
-        predictions += [a if rng.random() < 0.6 else rng.choice(("yes", "no", "n/a")) for a in answers]
+        predictions += [
+            a if rng.random() < 0.6 else rng.choice(("yes", "no", "n/a")) for a in answers
+        ]
         tasks.append(
             {
                 "id": f"t{number}",
@@ -86,7 +90,9 @@ def task_files(rng: Random) -> tuple[list[dict[str, Any]], list[str]]:
     return tasks, predictions
 
 
-def by_script(tasks: list[dict[str, Any]], predictions: list[str]) -> tuple[dict[str, list[float]], list[float]]:
+def by_script(
+    tasks: list[dict[str, Any]], predictions: list[str]
+) -> tuple[dict[str, list[float]], list[float]]:
     """Score yes/no tasks as the script does: rows by type with base tasks last, and their average."""
     upcoming = iter(predictions)
     f1s: dict[str, float] = {}
@@ -104,13 +110,17 @@ def by_script(tasks: list[dict[str, Any]], predictions: list[str]) -> tuple[dict
         kind, f1 = task["type"]["generalization_type"], f1s[task["id"]]
         if kind != "normal":
             paired = kind in ("paraphrase", "target_semantics")
-            rows.setdefault(kind, []).append(min(f1, f1s[task["type"]["derives_from"][0]]) if paired else f1)
+            rows.setdefault(kind, []).append(
+                min(f1, f1s[task["type"]["derives_from"][0]]) if paired else f1
+            )
     rows["normal"] = [f1s[t["id"]] for t in tasks if t["type"]["generalization_type"] == "normal"]
     table = {
         kind: [pairwise(of) / len(of), *(sum(f >= t for f in of) / len(of) for t in (0.75, 0.90))]
         for kind, of in rows.items()
     }
-    return table, [pairwise(list(column)) / len(table) for column in zip(*table.values(), strict=True)]
+    return table, [
+        pairwise(list(column)) / len(table) for column in zip(*table.values(), strict=True)
+    ]
 
 
 def test_random_files_have_the_bits_of_the_script() -> None:

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
-from taskloom.suites.zest.synthetic.answer_mix import answered, mixes, settled_counts, settled_share, spread_answers
+from taskloom.suites.zest.synthetic.answer_mix import (
+    answered,
+    mixes,
+    settled_counts,
+    settled_share,
+    spread_answers,
+)
 from tests.slow import slow_except
 from tests.suites.zest.synthetic.small_worlds import examples, small
 
@@ -21,16 +27,25 @@ def test_na_rate(rate: float) -> None:
     assert sum(e.target == "n/a" for e in made) / len(made) == pytest.approx(rate, abs=0.03)
 
 
-@pytest.mark.parametrize(("size", "classification"), [(20, 1.0), (40, None), *slow_except([(120, 0.3)])])
-def test_na_rate_is_met_in_every_split_whatever_its_size(size: int, classification: float | None) -> None:
-    changes = {"tasks": {"train": size, "dev": size, "test": size}, "classification": classification}
+@pytest.mark.parametrize(
+    ("size", "classification"), [(20, 1.0), (40, None), *slow_except([(120, 0.3)])]
+)
+def test_na_rate_is_met_in_every_split_whatever_its_size(
+    size: int, classification: float | None
+) -> None:
+    changes = {
+        "tasks": {"train": size, "dev": size, "test": size},
+        "classification": classification,
+    }
     made = small(3, **changes)
     for rate, passages in product((0.0, 0.005, 0.05, 0.3, 0.62, 0.9, 0.99, 1.0), (1, 2, 5, 20, 50)):
         fields = ZestFields.model_validate(changes | {"na_rate": rate, "passages": passages})
         found = spread_answers(made.splits, fields, made.key)
         for tasks in made.splits.values():
             silent = sum(passages - found[t.source].answered for t in tasks)
-            assert silent == pytest.approx(rate * size * passages, abs=max(2, 0.01 * size * passages))
+            assert silent == pytest.approx(
+                rate * size * passages, abs=max(2, 0.01 * size * passages)
+            )
 
 
 @given(st.integers(1, 200), st.integers(1, 40), st.floats(0, 1), st.integers(0, 3))
@@ -56,8 +71,12 @@ def test_yes_and_no_are_equally_many_but_not_in_every_task() -> None:
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.floats(0.001, 0.999), st.data())
-def test_settled_tasks_leave_the_rate_as_it_is(tasks: int, passages: int, rate: float, data: st.DataObject) -> None:
-    settled = settled_counts(data.draw(st.integers(0, int(settled_share(rate) * tasks))), passages, rate)
+def test_settled_tasks_leave_the_rate_as_it_is(
+    tasks: int, passages: int, rate: float, data: st.DataObject
+) -> None:
+    settled = settled_counts(
+        data.draw(st.integers(0, int(settled_share(rate) * tasks))), passages, rate
+    )
     wanted = round(tasks * passages * (1 - rate))
     names = [str(i) for i in range(tasks)]
     found = mixes(names, settled, passages, wanted - sum(settled), 0, Key("x"))

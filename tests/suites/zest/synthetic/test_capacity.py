@@ -37,7 +37,9 @@ def test_the_largest_number_of_tasks_is_made_and_one_more_is_refused() -> None:
 
 def test_passages_that_say_too_much_say_less_instead_of_failing() -> None:
     amounts = ["facts=20..20", "distractors=20..20"]
-    data = tl.make("zest/synthetic", set=["tasks={train: 12, dev: 0, test: 0}", "passages=2", *amounts])
+    data = tl.make(
+        "zest/synthetic", set=["tasks={train: 12, dev: 0, test: 0}", "passages=2", *amounts]
+    )
     lengths = [e.traits["passage_words"] for e in data["train"]]
     assert len(lengths) == 24
     assert all(isinstance(n, int) and 60 <= n <= 180 for n in lengths)
@@ -52,4 +54,8 @@ def test_small_splits_are_made_whatever_forms_they_own() -> None:
     """One seed in twelve was refused before: in the one domain of such a split it owned too few forms with flips or tables."""
     small = ["tasks={train: 20, dev: 20, test: 20}", "passages=1"]
     for seed in (2, 3):
-        assert [split.n for split in read("zest/synthetic", small).plan(seed).splits] == [20, 20, 20]
+        assert [split.n for split in read("zest/synthetic", small).plan(seed).splits] == [
+            20,
+            20,
+            20,
+        ]

@@ -33,7 +33,9 @@ from tests.suites.zest.synthetic.small_worlds import every_task, small
 def test_a_question_stands_for_one_program(full: TaskWorld) -> None:
     programs: dict[tuple[str, str], set[str]] = {}
     for _, task in every_task(full):
-        programs.setdefault((task.domain.name, task.question), set()).add(program_text(task.program))
+        programs.setdefault((task.domain.name, task.question), set()).add(
+            program_text(task.program)
+        )
     assert all(len(p) == 1 for p in programs.values())
     assert len({t.id for _, t in every_task(full)}) == len(every_task(full))
 
@@ -41,7 +43,11 @@ def test_a_question_stands_for_one_program(full: TaskWorld) -> None:
 @pytest.mark.parametrize("unseen", ["form", "program"])
 def test_no_split_knows_a_program_of_another(full: TaskWorld, unseen: str) -> None:
     """Nor one that differs in a number or value only, unless the recipe says so."""
-    world = full if unseen == "form" else small(unseen=unseen, tasks={"train": 200, "dev": 60, "test": 200})
+    world = (
+        full
+        if unseen == "form"
+        else small(unseen=unseen, tasks={"train": 200, "dev": 60, "test": 200})
+    )
     owners: dict[tuple[object, ...], str] = {}
     shared = 0
     for split, task in every_task(world):
@@ -68,7 +74,9 @@ def test_a_flip_changes_at_least_half_of_the_answers(full: TaskWorld) -> None:
         changed = 0
         for i in range(full.passages):
             draft = full.passage(task, i)[1]
-            one, other = (answer(t.domain, t.program, draft.main, draft.rules) for t in (task, base))
+            one, other = (
+                answer(t.domain, t.program, draft.main, draft.rules) for t in (task, base)
+            )
             changed += one != other
         assert 2 * changed >= full.passages, (task.question, base.question)
 
@@ -97,7 +105,9 @@ def test_the_four_generalizations(full: TaskWorld) -> None:
             else:
                 assert not bases
         # How many words a task shares with its base does not tell a paraphrase from a flip.
-        assert mean(overlaps["paraphrase"]) == pytest.approx(mean(overlaps["target_semantics"]), abs=0.1)
+        assert mean(overlaps["paraphrase"]) == pytest.approx(
+            mean(overlaps["target_semantics"]), abs=0.1
+        )
         # The first one has derivatives of all four kinds, for people who look.
         assert {t.kind for t in found if found[0].id in t.derives_from} == {
             "paraphrase", "target_semantics", "combination", "structure",
@@ -115,7 +125,9 @@ def test_a_paraphrase_has_the_passages_of_its_base() -> None:
         assert one.target == other.target
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))]
+)
 def test_small_recipes_are_possible(seed: int) -> None:
     """A draw of four base tasks may lack derivatives of one kind; then others are drawn."""
     made = small(seed, tasks={"train": 20, "dev": 20, "test": 20})
@@ -126,11 +138,17 @@ def test_small_recipes_are_possible(seed: int) -> None:
     ("sizes", "domains"),
     [
         ({"train": 200, "dev": 0, "test": 200}, ["parks"]),
-        pytest.param({split: 3 * int(row["tasks"]) for split, row in PAPER.items()}, [], marks=pytest.mark.slow),
+        pytest.param(
+            {split: 3 * int(row["tasks"]) for split, row in PAPER.items()},
+            [],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["a domain of which more is asked than usual", "three times the default sizes"],
 )
-def test_more_tasks_than_the_usual_thresholds_give(sizes: dict[str, int], domains: list[str]) -> None:
+def test_more_tasks_than_the_usual_thresholds_give(
+    sizes: dict[str, int], domains: list[str]
+) -> None:
     """Attributes are compared with more numbers and values then; of one task in ten a passage is made and read again."""
     made = small(tasks=sizes, domains=domains, passages=20, unseen="program" if domains else "form")
     assert {split: len(tasks) for split, tasks in made.splits.items()} == sizes
@@ -138,16 +156,24 @@ def test_more_tasks_than_the_usual_thresholds_give(sizes: dict[str, int], domain
     homes: dict[tuple[str, Program], str] = {}
     for split, task in every_task(made):
         assert programs.setdefault((task.domain.name, task.question), task.program) == task.program
-        assert all(homes.setdefault((task.domain.name, leaf), split) == split for leaf in task.program.leaves)
+        assert all(
+            homes.setdefault((task.domain.name, leaf), split) == split
+            for leaf in task.program.leaves
+        )
     for _, task in every_task(made)[::10]:
         e = made.example(task, int(task.id, 16) % 20)
         assert check(e) == e.targets, e.input
 
 
 def test_small_splits_share_their_domains() -> None:
-    fields = ZestFields.model_validate({"tasks": {"train": 40, "dev": 30, "test": 60}, "passages": 2})
+    fields = ZestFields.model_validate(
+        {"tasks": {"train": 40, "dev": 30, "test": 60}, "passages": 2}
+    )
     for seed in range(5):
-        found = {s: {t.domain.name for t in of} for s, of in task_world(fields, Key("x", seed)).splits.items()}
+        found = {
+            s: {t.domain.name for t in of}
+            for s, of in task_world(fields, Key("x", seed)).splits.items()
+        }
         assert found["train"] == found["dev"] < found["test"]
 
 
@@ -198,6 +224,8 @@ def test_wordings_name_the_entity_and_end_as_questions(name: str, rng: Any) -> N
         assert len(set(forms)) == len(forms) >= 2
         for text in forms:
             assert domain.this in text
-            assert first_word(text) in (CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS), text
+            assert first_word(text) in (
+                CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS
+            ), text
             assert text.endswith("?")
             assert "{" not in text

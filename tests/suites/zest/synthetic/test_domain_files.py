@@ -14,7 +14,12 @@ from taskloom.core.seeding import Key
 from taskloom.suites.zest.fields import ZestFields
 from taskloom.suites.zest.synthetic import domain_files
 from taskloom.suites.zest.synthetic.domain_check import problems as domain_problems
-from taskloom.suites.zest.synthetic.domain_files import FOLDER, domain_names, find_domain, load_domain
+from taskloom.suites.zest.synthetic.domain_files import (
+    FOLDER,
+    domain_names,
+    find_domain,
+    load_domain,
+)
 from taskloom.suites.zest.synthetic.plan import check, plan
 from taskloom.suites.zest.synthetic.task_world import task_world
 
@@ -24,7 +29,12 @@ PARKS: dict[str, Any] = yaml.safe_load((FOLDER / "parks.yaml").read_text(encodin
 AREA, HEIGHT, LOWEST = PARKS["attributes"][:3]
 FOUNDER = next(a for a in PARKS["attributes"] if a["name"] == "founder")
 TRAIL, CAMP = PARKS["records"]
-FORTS = PARKS | {"name": "forts", "attributes": [AREA, HEIGHT, LOWEST], "records": [TRAIL, CAMP], "rules": []}
+FORTS = PARKS | {
+    "name": "forts",
+    "attributes": [AREA, HEIGHT, LOWEST],
+    "records": [TRAIL, CAMP],
+    "rules": [],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +45,17 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lighthouses() -> str:
     """The domain that the page shows."""
-    return PAGE.read_text(encoding="utf-8").split("lighthouses.yaml <<'END'\n")[1].split("\nEND\n")[0]
+    return (
+        PAGE.read_text(encoding="utf-8").split("lighthouses.yaml <<'END'\n")[1].split("\nEND\n")[0]
+    )
 
 
 def agree(path: Path) -> None:
     """Make tasks of a domain, and read every passage again."""
     world = task_world(
-        ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"}),
+        ZestFields.model_validate(
+            {"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"}
+        ),
         Key("x", 0),
     )
     for task in world.splits["train"]:
@@ -52,8 +66,14 @@ def agree(path: Path) -> None:
 
 def test_a_domain_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "castles.yaml"
-    path.write_text(yaml.safe_dump(PARKS | {"name": "castles", "noun": "castle", "short": "castle", "rules": []}))
-    recipe = ZestFields.model_validate({"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"})
+    path.write_text(
+        yaml.safe_dump(
+            PARKS | {"name": "castles", "noun": "castle", "short": "castle", "rules": []}
+        )
+    )
+    recipe = ZestFields.model_validate(
+        {"domains": [str(path)], "tasks": SIZES, "passages": 4, "unseen": "program"}
+    )
     made = plan(recipe, Key("x", 0))
     examples = list(made.split("train").rows(0, 160))
     assert {e.traits["domain"] for e in examples} == {"castles"}
@@ -69,9 +89,15 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
         ({"heads": ["A", "B"]}, "fewer than 9 heads"),
         ({"short": "trail"}, "would mean the entity and a record"),
         ({"fillers": ["No stop"]}, "lacks a full stop"),
-        ({"opens": ["It is old"]}, r"opens.0: the clause 'It is old' must contain {E} exactly once"),
+        (
+            {"opens": ["It is old"]},
+            r"opens.0: the clause 'It is old' must contain {E} exactly once",
+        ),
         ({"attributes": [HEIGHT]}, "does not name it back"),
-        ({"attributes": [AREA | {"asks": ["How large is it?"]}]}, "attributes.area.asks.0: the question"),
+        (
+            {"attributes": [AREA | {"asks": ["How large is it?"]}]},
+            "attributes.area.asks.0: the question",
+        ),
         ({"attributes": [AREA, AREA | {"name": "plot"}]}, "says both"),
         ({"fillers": ["Echo Basin covers 9,000 acres."]}, "states a fact"),
         ({"pronoun": "ze"}, "pronoun: must be 'it', 'she', 'he' or 'they', not 'ze'"),
@@ -95,14 +121,23 @@ def test_a_domain_of_ones_own(tmp_path: Path) -> None:
         ({"attributes": [AREA | {"says": ["{E covers {V}"]}]}, "a brace that is not"),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"record": []}, "unknown key 'record'; did you mean 'records'"),
-        ({"attributes": [AREA | {"ask": []}]}, "attributes.area: unknown key 'ask'; did you mean 'asks'"),
-        ({"records": [TRAIL | {"feilds": []}]}, "records.trail: unknown key 'feilds'; did you mean 'fields'"),
+        (
+            {"attributes": [AREA | {"ask": []}]},
+            "attributes.area: unknown key 'ask'; did you mean 'asks'",
+        ),
+        (
+            {"records": [TRAIL | {"feilds": []}]},
+            "records.trail: unknown key 'feilds'; did you mean 'fields'",
+        ),
         ({"rules": [{"wen": "area"}]}, "rules.0: unknown key 'wen'; did you mean 'when'"),
         (
             {"attributes": [{**AREA, "type": "nummer"}]},
             "attributes.area: type must be one of number, text, members, flag",
         ),
-        ({"attributes": [{"name": "x", True: ["a"], "type": "flag"}]}, "attributes.x: unknown key 'yes'"),
+        (
+            {"attributes": [{"name": "x", True: ["a"], "type": "flag"}]},
+            "attributes.x: unknown key 'yes'",
+        ),
         ({"rules": [{"when": "area"}]}, "rules.0.then: this key is missing"),
         ({"heads": [False] * 9}, "heads.0: must be a valid string, not False; put it in quotes"),
         ({"noun": 7}, "noun: must be a valid string, not 7; put it in quotes"),
@@ -149,7 +184,11 @@ def test_python_files_are_never_run(tmp_path: Path) -> None:
 
 
 CHANGES = [
-    ("[Northmark, Eastmark, Southmark, Westmark]", "[Northmark]", "attributes.county.values: must have 2 values"),
+    (
+        "[Northmark, Eastmark, Southmark, Westmark]",
+        "[Northmark]",
+        "attributes.county.values: must have 2 values",
+    ),
     ("a siren, flags, rockets", "a siren", "attributes.signals.values: must have 5 values"),
     ("a bell, a foghorn", "a bell, a bell", "none twice"),
     (
@@ -175,15 +214,31 @@ CHANGES = [
         "every lighthouse of {V} is",
         "says both rule county visits no and rule county visits yes",
     ),
-    ("tails: [Head, Ness, Point, Skerry]", "tails: Head", "tails: must be a valid tuple, not 'Head'"),
+    (
+        "tails: [Head, Ness, Point, Skerry]",
+        "tails: Head",
+        "tails: must be a valid tuple, not 'Head'",
+    ),
     ("tails: [Head, Ness, Point, Skerry]", "tails: []", "tails: must not be empty"),
-    ('denies: ["{E} is closed to visitors"]', "denies: []", "attributes.visits.denies: must not be empty"),
-    ("{E} is {V} high", "{E} is high", "attributes.height.says.0: the clause '{E} is high' must contain {V}"),
+    (
+        'denies: ["{E} is closed to visitors"]',
+        "denies: []",
+        "attributes.visits.denies: must not be empty",
+    ),
+    (
+        "{E} is {V} high",
+        "{E} is high",
+        "attributes.height.says.0: the clause '{E} is high' must contain {V}",
+    ),
     ("{E} is {V} high", "it is {V} high", "must contain {E}"),
     ("{E} is {V} high", "{E} is {V} and {V} high", "must contain {V} exactly once"),
     ("{E} is {V} high", "{E} is {V} high.", "has a full stop"),
     ("the {N} sank near {E}", "the {N} sank long ago", "must contain {E}"),
-    ("{E} has warned ships for generations", "{E} is 45 feet high", "says both open and value height"),
+    (
+        "{E} has warned ships for generations",
+        "{E} is 45 feet high",
+        "says both open and value height",
+    ),
     ("loaded with coal", "never raised", "cargo"),
     ("Fog can last for days.", "Fog can last for days. It is thick.", "more than one sentence"),
     ("[a bell", "[a bell|gong", "cannot be a value"),
@@ -221,7 +276,10 @@ def test_one_change_that_spoils_a_domain(old: str, new: str, says: str, tmp_path
         ("", ""),
         ("[Northmark, Eastmark, Southmark, Westmark]", "[Northmark, Eastmark]"),
         ("[Northmark, Eastmark, Southmark, Westmark]", "people"),
-        ("[Northmark, Eastmark, Southmark, Westmark]", "{combine: [[North, South], [mark, shire]]}"),
+        (
+            "[Northmark, Eastmark, Southmark, Westmark]",
+            "{combine: [[North, South], [mark, shire]]}",
+        ),
         ("high: 90", "high: 7"),
         ("high: 240", "high: 45"),
         ("unit: fathoms", 'unit: ""'),
@@ -251,7 +309,9 @@ def test_a_domain_at_its_edges_is_read_again(old: str, new: str, tmp_path: Path)
          f"{{combine: {[[f'w{i}' for i in range(50)]] * 3}}}", "combine: stands for more than 10,000 values"),
     ],
 )  # fmt: skip
-def test_a_file_cannot_stand_for_more_than_memory_holds(old: str, new: str, says: str, tmp_path: Path) -> None:
+def test_a_file_cannot_stand_for_more_than_memory_holds(
+    old: str, new: str, says: str, tmp_path: Path
+) -> None:
     path = tmp_path / "lighthouses.yaml"
     path.write_text(lighthouses().replace(old, new, 1), encoding="utf-8")
     with pytest.raises(RecipeError, match=re.escape(says)) as caught:

@@ -39,7 +39,12 @@ def tasks(made: TaskWorld) -> list[DescribedTask]:
 
 @pytest.fixture(scope="module")
 def texts(made: TaskWorld, tasks: list[DescribedTask]) -> list[tuple[Domain, str]]:
-    return [(t.domain, made.passage(t, i)[0]) for t in tasks if t.source == t.id for i in range(made.passages)]
+    return [
+        (t.domain, made.passage(t, i)[0])
+        for t in tasks
+        if t.source == t.id
+        for i in range(made.passages)
+    ]
 
 
 def changed_words(one: str, other: str) -> int:
@@ -90,7 +95,11 @@ def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
 @pytest.mark.parametrize(
     ("name", "program", "question"),
     [
-        ("parks", Program("where", ("trail", "grade", "easy")), "Which trails in this national park are rated easy?"),
+        (
+            "parks",
+            Program("where", ("trail", "grade", "easy")),
+            "Which trails in this national park are rated easy?",
+        ),
         (
             "parks",
             Program("over", ("camp", "sites", 20)),
@@ -122,8 +131,16 @@ def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
             Program("where", ("journey", "means", "on foot")),
             "Which journeys made by this president were undertaken on foot?",
         ),
-        ("leaders", Program("most", ("journey", "days")), "Which journey made by this president was the longest?"),
-        ("leaders", Program("any", ("law", "force", "yes")), "Is any law signed by this president still in force?"),
+        (
+            "leaders",
+            Program("most", ("journey", "days")),
+            "Which journey made by this president was the longest?",
+        ),
+        (
+            "leaders",
+            Program("any", ("law", "force", "yes")),
+            "Is any law signed by this president still in force?",
+        ),
         (
             "instruments",
             Program("any", ("piece", "printed", "no")),
@@ -175,14 +192,21 @@ TRAIL = Program("any_over", ("trail", "length", 5))
         ),
         (
             DOGS,
-            Program("both", (Program("value", ("group",)), Program("where", ("champion", "home", "Frome")))),
+            Program(
+                "both",
+                (Program("value", ("group",)), Program("where", ("champion", "home", "Frome"))),
+            ),
             "What group does this dog breed belong to and which of its champions are from Frome?",
         ),
         (
             LEADERS,
             Program(
                 "and",
-                (Program("flag", ("army",)), Program("is", ("adviser", "Ada Farrow")), Program("more", ("term", 4))),
+                (
+                    Program("flag", ("army",)),
+                    Program("is", ("adviser", "Ada Farrow")),
+                    Program("more", ("term", 4)),
+                ),
             ),
             "Did this president serve in the army, was she advised by Ada Farrow and did she govern for more than 4 years?",
         ),
@@ -209,8 +233,14 @@ def test_joined_questions_have_one_reading(domain: Domain, program: Program, que
 
 
 def test_pronouns_in_questions() -> None:
-    assert again(LEADERS, "did parliament pay this president more?", "") == "did parliament pay her more?"
-    assert again(DOGS, "is any champion of this dog breed retired?", "") == "is any of its champions retired?"
+    assert (
+        again(LEADERS, "did parliament pay this president more?", "")
+        == "did parliament pay her more?"
+    )
+    assert (
+        again(DOGS, "is any champion of this dog breed retired?", "")
+        == "is any of its champions retired?"
+    )
     assert (
         again(DOGS, "is there a champion of this dog breed that won?", "")
         == "is there one among its champions that won?"
@@ -245,7 +275,11 @@ def test_values_stand_alone_as_answers(domain: Domain) -> None:
     for r in domain.records:
         for f in r.fields:
             if isinstance(f, Quality) and f.column not in ("location", "means of travel", "passed"):
-                assert not [v for v in f.values if v.split()[0] in ("in", "of", "from", "at", "based", "by", "on")]
+                assert not [
+                    v
+                    for v in f.values
+                    if v.split()[0] in ("in", "of", "from", "at", "based", "by", "on")
+                ]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +302,10 @@ def test_nothing_happens_before_it_can(name: str, first: str, then: str) -> None
 
 def test_any_is_no_only_where_all_are_known() -> None:
     program = Program("any_over", ("trail", "length", 5))
-    trails = [Record("Copper Path", "trail", {"length": 4}), Record("Fern Way", "trail", {"length": 3})]
+    trails = [
+        Record("Copper Path", "trail", {"length": 4}),
+        Record("Fern Way", "trail", {"length": 3}),
+    ]
     text = "Echo Basin covers 9,000 acres. Copper Path is a trail in the park. It is 4 miles long. Fern Way is a trail in the park."
     for fields, more, expected in (
         ({"length": 3}, " Fern Way is 3 miles long.", "no"),
@@ -278,18 +315,26 @@ def test_any_is_no_only_where_all_are_known() -> None:
         trails[1].fields = dict(fields)
         facts = Facts("Echo Basin", values={"area": 9_000}, records={"trail": trails})
         assert answer(PARKS, program, facts, []) == expected
-        assert second_solver.solve(PARKS, "chain(above{length=5}, trail)", text + more) == (expected,)
+        assert second_solver.solve(PARKS, "chain(above{length=5}, trail)", text + more) == (
+            expected,
+        )
     assert answer(PARKS, program, Facts("Echo Basin"), []) == "n/a"
 
 
-def test_passages_agree_with_themselves_and_with_their_topic(made: TaskWorld, tasks: list[DescribedTask]) -> None:
+def test_passages_agree_with_themselves_and_with_their_topic(
+    made: TaskWorld, tasks: list[DescribedTask]
+) -> None:
     """No rule is broken by a park of the same passage, and of no other park more is said than of the one it is about."""
     ruled = 0
     for task in tasks:
         if task.source == task.id:
             for i in range(made.passages):
                 drafted = made.passage(task, i)[1]
-                ruled += any(p.values.get(s.rule.when) == s.value for s in drafted.rules for p in drafted.people[1:])
+                ruled += any(
+                    p.values.get(s.rule.when) == s.value
+                    for s in drafted.rules
+                    for p in drafted.people[1:]
+                )
                 assert not contradictory(drafted)
                 assert all(_size(p) <= _size(drafted.main) for p in drafted.people)
     assert ruled
@@ -305,15 +350,22 @@ def _statements(patterns: list[passage_reader.Pattern], clause: str) -> set[tupl
     """What a clause may state, with its value; that there is a record is left out."""
     lowered = clause[0].lower() + clause[1:]
     matches = [
-        (p.states, p.regex.fullmatch(text)) for p in patterns if p.anchor in lowered for text in (clause, lowered)
+        (p.states, p.regex.fullmatch(text))
+        for p in patterns
+        if p.anchor in lowered
+        for text in (clause, lowered)
     ]
-    return {(*states, m.groupdict().get("V") or "") for states, m in matches if m and states[0] != "own"}
+    return {
+        (*states, m.groupdict().get("V") or "") for states, m in matches if m and states[0] != "own"
+    }
 
 
 def _bare(domain: Domain, sentence: str) -> str:
     """A sentence without what a domain may put before, after and into it."""
     frame = passage_reader.grammar(domain)[1]
-    return frame.closers.sub("", frame.asides.sub("", frame.openers.sub("", sentence[:-1], count=1)))
+    return frame.closers.sub(
+        "", frame.asides.sub("", frame.openers.sub("", sentence[:-1], count=1))
+    )
 
 
 def test_sentences(texts: list[tuple[Domain, str]]) -> None:
@@ -325,10 +377,15 @@ def test_sentences(texts: list[tuple[Domain, str]]) -> None:
         patterns = passage_reader.grammar(domain)[0]
         for sentence in sentences:
             if ", whereas " in sentence:
-                states = [_states(patterns, half) for half in _bare(domain, sentence).split(", whereas ")]
+                states = [
+                    _states(patterns, half) for half in _bare(domain, sentence).split(", whereas ")
+                ]
                 # Both halves say the same kind of thing (a list may be of what there is, or of what there is not).
                 assert {s[1] for s in states[0]} == {s[1] for s in states[1]} != set(), sentence
-                one, other = (_statements(patterns, half) for half in _bare(domain, sentence).split(", whereas "))
+                one, other = (
+                    _statements(patterns, half)
+                    for half in _bare(domain, sentence).split(", whereas ")
+                )
                 assert not one & other, f"no contrast: {sentence}"
                 contrasts += 1
     assert contrasts
@@ -368,4 +425,6 @@ def test_structured_answers_have_plain_values(made: TaskWorld, tasks: list[Descr
             e = made.example(task, 0)
             if e.target != "n/a":
                 for row in json.loads(e.target):
-                    assert all(v in ("yes", "no", "n/a") or v in context(e.input) for v in row.values())
+                    assert all(
+                        v in ("yes", "no", "n/a") or v in context(e.input) for v in row.values()
+                    )

@@ -24,7 +24,12 @@ def test_the_family_on_the_page_is_the_one_that_show_prints() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for task in members:
         assert f"| {task.question} | `{program_text(task.program)}` |" in text
-    told = {context(e.input): e.target for t in members for i in range(made.passages) if (e := made.example(t, i))}
+    told = {
+        context(e.input): e.target
+        for t in members
+        for i in range(made.passages)
+        if (e := made.example(t, i))
+    }
     quoted = re.findall(r"^> (.+)\n\nAnswer: `(.+)`$", text, re.M)
     assert len(quoted) == 5
     assert all(told[passage] == answer for passage, answer in quoted)

@@ -25,28 +25,40 @@ def test_a_card_deals_every_filling_before_any_comes_again(seed: int) -> None:
 
 
 def test_another_key_deals_in_another_order() -> None:
-    orders = {tuple(_deck(Key("deck", seed), TEXTS).deal(0, i) for i in range(9)) for seed in range(20)}
+    orders = {
+        tuple(_deck(Key("deck", seed), TEXTS).deal(0, i) for i in range(9)) for seed in range(20)
+    }
     assert len(orders) == 20
 
 
 def test_several_fillers_of_a_passage_differ_from_each_other_and_from_those_of_others() -> None:
     deck = decks(Key("deck", 0), find_domain("parks")).fillers
-    dealt = [deck.deal(task, i, extra) for task in range(60) for i in range(20) for extra in range(2)]
+    dealt = [
+        deck.deal(task, i, extra) for task in range(60) for i in range(20) for extra in range(2)
+    ]
     assert len(set(dealt)) == len(dealt)
 
 
 def test_no_two_passages_of_the_paper_s_sizes_have_the_same_opening_or_filler() -> None:
     world = task_world(ZestFields(), Key("deck", 0))
     for name in domain_names():
-        of_domain = {t.source for members in world.splits.values() for t in members if t.domain.name == name}
+        of_domain = {
+            t.source for members in world.splits.values() for t in members if t.domain.name == name
+        }
         for deck in (world.decks[name].opens, world.decks[name].fillers):
-            dealt = [deck.deal(world.places[source], i) for source in of_domain for i in range(world.passages)]
+            dealt = [
+                deck.deal(world.places[source], i)
+                for source in of_domain
+                for i in range(world.passages)
+            ]
             assert len(dealt) > 3_000
             assert len(set(dealt)) == len(dealt)
 
 
 @given(st.integers(0, 1_000), st.integers(0, 300), st.integers(1, 12))
-def test_the_passages_of_some_tasks_have_no_detail_in_the_same_words(seed: int, first: int, tasks: int) -> None:
+def test_the_passages_of_some_tasks_have_no_detail_in_the_same_words(
+    seed: int, first: int, tasks: int
+) -> None:
     dealer = decks(Key("deck", seed), find_domain("towns"))
     for card in dealer.details:
         dealt = {dealer.detail(card, first + task, i) for task in range(tasks) for i in range(20)}
@@ -56,15 +68,23 @@ def test_the_passages_of_some_tasks_have_no_detail_in_the_same_words(seed: int, 
 def test_no_two_passages_of_the_paper_s_sizes_have_the_same_detail() -> None:
     world = task_world(ZestFields(), Key("deck", 0))
     for name in domain_names():
-        of_domain = {t.source for members in world.splits.values() for t in members if t.domain.name == name}
-        turns = [world.places[source] * DETAILED + i for source in of_domain for i in range(world.passages)]
+        of_domain = {
+            t.source for members in world.splits.values() for t in members if t.domain.name == name
+        }
+        turns = [
+            world.places[source] * DETAILED + i
+            for source in of_domain
+            for i in range(world.passages)
+        ]
         assert len(set(turns)) == len(turns) > 3_000
         assert max(turns) < min(card.size for card in world.decks[name].details)
 
 
 def test_the_size_of_one_split_and_the_number_of_passages_move_no_opening_of_another() -> None:
     def openings(**fields: Any) -> list[str]:
-        world = task_world(ZestFields.model_validate({"domains": ["parks"], **fields}), Key("deck", 0))
+        world = task_world(
+            ZestFields.model_validate({"domains": ["parks"], **fields}), Key("deck", 0)
+        )
         return [world.passage(task, 1)[0].partition(". ")[0] for task in world.splits["dev"][:10]]
 
     sizes = {"train": 12, "dev": 12, "test": 12}

@@ -23,7 +23,9 @@ def test_rows_are_pure() -> None:
     first, again = plan(fields, Key("x", 1)), plan(fields, Key("x", 1))
     rows = list(first.split("dev").rows(0, 40))
     assert list(again.split("dev").rows(17, 23)) == rows[17:23]
-    assert [e.input for e in plan(fields, Key("x", 2)).split("dev").rows(0, 40)] != [e.input for e in rows]
+    assert [e.input for e in plan(fields, Key("x", 2)).split("dev").rows(0, 40)] != [
+        e.input for e in rows
+    ]
 
 
 GOLDEN = "374bb7b65f8a592bdedf9dac532b2bd5"
@@ -43,17 +45,28 @@ def test_the_same_data_under_every_hash_seed_and_release() -> None:
 
 @pytest.mark.parametrize("layout", ["bart", "reference-t5", "reference-bart"])
 def test_a_layout_keeps_the_items(layout: str) -> None:
-    plain, other = (plan(ZestFields.model_validate(SMALL | {"layout": name}), Key("x", 1)) for name in ("t5", layout))
-    for one, two in zip(plain.split("test").rows(0, 30), other.split("test").rows(0, 30), strict=True):
+    plain, other = (
+        plan(ZestFields.model_validate(SMALL | {"layout": name}), Key("x", 1))
+        for name in ("t5", layout)
+    )
+    for one, two in zip(
+        plain.split("test").rows(0, 30), other.split("test").rows(0, 30), strict=True
+    ):
         assert one.input != two.input
         assert (one.task, one.targets, one.traits) == (two.task, two.targets, two.traits)
-        assert (context(one.input), question(one.input)) == (context(two.input), question(two.input))
+        assert (context(one.input), question(one.input)) == (
+            context(two.input),
+            question(two.input),
+        )
 
 
 @pytest.mark.parametrize("parts", ["question", "context"])
 def test_a_part_of_the_input_keeps_the_items(parts: str) -> None:
     """The ablations of the paper's Table 5; the second solver still answers what the whole input asks."""
-    whole, part = (plan(ZestFields.model_validate(SMALL | {"parts": name}), Key("x", 1)) for name in ("both", parts))
+    whole, part = (
+        plan(ZestFields.model_validate(SMALL | {"parts": name}), Key("x", 1))
+        for name in ("both", parts)
+    )
     assert whole.check is not None
     assert part.check is not None
     assert part.answer is None
@@ -107,6 +120,9 @@ def test_show_puts_a_family_side_by_side() -> None:
     ):
         assert name in text
     # The example itself may be n/a; the derivatives with passages of their own show an answer where they have one.
-    answers = [cell.strip() for cell in next(line for line in text.splitlines() if "│ answer" in line).split("│")[3:-1]]
+    answers = [
+        cell.strip()
+        for cell in next(line for line in text.splitlines() if "│ answer" in line).split("│")[3:-1]
+    ]
     assert len(answers) == 4
     assert all(answer != "n/a" for answer in answers[1:])

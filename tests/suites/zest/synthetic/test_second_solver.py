@@ -45,7 +45,14 @@ def test_the_reader_agrees_under_other_seeds_and_knobs(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_the_reader_agrees_under_many_seeds(seed: int) -> None:
-    for e in examples(small(seed, tasks={"train": 120, "dev": 60, "test": 120}, passages=20, composition_depth="2..3")):
+    for e in examples(
+        small(
+            seed,
+            tasks={"train": 120, "dev": 60, "test": 120},
+            passages=20,
+            composition_depth="2..3",
+        )
+    ):
         assert check(e) == e.targets, e.input
 
 
@@ -53,14 +60,19 @@ def test_the_reader_reads_the_text_and_nothing_else(full: TaskWorld) -> None:
     numbers = [
         t
         for _, t in every_task(full)
-        if t.program.op == "value" and isinstance(t.domain.by_name[t.program.args[0]], Number) and t.source == t.id
+        if t.program.op == "value"
+        and isinstance(t.domain.by_name[t.program.args[0]], Number)
+        and t.source == t.id
     ]
     spans = [full.example(task, i) for task in numbers[:8] for i in range(full.passages)]
     changed = 0
     for e in spans:
         if e.traits["evidence"] == "stated" and e.input.count(e.target) == 1:
             other = re.sub(r"^[\d,]+", "1777", e.target)
-            assert check(replace(e, input=e.input.replace(e.target, other))) == (other, "1777")[: len(e.targets)]
+            assert (
+                check(replace(e, input=e.input.replace(e.target, other)))
+                == (other, "1777")[: len(e.targets)]
+            )
             changed += 1
     assert changed > 10
     program = Program("value", ("area",))

@@ -36,7 +36,11 @@ def test_knobs() -> None:
     assert {t.domain.name for _, t in every_task(only)} == {"parks", "towns"}
     assert only.splits["dev"] == []
     for flip, share in (("direction", 0.08), ("value", 0.06), ("attribute", 0.01)):
-        made = small(flips=[flip], shares={"target_semantics": share}, tasks={"train": 300, "dev": 0, "test": 0})
+        made = small(
+            flips=[flip],
+            shares={"target_semantics": share},
+            tasks={"train": 300, "dev": 0, "test": 0},
+        )
         by_id = {t.id: t for _, t in every_task(made)}
         flips = [t for _, t in every_task(made) if t.kind == "target_semantics"]
         assert flips
@@ -114,13 +118,22 @@ def test_structure_width_is_the_number_of_columns(width: int) -> None:
 def test_classification_share(share: float) -> None:
     made = small(classification=share)
     for tasks in made.splits.values():
-        assert sum(t.format == "classification" for t in tasks) == pytest.approx(share * len(tasks), abs=1)
+        assert sum(t.format == "classification" for t in tasks) == pytest.approx(
+            share * len(tasks), abs=1
+        )
 
 
 def _mean_overlap(made: TaskWorld) -> float:
     by_id = {t.id: t for _, t in every_task(made)}
-    pairs = [(t.question, by_id[t.derives_from[0]].question) for _, t in every_task(made) if t.kind == "paraphrase"]
-    shared = [len(set(a.split()) & set(b.split())) / len(set(a.split()) | set(b.split())) for a, b in pairs]
+    pairs = [
+        (t.question, by_id[t.derives_from[0]].question)
+        for _, t in every_task(made)
+        if t.kind == "paraphrase"
+    ]
+    shared = [
+        len(set(a.split()) & set(b.split())) / len(set(a.split()) | set(b.split()))
+        for a, b in pairs
+    ]
     return sum(shared) / len(shared)
 
 

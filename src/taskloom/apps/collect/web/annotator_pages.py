@@ -51,7 +51,9 @@ def item(request: PageRequest) -> Response:
         raise ForbiddenError(phrase("item_complete"))
     check_qualified(c, me.id, stored.value)
     collected = c.store.get(CollectedTask, stored.value.task) if stored.value.task else None
-    structure = from_form(collected.value.structure) if collected and collected.value.structure else None
+    structure = (
+        from_form(collected.value.structure) if collected and collected.value.structure else None
+    )
     passage = c.passage(stored.value)
     last = request.query.line("last")
     return request.page(
@@ -80,7 +82,11 @@ def shown_digest(c: Collection, item: Item) -> str:
 def _as_form(answer: GivenAnswer, passage: str) -> dict[str, object]:
     """Return a saved answer as its form shows it."""
     rows = parse_structure(answer.value) or []
-    typed = "\n".join(answer.value.split("|")) if not rows and answer.value not in ("yes", "no", "n/a") else ""
+    typed = (
+        "\n".join(answer.value.split("|"))
+        if not rows and answer.value not in ("yes", "no", "n/a")
+        else ""
+    )
     return {"value": answer.value, "typed": typed, "rows": rows}
 
 
@@ -96,8 +102,15 @@ def entered_answer(c: Collection, item: Item, form: PageFields) -> EnteredAnswer
         keys = from_form(task.structure).keys if task.structure else ()
         columns = [form.all(f"key{n}") for n in range(len(keys))]
         for number in range(min(MOST_OBJECTS, max((len(col) for col in columns), default=0))):
-            objects.append({k: col[number] if number < len(col) else "" for k, col in zip(keys, columns, strict=True)})
-    return EnteredAnswer(form.text("choice") == "n/a", form.text("choice"), tuple(spans), tuple(objects))
+            objects.append(
+                {
+                    k: col[number] if number < len(col) else ""
+                    for k, col in zip(keys, columns, strict=True)
+                }
+            )
+    return EnteredAnswer(
+        form.text("choice") == "n/a", form.text("choice"), tuple(spans), tuple(objects)
+    )
 
 
 def _find(passage: str, line: str) -> tuple[int, int]:
@@ -123,6 +136,8 @@ def save(request: PageRequest) -> Response:
     opened = form.number("opened")
     if opened:
         seconds = min(seconds, time.time() - opened) if seconds else time.time() - opened
-    save_answer(c, request.me, stored.id, entered_answer(c, stored, form), seconds, form.number("version"))
+    save_answer(
+        c, request.me, stored.id, entered_answer(c, stored, form), seconds, form.number("version")
+    )
     request.site.leases.drop(stored.id, request.me.id)
     return request.to("/annotate", last=stored.id, notice=request.site.phrases["saved_answer"])

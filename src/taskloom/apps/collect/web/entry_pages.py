@@ -20,7 +20,9 @@ def enter(request: PageRequest) -> Response:
 
 def keep_session(request: PageRequest, answer: Response, session: str) -> None:
     """Have the browser keep a session."""
-    answer.set_cookie(request.site.cookie, session, max_age=SESSION_DAYS * 86_400, httponly=True, samesite="lax")
+    answer.set_cookie(
+        request.site.cookie, session, max_age=SESSION_DAYS * 86_400, httponly=True, samesite="lax"
+    )
 
 
 def leave(request: PageRequest) -> Response:
@@ -45,7 +47,14 @@ def home(request: PageRequest) -> Response:
     }
     people = _progress(request) if "owner" in me.roles else []
     return request.page(
-        "home.html", tasks=tasks, items=items, wanted=wanted, done=done, mine=mine, people=people, fresh=not people
+        "home.html",
+        tasks=tasks,
+        items=items,
+        wanted=wanted,
+        done=done,
+        mine=mine,
+        people=people,
+        fresh=not people,
     )
 
 

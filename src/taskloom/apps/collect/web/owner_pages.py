@@ -14,7 +14,15 @@ from starlette.responses import Response, StreamingResponse
 
 from taskloom.apps.collect import annotation
 from taskloom.apps.collect.errors import CollectError, ConflictError
-from taskloom.apps.collect.export import Release, agreement_report, export, finished_tasks, prepare, table2, zest_task
+from taskloom.apps.collect.export import (
+    Release,
+    agreement_report,
+    export,
+    finished_tasks,
+    prepare,
+    table2,
+    zest_task,
+)
 from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.quality import PUBLISHED
 from taskloom.apps.collect.records import ROLES, CollectedTask, Document, GivenAnswer, Item, Person
@@ -40,14 +48,18 @@ def people(request: PageRequest) -> Response:
 
 def add_person(request: PageRequest) -> Response:
     """Add a person."""
-    person = request.c.add_person(request.me.id, request.form.text("name"), list(request.form.all("role")))
+    person = request.c.add_person(
+        request.me.id, request.form.text("name"), list(request.form.all("role"))
+    )
     return request.to("/people", notice=phrase("person_added", name=person.name))
 
 
 def change_roles(request: PageRequest) -> Response:
     """Give a person other roles."""
     form = request.form
-    request.c.change_roles(request.me.id, request.path["person"], list(form.all("role")), form.number("version"))
+    request.c.change_roles(
+        request.me.id, request.path["person"], list(form.all("role")), form.number("version")
+    )
     return request.to("/people", notice=request.site.phrases["saved"])
 
 
@@ -58,7 +70,9 @@ def renew_link(request: PageRequest) -> Response:
         return request.to("/people", notice=request.site.phrases["saved_link"])
     # Whoever renews the own link stays signed in here; other browsers need the new link.
     session = request.site.signer.token(person, "session")
-    answer = replace(request, session=session).to("/people", notice=request.site.phrases["saved_link"])
+    answer = replace(request, session=session).to(
+        "/people", notice=request.site.phrases["saved_link"]
+    )
     keep_session(request, answer, session)
     return answer
 
@@ -73,11 +87,22 @@ def project(request: PageRequest) -> Response:
     """Show the project file, the corpus and the switch for suggestions."""
     c = request.c
     corpus = [
-        (d, c.store.count(Document, parent=d.name), sum(x.words for x in c.store.each(Document, parent=d.name)))
+        (
+            d,
+            c.store.count(Document, parent=d.name),
+            sum(x.words for x in c.store.each(Document, parent=d.name)),
+        )
         for d in c.file.domains
     ]
     model = model_name(c.file.model) if c.file.model else ""
-    return request.page("project.html", corpus=corpus, notes=c.notes, setup=c.setup, folder=str(c.folder), model=model)
+    return request.page(
+        "project.html",
+        corpus=corpus,
+        notes=c.notes,
+        setup=c.setup,
+        folder=str(c.folder),
+        model=model,
+    )
 
 
 def suggestions(request: PageRequest) -> Response:
@@ -89,13 +114,22 @@ def suggestions(request: PageRequest) -> Response:
 def passages(request: PageRequest) -> Response:
     """List the approved tasks with their passages."""
     c = request.c
-    tasks = sorted(c.store.each(CollectedTask, stage="approved"), key=lambda t: (t.domain, t.split, t.question))
+    tasks = sorted(
+        c.store.each(CollectedTask, stage="approved"), key=lambda t: (t.domain, t.split, t.question)
+    )
     part, number, parts = paged(tasks, request.query.number("part", 1), 100)
     rows = [(t, c.store.stages(Item, parent=t.id)) for t in part]
     missing = sum(not c.store.count(Item, parent=t.id) for t in tasks)
     names = PAPER_NAMES
     return request.page(
-        "passages.html", rows=rows, number=number, parts=parts, missing=missing, count=len(tasks), names=names, notes=()
+        "passages.html",
+        rows=rows,
+        number=number,
+        parts=parts,
+        missing=missing,
+        count=len(tasks),
+        names=names,
+        notes=(),
     )
 
 
@@ -125,7 +159,11 @@ def results(request: PageRequest) -> Response:
     c = request.c
     report = agreement_report(c)
     finished, _ = finished_tasks(c)
-    tables = {name: statistics([zest_task(c, f) for f in tasks]) for name, tasks in finished.items() if tasks}
+    tables = {
+        name: statistics([zest_task(c, f) for f in tasks])
+        for name, tasks in finished.items()
+        if tasks
+    }
     published = {("overall" if k == "overall" else PAPER_NAMES[k]): v for k, v in PUBLISHED.items()}
     times: dict[str, list[float]] = {}
     for answer in c.store.each(GivenAnswer, stage="work"):
@@ -133,7 +171,12 @@ def results(request: PageRequest) -> Response:
     names = {p.id: p.name for p in c.people()}
     speeds = [(names.get(p, p), len(t), sorted(t)[len(t) // 2]) for p, t in sorted(times.items())]
     return request.page(
-        "results.html", report=report, tables=tables, rows=table2(tables), published=published, speeds=speeds
+        "results.html",
+        report=report,
+        tables=tables,
+        rows=table2(tables),
+        published=published,
+        speeds=speeds,
     )
 
 
@@ -153,10 +196,18 @@ def export_page(request: PageRequest) -> Response:
 def export_now(request: PageRequest) -> Response:
     """Export into the project's folder `exports`."""
     name = request.form.line("name")
-    if not name or not all(ch.isascii() and (ch.isalnum() or ch in "-_") for ch in name) or len(name) > 60:
+    if (
+        not name
+        or not all(ch.isascii() and (ch.isalnum() or ch in "-_") for ch in name)
+        or len(name) > 60
+    ):
         raise CollectError(phrase("release_name"))
     with _alone(request.site.exporting, phrase("exporting")):
-        export(request.c, request.c.folder / "exports" / name, despite_leaks=request.form.text("despite") == "yes")
+        export(
+            request.c,
+            request.c.folder / "exports" / name,
+            despite_leaks=request.form.text("despite") == "yes",
+        )
     return request.to("/export", notice=phrase("exported", name=name))
 
 

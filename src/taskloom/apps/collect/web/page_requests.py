@@ -56,7 +56,9 @@ class PageFields:
 def parse_fields(data: str) -> PageFields:
     """Parse an encoded form or query."""
     try:
-        pairs = parse_qsl(data, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
+        pairs = parse_qsl(
+            data, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace"
+        )
     except ValueError as error:
         raise CollectError(phrase("too_many_fields", reason=error)) from error
     values: dict[str, list[str]] = {}
@@ -110,7 +112,11 @@ class PageRequest:
     def notice(self) -> str:
         """Return what the page before has to say; nothing that somebody else put into the address."""
         text = self.query.line("notice")
-        return text if text and self.site.signer.is_notice(self.session, text, self.query.text("seal")) else ""
+        return (
+            text
+            if text and self.site.signer.is_notice(self.session, text, self.query.text("seal"))
+            else ""
+        )
 
     def to(self, address: str, **query: Any) -> Response:
         """Send the browser on to a page of ours, after something was saved."""

@@ -20,9 +20,15 @@ LISTED = 500
 
 def queue(request: PageRequest) -> Response:
     """List the questions that wait for a second person."""
-    waiting = [t for t in request.c.store.each(CollectedTask, stage="submitted") if t.writer != request.me.id]
+    waiting = [
+        t
+        for t in request.c.store.each(CollectedTask, stage="submitted")
+        if t.writer != request.me.id
+    ]
     part, number, parts = paged(waiting, request.query.number("part", 1))
-    return request.page("review_list.html", tasks=part, number=number, parts=parts, count=len(waiting))
+    return request.page(
+        "review_list.html", tasks=part, number=number, parts=parts, count=len(waiting)
+    )
 
 
 def task(request: PageRequest) -> Response:
@@ -35,7 +41,12 @@ def task(request: PageRequest) -> Response:
     bases = [request.c.store.need(CollectedTask, b).value for b in value.bases]
     preview = from_form(value.structure).preview() if value.structure else ""
     return request.page(
-        "review.html", task=value, version=stored.version, findings=findings, bases=bases, preview=preview
+        "review.html",
+        task=value,
+        version=stored.version,
+        findings=findings,
+        bases=bases,
+        preview=preview,
     )
 
 
@@ -51,7 +62,12 @@ def decide(request: PageRequest) -> Response:
         form.line("reason"),
     )
     waiting = next(
-        (t for t in request.c.store.each(CollectedTask, stage="submitted") if t.writer != request.me.id), None
+        (
+            t
+            for t in request.c.store.each(CollectedTask, stage="submitted")
+            if t.writer != request.me.id
+        ),
+        None,
     )
     where = f"/review/{waiting.id}" if waiting else "/review"
     return request.to(where, notice=request.site.phrases["saved_review"])

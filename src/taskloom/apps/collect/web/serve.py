@@ -20,7 +20,11 @@ SHORTEST_TOKEN = 16
 
 
 def serve(
-    folder: Path, host: str = "127.0.0.1", port: int = 8765, token: str = "", report: Callable[[str], None] = print
+    folder: Path,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str = "",
+    report: Callable[[str], None] = print,
 ) -> None:
     """Serve a project until it is interrupted.
 
@@ -59,7 +63,9 @@ def serve(
                     report(note)
                 report(f"{collection.file.name}: serving {folder} at {base}")
                 report(f"your link as owner: {site.link(collection.first_owner(), base)}")
-                config = uvicorn.Config(app, log_level="error", access_log=False, server_header=False, lifespan="off")
+                config = uvicorn.Config(
+                    app, log_level="error", access_log=False, server_header=False, lifespan="off"
+                )
                 with suppress(KeyboardInterrupt):
                     uvicorn.Server(config).run(sockets=[listener])
             finally:

@@ -28,7 +28,13 @@ from taskloom.apps.collect.errors import CollectError, DiskError
 from taskloom.apps.collect.links import Signer, SignInError
 from taskloom.apps.collect.phrases import page_phrases, phrase
 from taskloom.apps.collect.records import Person, Role
-from taskloom.apps.collect.web import annotator_pages, entry_pages, owner_pages, reviewer_pages, writer_pages
+from taskloom.apps.collect.web import (
+    annotator_pages,
+    entry_pages,
+    owner_pages,
+    reviewer_pages,
+    writer_pages,
+)
 from taskloom.apps.collect.web.page_requests import PageFields, PageRequest, parse_fields
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import digest
@@ -105,7 +111,9 @@ class Site:
         exporting: Held while a release is written.
     """
 
-    def __init__(self, collection: Collection, token: str = "", clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, collection: Collection, token: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
         self.collection, self.token = collection, token
         self.leases = Leases()
         self.signer = Signer(collection, clock)
@@ -122,12 +130,19 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.globals.update(t=SimpleNamespace(**self.phrases), project=collection.file, assets=self.version)
+        self.templates.globals.update(
+            t=SimpleNamespace(**self.phrases), project=collection.file, assets=self.version
+        )
 
     def render(self, template: str, request: PageRequest, **values: Any) -> str:
         """Return a page as text."""
         token = self.signer.form_token(request.session) if request.session else ""
-        known = {"me": request.person, "form_token": token, "notice": request.notice, "here": request.here}
+        known = {
+            "me": request.person,
+            "form_token": token,
+            "notice": request.notice,
+            "here": request.here,
+        }
         return self.templates.get_template(template).render(**known, **values)
 
     def link(self, person: Person, base: str) -> str:
@@ -136,7 +151,9 @@ class Site:
         return f"{base}/enter/{self.signer.token(person, 'link')}{access}"
 
 
-def build_app(collection: Collection, token: str = "", clock: Callable[[], float] = time.time) -> ASGIApp:
+def build_app(
+    collection: Collection, token: str = "", clock: Callable[[], float] = time.time
+) -> ASGIApp:
     """Build the application of a project.
 
     Args:
@@ -157,7 +174,9 @@ async def _static(site: Site, request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         return PlainTextResponse("there is no such file", 404)
-    headers = {"cache-control": "max-age=86400"} if request.query_params.get("v") == site.version else {}
+    headers = (
+        {"cache-control": "max-age=86400"} if request.query_params.get("v") == site.version else {}
+    )
     return Response(site.static[name], media_type=STATIC[name], headers=headers)
 
 
@@ -172,13 +191,17 @@ async def _http_error(site: Site, request: Request, error: HTTPException) -> Res
     return HTMLResponse(site.render("error.html", page, text=text), error.status_code)
 
 
-def _page_request(site: Site, request: Request, person: Person | None, form: PageFields) -> PageRequest:
+def _page_request(
+    site: Site, request: Request, person: Person | None, form: PageFields
+) -> PageRequest:
     session = request.cookies.get(site.cookie, "") if person else ""
     base = f"{request.url.scheme}://{request.headers.get('host', '')}"
     wants_json = "application/json" in request.headers.get("accept", "")
     query = parse_fields(request.url.query)
     here = request.url.path.split("/")[1]
-    return PageRequest(site, person, session, request.path_params, query, form, wants_json, base, here)
+    return PageRequest(
+        site, person, session, request.path_params, query, form, wants_json, base, here
+    )
 
 
 async def _answer(site: Site, route: PageRoute, request: Request) -> Response:

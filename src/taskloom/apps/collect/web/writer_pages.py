@@ -47,10 +47,17 @@ def write(request: PageRequest) -> Response:
 
 
 def _write_page(
-    request: PageRequest, form: PageFields, ticket: str, findings: list[FormFinding], status: int = 200
+    request: PageRequest,
+    form: PageFields,
+    ticket: str,
+    findings: list[FormFinding],
+    status: int = 200,
 ) -> Response:
     c = request.c
-    tasks = sorted(c.store.each(CollectedTask, owner=request.me.id), key=lambda t: (t.state != "returned", t.question))
+    tasks = sorted(
+        c.store.each(CollectedTask, owner=request.me.id),
+        key=lambda t: (t.state != "returned", t.question),
+    )
     formats: dict[str, int] = {}
     for task in c.store.each(CollectedTask):
         if task.variant == "normal" and task.state != "removed":
@@ -71,7 +78,9 @@ def _write_page(
 def submit(request: PageRequest) -> Response:
     """Submit a base task."""
     form = request.form
-    submission = submit_base(request.c, request.me, form.line("ticket"), form.text("domain"), _wording(form))
+    submission = submit_base(
+        request.c, request.me, form.line("ticket"), form.text("domain"), _wording(form)
+    )
     if submission.task is None:
         return _write_page(request, form, form.line("ticket"), submission.findings, 422)
     return request.to("/write", notice=request.site.phrases["saved_task"])
@@ -90,14 +99,22 @@ def _edit_page(
         raise CollectError(phrase("others_question"))
     bases = [request.c.store.need(CollectedTask, b).value for b in stored.value.bases]
     return request.page(
-        "edit.html", status, task=stored.value, version=stored.version, findings=findings, form=form, bases=bases
+        "edit.html",
+        status,
+        task=stored.value,
+        version=stored.version,
+        findings=findings,
+        form=form,
+        bases=bases,
     )
 
 
 def submit_again(request: PageRequest) -> Response:
     """Submit a task again."""
     form = request.form
-    submission = resubmit(request.c, request.me, request.path["task"], form.number("version"), _wording(form))
+    submission = resubmit(
+        request.c, request.me, request.path["task"], form.number("version"), _wording(form)
+    )
     if submission.task is None:
         return _edit_page(request, submission.findings, form, 422)
     return request.to("/write", notice=request.site.phrases["saved_task"])
@@ -118,7 +135,9 @@ def vary(request: PageRequest) -> Response:
 def _variant(request: PageRequest) -> str:
     variant = request.path["variant"]
     if variant not in VARIANTS:
-        raise CollectError(phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS)))
+        raise CollectError(
+            phrase("unknown_variant", variant=variant[:40], variants=", ".join(VARIANTS))
+        )
     return variant
 
 
@@ -139,7 +158,11 @@ def _vary_page(
         "turn": turn,
         "rows": ATTRIBUTES,
     }
-    known = {t.id: t for t in request.c.store.each(CollectedTask, owner=request.me.id) if t.variant == variant}
+    known = {
+        t.id: t
+        for t in request.c.store.each(CollectedTask, owner=request.me.id)
+        if t.variant == variant
+    }
     domain = request.c.file.domain(bases[0].domain) if bases else None
     suggestions = can_suggest_wording(request.c, variant)
     return request.page(
@@ -163,20 +186,29 @@ def submit_variant_form(request: PageRequest) -> Response:
     structure = None
     if variant == "structure" and offered:
         rows = [
-            (form.line(f"name{n}"), form.line(f"values{n}"), form.text(f"complete{n}") == "yes") for n in ATTRIBUTES
+            (form.line(f"name{n}"), form.line(f"values{n}"), form.text(f"complete{n}") == "yes")
+            for n in ATTRIBUTES
         ]
-        structure = compile_structure(form.line("main"), rows, request.c.file.domain(offered[0].domain).entity)
+        structure = compile_structure(
+            form.line("main"), rows, request.c.file.domain(offered[0].domain).entity
+        )
     ticket = form.line("ticket")
-    submission = submit_variant(request.c, request.me, ticket, variant, chosen, _wording(form, structure))
+    submission = submit_variant(
+        request.c, request.me, ticket, variant, chosen, _wording(form, structure)
+    )
     if submission.task is None:
         turn = form.number("turn")
         return _vary_page(request, variant, offered, form, ticket, submission.findings, turn, 422)
-    return request.to(f"/vary/{variant}", turn=form.number("turn"), notice=request.site.phrases["saved_task"])
+    return request.to(
+        f"/vary/{variant}", turn=form.number("turn"), notice=request.site.phrases["saved_task"]
+    )
 
 
 def suggest(request: PageRequest) -> Response:
     """Let the configured model suggest a wording."""
     task = approved_base(request.c, request.path["task"])
-    variant = "target_semantics" if request.form.text("variant") == "target_semantics" else "paraphrase"
+    variant = (
+        "target_semantics" if request.form.text("variant") == "target_semantics" else "paraphrase"
+    )
     suggestion = suggest_wording(request.c, request.me, task, variant)
     return JSONResponse({"text": suggestion.text, "model": suggestion.model})

@@ -60,7 +60,12 @@ class Engine(Protocol):
 
 
 def start(
-    name: str, *, workers: int | None = None, cpus: int = 1, gpus: float = 1.0, address: str | None = None
+    name: str,
+    *,
+    workers: int | None = None,
+    cpus: int = 1,
+    gpus: float = 1.0,
+    address: str | None = None,
 ) -> Engine:
     """Start an engine by name.
 

@@ -129,7 +129,12 @@ class LocalEngine:
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-m", "taskloom.experiments.execute.engines.worker_process", str(theirs.fileno())],
+            [
+                sys.executable,
+                "-m",
+                "taskloom.experiments.execute.engines.worker_process",
+                str(theirs.fileno()),
+            ],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.DEVNULL,
             env={**os.environ, **settings},
@@ -148,14 +153,20 @@ class LocalEngine:
         job = worker.jobs.popleft()
         self.lost.extend(worker.jobs)
         why = exit_reason(status) + _log_ending(job)
-        return [JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))]
+        return [
+            JobResult(job.name, dict.fromkeys((job.data,) if job.kind == "data" else job.runs, why))
+        ]
 
 
 def exit_reason(status: int) -> str:
     """Return how a process ended, in words."""
     if status >= 0:
         return f"the worker process ended with status {status}"
-    name = signal.Signals(-status).name if -status in {s.value for s in signal.Signals} else f"signal {-status}"
+    name = (
+        signal.Signals(-status).name
+        if -status in {s.value for s in signal.Signals}
+        else f"signal {-status}"
+    )
     hint = " (out of memory?)" if name == "SIGKILL" else ""
     return f"the worker process was killed by {name}{hint}"
 
@@ -186,4 +197,6 @@ def visible_gpus() -> list[str]:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))]
+    return [
+        str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))
+    ]

@@ -68,7 +68,9 @@ class RayEngine:
                     self._send(job, attempt + 1)
                 else:
                     why = str(error).splitlines()[0]
-                    results.append(_failed(job, f"its worker died {attempt} times; the last time: {why}"))
+                    results.append(
+                        _failed(job, f"its worker died {attempt} times; the last time: {why}")
+                    )
         return results
 
     def close(self) -> None:
@@ -82,7 +84,10 @@ class RayEngine:
     def _send(self, job: Job, attempt: int) -> None:
         has_gpus = bool(job.gpus) and self.cluster.gpus > 0
         options = {"num_cpus": job.cpus, "num_gpus": job.gpus if has_gpus else 0, "max_retries": 0}
-        self.running[self.remote.options(**options, runtime_env=_threads(job)).remote(job)] = (job, attempt)
+        self.running[self.remote.options(**options, runtime_env=_threads(job)).remote(job)] = (
+            job,
+            attempt,
+        )
 
     def _check(self, job: Job) -> None:
         """Check from a worker's side that it sees the store, before any job is submitted."""
@@ -94,7 +99,9 @@ class RayEngine:
                 return str(error)
             return ""
 
-        problem = self.ray.get(self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store))
+        problem = self.ray.get(
+            self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store)
+        )
         if problem:
             raise TaskloomError(
                 f"a Ray node does not see the store {job.store} ({problem}); put it on a file system that all nodes share"

@@ -13,7 +13,13 @@ import triton
 import triton.language as tl
 
 from taskloom.learners.accelerated.kernels.geometric_attention import LOG2_E, SMALL, logarithm
-from taskloom.learners.accelerated.kernels.row_kernels import KEYS, VARYING, inverse, kept, power_of_two
+from taskloom.learners.accelerated.kernels.row_kernels import (
+    KEYS,
+    VARYING,
+    inverse,
+    kept,
+    power_of_two,
+)
 
 
 @triton.jit
@@ -30,7 +36,11 @@ def tile_examples(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, 
 @triton.jit
 def asked_in_turn(product, front, scales, s, allowed, e, R: tl.constexpr):
     """Return the weights A of rows, which their example's first column asks in turn, and the probabilities of a match."""
-    logits = product * tl.load(scales + s * 3) + front * tl.load(scales + s * 3 + 1) + tl.load(scales + s * 3 + 2)
+    logits = (
+        product * tl.load(scales + s * 3)
+        + front * tl.load(scales + s * 3 + 1)
+        + tl.load(scales + s * 3 + 2)
+    )
     logits *= LOG2_E
     rest = power_of_two(-tl.abs(logits))
     miss = tl.where(allowed, tl.maximum(logits, 0.0) + logarithm(1 + rest), 0.0)
@@ -55,12 +65,20 @@ def first_forward(kv, first_rows, bias, keys, lengths, scales, out, batch, lengt
     e, t, there, allowed = tile_examples(tile, s, batch, lengths, length_stride, LENGTH, R)
     here = s * batch + tile * (R // LENGTH)
     at = kv + (here * LENGTH + tl.arange(0, R))[:, None] * (2 * D) + head * 2 * C + c[None, :]
-    k = tl.load(at, there[:, None], 0.0) + tl.load(bias + s * W + head * 2 * C + c).to(kind)[None, :]
-    v = tl.load(at + C, there[:, None], 0.0) + tl.load(bias + s * W + head * 2 * C + C + c).to(kind)[None, :]
+    k = (
+        tl.load(at, there[:, None], 0.0)
+        + tl.load(bias + s * W + head * 2 * C + c).to(kind)[None, :]
+    )
+    v = (
+        tl.load(at + C, there[:, None], 0.0)
+        + tl.load(bias + s * W + head * 2 * C + C + c).to(kind)[None, :]
+    )
     asking = first_rows + (here + e) * Q
     q = tl.load(asking[:, None] + head * C + c[None, :], there[:, None], 0.0)
     q += tl.load(bias + s * W + 2 * D + head * C + c).to(kind)[None, :]
-    front = tl.load(asking + D + 2 * head + 1, there, 0.0).to(tl.float32) + tl.load(bias + s * W + 3 * D + 2 * head + 1)
+    front = tl.load(asking + D + 2 * head + 1, there, 0.0).to(tl.float32) + tl.load(
+        bias + s * W + 3 * D + 2 * head + 1
+    )
     if CUT:
         index = ((first + tile * (R // LENGTH) + e) * H + head) * LENGTH + t
         keep = kept(index[:, None] * C + c[None, :], keys + 2 * s, CUT)
@@ -90,12 +108,19 @@ def first_backward(dout, kv, first_rows, bias, lengths, scales, dkv, dfirst, sum
     here = s * batch + tile * (R // LENGTH)
     at = (here * LENGTH + tl.arange(0, R))[:, None] * (2 * D) + head * 2 * C + c[None, :]
     k = tl.load(kv + at, there[:, None], 0.0)
-    v = tl.load(kv + at + C, there[:, None], 0.0) + tl.load(bias + s * W + head * 2 * C + C + c).to(kind)[None, :]
+    v = (
+        tl.load(kv + at + C, there[:, None], 0.0)
+        + tl.load(bias + s * W + head * 2 * C + C + c).to(kind)[None, :]
+    )
     asking = first_rows + (here + e) * Q
     q = tl.load(asking[:, None] + head * C + c[None, :], there[:, None], 0.0)
     q = (q + tl.load(bias + s * W + 2 * D + head * C + c).to(kind)[None, :]).to(tl.float32)
-    front = tl.load(asking + D + 2 * head + 1, there, 0.0).to(tl.float32) + tl.load(bias + s * W + 3 * D + 2 * head + 1)
-    change = tl.load(dout + (here + e)[:, None] * D + head * C + c[None, :], there[:, None], 0.0).to(tl.float32)
+    front = tl.load(asking + D + 2 * head + 1, there, 0.0).to(tl.float32) + tl.load(
+        bias + s * W + 3 * D + 2 * head + 1
+    )
+    change = tl.load(
+        dout + (here + e)[:, None] * D + head * C + c[None, :], there[:, None], 0.0
+    ).to(tl.float32)
     product = tl.sum(k.to(tl.float32) * q, 1)
     weights, match = asked_in_turn(product, front, scales, s, allowed, e, R)
     dlog = weights * tl.sum(change * v.to(tl.float32), 1)

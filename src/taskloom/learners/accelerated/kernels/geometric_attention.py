@@ -38,7 +38,9 @@ def logarithm(x):
     """Return the logarithm to base 2 of x between 1 and 2, to 2^-22."""
     if INTERPRETED:
         return tl.log2(x)
-    return tl.inline_asm_elementwise("lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.inline_asm_elementwise(
+        "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
 
 
 @triton.jit
@@ -53,7 +55,9 @@ def tile_rows(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: t
 
 
 @triton.jit
-def pairs_within(row, there, head, H: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr):
+def pairs_within(
+    row, there, head, H: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr
+):
     """Return where a table [seeds, rows, heads, TURNS] has each pair [R, R] of a tile's rows, and whether it has it."""
     one, other = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
     same = (one // LENGTH == other // LENGTH) & there[:, None] & (one != other)
@@ -90,7 +94,9 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
     W: tl.constexpr = 3 * D + 2 * H
     kind = qkv.dtype.element_ty
     c = tl.arange(0, C)
-    row, example, column, length, there = tile_rows(tile, s, batch, lengths, length_stride, LENGTH, R)
+    row, example, column, length, there = tile_rows(
+        tile, s, batch, lengths, length_stride, LENGTH, R
+    )
     at = qkv + row[:, None] * W + c[None, :]
     k = tl.load(at + head * 2 * C, there[:, None], 0.0)
     q = tl.load(at + 2 * D + head * C, there[:, None], 0.0)
@@ -113,7 +119,9 @@ def attend_forward(qkv, bias, keys, lengths, scales, products, weights, out, bat
     tl.store(products + place, tl.dot(q, tl.trans(k), input_precision=PRECISION), same)
     tl.debug_barrier()
     logits = tl.load(products + line, there[:, None], 0.0) * tl.load(scales + s * 3)
-    logits += tl.where(right, front[:, None], back[:, None]) * tl.load(scales + s * 3 + 1) + tl.load(scales + s * 3 + 2)
+    logits += tl.where(right, front[:, None], back[:, None]) * tl.load(
+        scales + s * 3 + 1
+    ) + tl.load(scales + s * 3 + 2)
     logits *= LOG2_E
     e = power_of_two(-tl.abs(logits))
     miss = tl.where(allowed, tl.maximum(logits, 0.0) + logarithm(1 + e), 0.0)

@@ -141,7 +141,9 @@ def precision_of(kind: torch.dtype) -> str:
     return "tf32" if loose else "ieee"
 
 
-def start(kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any) -> None:
+def start(
+    kernel: Any, grid: Sequence[int], *given: Any, warps: int = WARPS, **constants: Any
+) -> None:
     """Start a kernel."""
     kernel[tuple(grid)](*given, num_warps=warps, **constants)
 

@@ -28,7 +28,11 @@ from taskloom.learners.accelerated.kernels.launch import (
     tiles,
     width_of,
 )
-from taskloom.learners.accelerated.kernels.router_layers import RouterMaps, RouterPart, joined_gradients
+from taskloom.learners.accelerated.kernels.router_layers import (
+    RouterMaps,
+    RouterPart,
+    joined_gradients,
+)
 
 NAMES = (
     "embedding.weight",
@@ -72,7 +76,12 @@ class LastRouterPart(RouterPart):
     def _asking(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
         """Return the programs and constants of the kernels."""
         run, rate = self.run, self.run.rates[1]
-        shape = {"H": run.heads, "C": self.state // run.heads, "LENGTH": self.length, "R": EXAMPLE_ROWS}
+        shape = {
+            "H": run.heads,
+            "C": self.state // run.heads,
+            "LENGTH": self.length,
+            "R": EXAMPLE_ROWS,
+        }
         constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind)}
         grid = (example_tiles(self.batch, self.length), run.heads, self.seeds)
         return grid, {**shape, **constants, "G": width_of(EXAMPLE_ROWS // self.length)}
@@ -82,7 +91,14 @@ class LastRouterPart(RouterPart):
         torch.bmm(self.h[i], maps.qkv[:, : 2 * d].transpose(1, 2), out=self.kv[i])
         torch.bmm(self.asking[i], maps.qkv[:, 2 * d :].transpose(1, 2), out=self.first[i])
         grid, constants = self._asking()
-        given = (self.kv[i], self.first[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
+        given = (
+            self.kv[i],
+            self.first[i],
+            maps.qkv_bias,
+            run.keys[3 * layer],
+            run.lengths,
+            maps.scales,
+        )
         start(
             first_column.first_forward,
             grid,
@@ -99,14 +115,26 @@ class LastRouterPart(RouterPart):
         grid, constants = self._asking()
         given = (change, self.kv[i], self.first[i], maps.qkv_bias, self.run.lengths, maps.scales)
         results = (self.dkv[i], self.dfirst[i], self.kv_sums[i], self.order_sums[i])
-        start(first_column.first_backward, grid, *given, *results, self.batch, self._stride(), **constants)
+        start(
+            first_column.first_backward,
+            grid,
+            *given,
+            *results,
+            self.batch,
+            self._stride(),
+            **constants,
+        )
         whole = torch.bmm(self.dkv[i], maps.qkv[:, : 2 * d])
-        whole.view(self.seeds, self.batch, self.length, d)[:, :, 0] += dh.baddbmm_(self.dfirst[i], maps.qkv[:, 2 * d :])
+        whole.view(self.seeds, self.batch, self.length, d)[:, :, 0] += dh.baddbmm_(
+            self.dfirst[i], maps.qkv[:, 2 * d :]
+        )
         return whole
 
     def _attention_gradients(self) -> dict[str, Tensor]:
         weight = torch.cat([outer(self.dkv, self.h), outer(self.dfirst, self.asking)], 1)
-        bias = torch.cat([self.kv_sums.sum((0, 2)), self.dfirst.sum((0, 2), dtype=torch.float32)], 1)
+        bias = torch.cat(
+            [self.kv_sums.sum((0, 2)), self.dfirst.sum((0, 2), dtype=torch.float32)], 1
+        )
         return joined_gradients(weight, bias, self.order_sums.sum((0, 2, 3)))
 
 
@@ -116,7 +144,14 @@ def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
     stride = rows if tokens.dim() == 3 else 0
     grid = (tiles(rows, d, out.dtype), seeds)
     given = (table.contiguous(), tokens.contiguous(), out, low, rows, table.shape[1], stride)
-    start(kernels.embed_forward, grid, *given, D=d, ROWS=tile_rows(d, out.dtype), SPLIT=out.dtype != torch.float32)
+    start(
+        kernels.embed_forward,
+        grid,
+        *given,
+        D=d,
+        ROWS=tile_rows(d, out.dtype),
+        SPLIT=out.dtype != torch.float32,
+    )
 
 
 def _unembed(change: Tensor, tokens: Tensor, words: int) -> Tensor:
@@ -129,7 +164,9 @@ class NDRLayers(torch.autograd.Function):
     """The first column after all layers, [S, batch, d], from tokens [batch, length] or [S, batch, length]."""
 
     @staticmethod
-    def forward(ctx: Any, run: Pass, layers: int, tokens: Tensor, table: Tensor, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, run: Pass, layers: int, tokens: Tensor, table: Tensor, *weights: Tensor
+    ) -> Tensor:
         """Compute all layers."""
         seeds, words, d = table.shape
         batch, length = tokens.shape[-2:]

@@ -33,7 +33,11 @@ def tile_lines(tile, s, batch, length, columns, lengths, length_stride, T: tl.co
     there = (e < T // length) & (example < batch)
     most = tl.load(lengths + s * length_stride + example, there, 0)
     begin = (e * length)[:, None]
-    asks = (t[None, :] >= begin) & (t[None, :] < begin + most[:, None]) & (t - e * length < columns)[:, None]
+    asks = (
+        (t[None, :] >= begin)
+        & (t[None, :] < begin + most[:, None])
+        & (t - e * length < columns)[:, None]
+    )
     return example, t - e * length, there, asks
 
 
@@ -50,7 +54,9 @@ def relative_forward(qkv, far, content, position, lengths, scale, keys, out, bat
     c = tl.arange(0, C)
     m = tl.arange(0, 2 * T)
     i, j = t[:, None], t[None, :]
-    example, column, there, allowed = tile_lines(tile, s, batch, length, columns, lengths, length_stride, T)
+    example, column, there, allowed = tile_lines(
+        tile, s, batch, length, columns, lengths, length_stride, T
+    )
     at = ((s * batch + tile * (T // length)) * length + t)[:, None] * W + c[None, :]
     k = tl.load(qkv + at + head * 2 * C, there[:, None], 0.0)
     v = tl.load(qkv + at + head * 2 * C + C, there[:, None], 0.0)
@@ -99,7 +105,9 @@ def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, d
     row = m[None, :] + i - length + 1
     for step in range(PER):
         tile = p * PER + step
-        example, column, there, allowed = tile_lines(tile, s, batch, length, columns, lengths, length_stride, T)
+        example, column, there, allowed = tile_lines(
+            tile, s, batch, length, columns, lengths, length_stride, T
+        )
         at = ((s * batch + tile * (T // length)) * length + t)[:, None] * W + c[None, :]
         k = tl.load(qkv + at + head * 2 * C, there[:, None], 0.0)
         v = tl.load(qkv + at + head * 2 * C + C, there[:, None], 0.0)

@@ -60,7 +60,9 @@ class RouterMaps:
 class RouterPart:
     """Buffers of some layers that have equally many columns, and the two ways through them."""
 
-    def __init__(self, maps: RouterMaps, run: Pass, layers: int, length: int, columns: int, batch: int) -> None:
+    def __init__(
+        self, maps: RouterMaps, run: Pass, layers: int, length: int, columns: int, batch: int
+    ) -> None:
         self.maps, self.run = maps, run
         self.length, self.columns, self.batch = length, columns, batch
         self.seeds, self.state, inner = maps.out.shape[0], maps.out.shape[1], maps.inner.shape[1]
@@ -68,11 +70,17 @@ class RouterPart:
         self.rows = batch * columns
 
         def buffer(rows: int, channels: int) -> Tensor:
-            return torch.empty(layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device)
+            return torch.empty(
+                layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device
+            )
 
         d = self.state
         self.h = buffer(batch * length, d)
-        self.mixture, self.mixed, self.a = buffer(self.rows, d), buffer(self.rows, d), buffer(self.rows, d)
+        self.mixture, self.mixed, self.a = (
+            buffer(self.rows, d),
+            buffer(self.rows, d),
+            buffer(self.rows, d),
+        )
         self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
         self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
         self.asking = self.h if columns == length else buffer(self.rows, d)
@@ -88,7 +96,11 @@ class RouterPart:
     def allocate_changes(self) -> None:
         """Make room for the gradients that weights' gradients are computed from."""
         self.dmixed = torch.empty_like(self.mixed)
-        self.dz, self.dy, self.dg = torch.empty_like(self.z), torch.empty_like(self.y), torch.empty_like(self.g)
+        self.dz, self.dy, self.dg = (
+            torch.empty_like(self.z),
+            torch.empty_like(self.y),
+            torch.empty_like(self.g),
+        )
         layers, d = len(self.h), self.state
         self.parts, self.per = shares(self.rows, self.seeds, d, self.run.kind)
         wide = self.z.shape[-1]
@@ -97,7 +109,9 @@ class RouterPart:
         )
 
         def sums(*shape: int) -> Tensor:
-            return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device)
+            return torch.empty(
+                layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device
+            )
 
         self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
         self.inner_sums = sums(self.inner_parts, wide)
@@ -131,16 +145,42 @@ class RouterPart:
         grid, constants = self._tiles()
         given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
         tables = (self.products[i], self.weights[i], self.mixture[i])
-        start(attention.attend_forward, grid, *given, *tables, self.batch, self._stride(), run.first, **constants)
+        start(
+            attention.attend_forward,
+            grid,
+            *given,
+            *tables,
+            self.batch,
+            self._stride(),
+            run.first,
+            **constants,
+        )
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
         """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
         maps, run = self.maps, self.run
         grid, constants = self._tiles()
-        given = (change, self.qkv[i], maps.qkv_bias, run.lengths, maps.scales, self.products[i], self.weights[i])
+        given = (
+            change,
+            self.qkv[i],
+            maps.qkv_bias,
+            run.lengths,
+            maps.scales,
+            self.products[i],
+            self.weights[i],
+        )
         scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
         results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
-        start(attention.attend_backward, grid, *given, *scratch, *results, self.batch, self._stride(), **constants)
+        start(
+            attention.attend_backward,
+            grid,
+            *given,
+            *scratch,
+            *results,
+            self.batch,
+            self._stride(),
+            **constants,
+        )
         return dh.baddbmm_(self.dqkv[i], maps.qkv)
 
     def _stride(self) -> int:
@@ -237,7 +277,9 @@ class RouterPart:
         )
 
     def _first_columns(self, states: Tensor) -> Tensor:
-        return states.view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns].flatten(1, 2)
+        return states.view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns].flatten(
+            1, 2
+        )
 
     def backward(self, i: int, layer: int, change: Tensor) -> Tensor:
         """Compute the gradient of the layer's input from that of its output, [S, rows, d]."""

@@ -60,7 +60,9 @@ def power_of_two(x):
     """Return 2^x to fp32's precision, 0 below 2^-126: without the steps that numbers so small would need."""
     if INTERPRETED:
         return tl.exp2(x)
-    return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.inline_asm_elementwise(
+        "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
 
 
 @triton.jit
@@ -68,7 +70,9 @@ def inverse(x):
     """Return 1/x to fp32's precision, 0 above 2^126."""
     if INTERPRETED:
         return 1 / x
-    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    return tl.inline_asm_elementwise(
+        "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
 
 
 @triton.jit
@@ -76,7 +80,9 @@ def normal(x):
     """Return distribution function and density of the normal distribution, to 1e-7 (Abramowitz and Stegun 7.1.26)."""
     e = power_of_two(-0.7213475204444817 * x * x)
     t = inverse(1 + 0.2316418882663604 * tl.abs(x))
-    poly = 0.127414796 + t * (-0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145)))
+    poly = 0.127414796 + t * (
+        -0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145))
+    )
     tail = t * poly * e
     return tl.where(x >= 0, 1 - tail, tail), 0.3989422804014327 * e
 
@@ -183,7 +189,9 @@ def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.conste
     x = tl.load(z + at, there, 0.0).to(tl.float32) + tl.load(bias + s * W + c)[None, :]
     x = tl.maximum(x, 0.0)
     if CUT:
-        x = tl.where(kept((first * W + rows[:, None] * W) + c[None, :], keys + 2 * s, CUT), x * RATE, 0.0)
+        x = tl.where(
+            kept((first * W + rows[:, None] * W) + c[None, :], keys + 2 * s, CUT), x * RATE, 0.0
+        )
     tl.store(out + at, x.to(out.dtype.element_ty), there)
 
 

@@ -55,17 +55,31 @@ class _TransformerMaps:
         self.qkv = torch.cat([w["attention.kv.weight"], w["attention.q.weight"]], 1).to(kind)
         self.out = w["attention.out.weight"].to(kind)
         self.one, self.two = w["linear1.weight"].to(kind), w["linear2.weight"].to(kind)
-        self.biases = [w[f"attention.{name}_bias"].flatten(1).contiguous() for name in ("content", "position")]
+        self.biases = [
+            w[f"attention.{name}_bias"].flatten(1).contiguous() for name in ("content", "position")
+        ]
         self.scale = w["attention.scale"].contiguous()
-        self.one_bias, self.two_bias = w["linear1.bias"].contiguous(), w["linear2.bias"].contiguous()
-        self.norms = [[w[f"norm{i}.{part}"].contiguous() for part in ("weight", "bias")] for i in (1, 2)]
+        self.one_bias, self.two_bias = (
+            w["linear1.bias"].contiguous(),
+            w["linear2.bias"].contiguous(),
+        )
+        self.norms = [
+            [w[f"norm{i}.{part}"].contiguous() for part in ("weight", "bias")] for i in (1, 2)
+        ]
 
 
 class _TransformerPart:
     """Buffers of some layers that have equally many columns, and the two ways through them."""
 
     def __init__(
-        self, maps: _TransformerMaps, run: Pass, far: Tensor, layers: int, length: int, columns: int, batch: int
+        self,
+        maps: _TransformerMaps,
+        run: Pass,
+        far: Tensor,
+        layers: int,
+        length: int,
+        columns: int,
+        batch: int,
     ) -> None:
         self.maps, self.run, self.far = maps, run, far
         self.length, self.columns, self.batch = length, columns, batch
@@ -73,11 +87,17 @@ class _TransformerPart:
         self.rows = batch * columns
 
         def buffer(rows: int, channels: int) -> Tensor:
-            return torch.empty(layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device)
+            return torch.empty(
+                layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device
+            )
 
         d = self.state
         self.x, self.qkv = buffer(batch * length, d), buffer(batch * length, 3 * d)
-        self.mixture, self.mixed, self.middle = buffer(self.rows, d), buffer(self.rows, d), buffer(self.rows, d)
+        self.mixture, self.mixed, self.middle = (
+            buffer(self.rows, d),
+            buffer(self.rows, d),
+            buffer(self.rows, d),
+        )
         self.hidden, self.out = buffer(self.rows, hidden), buffer(self.rows, d)
         self.asking = self.x if columns == length else buffer(self.rows, d)
 
@@ -93,12 +113,17 @@ class _TransformerPart:
         self.attending = -(-self._tiles() // self._per())
 
         def sums(*shape: int) -> Tensor:
-            return torch.empty(layers, self.seeds, *shape, dtype=torch.float32, device=self.x.device)
+            return torch.empty(
+                layers, self.seeds, *shape, dtype=torch.float32, device=self.x.device
+            )
 
         self.norm_sums = [sums(self.parts, 3, d), sums(self.parts, 3, d)]
         self.hidden_sums = sums(self.hidden_parts, wide)
         self.far_sums = sums(self.attending, 2 * self.length - 1, d)
-        self.bias_sums, self.scale_sums = sums(self.attending, 2, d), sums(self.attending * self.run.heads)
+        self.bias_sums, self.scale_sums = (
+            sums(self.attending, 2, d),
+            sums(self.attending * self.run.heads),
+        )
 
     def _tiles(self) -> int:
         """Return the tiles of whole examples that attention takes."""
@@ -157,7 +182,16 @@ class _TransformerPart:
         torch.bmm(self.x[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
         constants, given, sizes = self._attention(layer)
         grid: tuple[int, ...] = (self._tiles(), run.heads, self.seeds)
-        start(attention.relative_forward, grid, self.qkv[i], *given, self.mixture[i], *sizes, warps=1, **constants)
+        start(
+            attention.relative_forward,
+            grid,
+            self.qkv[i],
+            *given,
+            self.mixture[i],
+            *sizes,
+            warps=1,
+            **constants,
+        )
         torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
         if self.asking is not self.x:
             columns = self.x[i].view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns]
@@ -167,7 +201,16 @@ class _TransformerPart:
         grid = (tiles(self.rows, block(wide), self.run.kind), wide // block(wide), self.seeds)
         key = run.keys[_SITES * layer + 3]
         sizes = (self.rows, run.first * self.columns)
-        start(kernels.relu_forward, grid, z, maps.one_bias, key, self.hidden[i], *sizes, **self._hidden())
+        start(
+            kernels.relu_forward,
+            grid,
+            z,
+            maps.one_bias,
+            key,
+            self.hidden[i],
+            *sizes,
+            **self._hidden(),
+        )
         torch.bmm(self.hidden[i], maps.two.transpose(1, 2), out=self.out[i])
         self._merge(layer, 1, self.middle[i], self.out[i], out)
 
@@ -191,7 +234,17 @@ class _TransformerPart:
         key, constants = self._merging(layer, norm)
         dh = torch.empty_like(change)
         none = self.maps.scale
-        given = (h, mixed, none, self.maps.two_bias, self.maps.norms[norm][0], key, dmixed, dh, self.norm_sums[norm][i])
+        given = (
+            h,
+            mixed,
+            none,
+            self.maps.two_bias,
+            self.maps.norms[norm][0],
+            key,
+            dmixed,
+            dh,
+            self.norm_sums[norm][i],
+        )
         start(
             kernels.merge_backward,
             (self.parts, self.seeds),
@@ -211,7 +264,9 @@ class _TransformerPart:
     def backward(self, i: int, layer: int, change: Tensor) -> Tensor:
         """Compute the gradient of the layer's input from that of its output, [S, rows, d]."""
         maps, run, wide = self.maps, self.run, self.hidden.shape[-1]
-        through = self._unmerge(layer, i, 1, change, None, self.middle[i], self.out[i], self.dout[i])
+        through = self._unmerge(
+            layer, i, 1, change, None, self.middle[i], self.out[i], self.dout[i]
+        )
         dhidden = torch.bmm(self.dout[i], maps.two)
         constants = self._hidden()
         del constants["CUT"]
@@ -228,7 +283,9 @@ class _TransformerPart:
             **constants,
         )
         dmiddle = torch.bmm(self.dz[i], maps.one)
-        dx = self._unmerge(layer, i, 0, dmiddle, through, self.asking[i], self.mixed[i], self.dmixed[i])
+        dx = self._unmerge(
+            layer, i, 0, dmiddle, through, self.asking[i], self.mixed[i], self.dmixed[i]
+        )
         dmixture = torch.bmm(self.dmixed[i], maps.out)
         constants, given, sizes = self._attention(layer)
         start(

@@ -60,18 +60,32 @@ class Captured:
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.graphs: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]] = {}
+        self.graphs: dict[
+            tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]
+        ] = {}
         self.pool: Any = None
         # Layers with adapters inside are the library's own; a prompt's keys would reach those through a cache object, which a
         # compiled layer would have to guard, and so it would the choice of a task's adapter.
         known = can_follow(adapter.base.model)
         use = adapter.how.compile and not adapter.stacked and not known
-        rounded = Rounded(adapter.base.model, torch.bfloat16) if known and adapter.precision == "bf16" else None
+        rounded = (
+            Rounded(adapter.base.model, torch.bfloat16)
+            if known and adapter.precision == "bf16"
+            else None
+        )
         wrap = functools.partial(compiled, rounded=True)
         self.fast = Shortcuts(wrap if adapter.how.compile and known else None, rounded)
-        self.layers = {layer: wrap(layer._call_impl) for layer in adapter.base.model.model.layers} if use else {}
+        self.layers = (
+            {layer: wrap(layer._call_impl) for layer in adapter.base.model.model.layers}
+            if use
+            else {}
+        )
         # What is trained as the run begins, in the machine's memory: a checkpoint is read only later.
-        self.start = {n: t.detach().to("cpu", copy=True) for n, t in adapter.trained.items() if self._compiles()}
+        self.start = {
+            n: t.detach().to("cpu", copy=True)
+            for n, t in adapter.trained.items()
+            if self._compiles()
+        }
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """Run one step on a batch, by the graph of its shape."""
@@ -100,13 +114,17 @@ class Captured:
         rows = torch.zeros_like(hits).index_add(0, which, torch.ones_like(which, dtype=hits.dtype))
         return sums, hits / rows
 
-    def _capture(self, given: list[Tensor]) -> tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]:
+    def _capture(
+        self, given: list[Tensor]
+    ) -> tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]:
         places = [t.clone() for t in given]
         self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         # After the first shape the libraries are ready, and one run is enough for them to choose their algorithms.
         with put_back(self.adapter), self._compiled_layers():
-            graph, out = record(lambda: self._one(places), self.pool, 1 if self.graphs else WARM_UPS)
+            graph, out = record(
+                lambda: self._one(places), self.pool, 1 if self.graphs else WARM_UPS
+            )
         torch.cuda.empty_cache()  # the warm-up's memory, which the graph does not use
         return graph, places, out
 
@@ -184,7 +202,10 @@ class Captured:
 def put_back(adapter: Adapter) -> Iterator[None]:
     """Restore weights and moments after the block, even where memory runs out in the middle of it."""
     weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
-    moments = {n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()} for n, t in adapter.trained.items()}
+    moments = {
+        n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()}
+        for n, t in adapter.trained.items()
+    }
     try:
         yield
     finally:

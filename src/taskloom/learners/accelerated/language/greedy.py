@@ -132,7 +132,9 @@ class _Block:
         """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without any are padding."""
         width = max(map(len, rests))
         empty = [width - len(rest) for rest in rests] + [0] * (self.rows - len(rests))
-        rows = [[0] * (width - len(rest)) + list(rest) for rest in rests] + [[0] * width] * (self.rows - len(rests))
+        rows = [[0] * (width - len(rest)) + list(rest) for rest in rests] + [[0] * width] * (
+            self.rows - len(rests)
+        )
         self.empty.copy_(torch.tensor(empty))
         self.at.fill_(width - 1)
         self.used = width
@@ -164,9 +166,14 @@ class GreedyWriter:
         keys, config = states[0][0], model.config
         shared, size = keys.shape[1], keys.shape[3]
         self._model, self._graphs, self._fixed = model, graphs, graphs
-        self._shape = _Shape(shared, config.num_attention_heads // shared, size, config.rms_norm_eps)
+        self._shape = _Shape(
+            shared, config.num_attention_heads // shared, size, config.rms_norm_eps
+        )
         self._length = keys.shape[2]
-        self._layers = [_with_prefix(layer, *pair) for layer, pair in zip(model.model.layers, states, strict=True)]
+        self._layers = [
+            _with_prefix(layer, *pair)
+            for layer, pair in zip(model.model.layers, states, strict=True)
+        ]
         self._kept: dict[int, _Block] = {}
         # Threads share the blocks that are kept.
         self._alone: AbstractContextManager[Any] = Lock() if graphs else nullcontext()
@@ -177,7 +184,9 @@ class GreedyWriter:
         """Return for how many rows there are recorded steps."""
         return [rows for rows, block in self._kept.items() if block.replay]
 
-    def write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+    def write(
+        self, rests: Sequence[Sequence[int]], longest: int, finished: Finished
+    ) -> list[list[int]]:
         """Write the likeliest token after each row, then the next one, until the row is done.
 
         Args:
@@ -195,11 +204,15 @@ class GreedyWriter:
                 self._kept.clear()  # fewer rows will be tried, and need the memory
             raise
 
-    def losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+    def losses(
+        self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[float]:
         """Return the summed cross entropy of a target's tokens after each row, of which there is at least one token."""
         together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
         starts = range(0, len(rests), together)
-        parts = [(rests[first : first + together], targets[first : first + together]) for first in starts]
+        parts = [
+            (rests[first : first + together], targets[first : first + together]) for first in starts
+        ]
         return [loss for part in parts for loss in self._losses(*part)]
 
     def _together(self, width: int) -> int:
@@ -207,25 +220,37 @@ class GreedyWriter:
         each = self._shape.shared * self._shape.groups * width * (self._length + width)
         return max(1, MOST_SCORES // each)
 
-    def _losses(self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[float]:
+    def _losses(
+        self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> list[float]:
         """Compute the losses of rows that are read together."""
         rows = [[*rest, *target[:-1]] for rest, target in zip(rests, targets, strict=True)]
         longest, width = max(map(len, targets)), max(map(len, rows))
         block = self._new_block(len(rows), width)
         ids = block.begin(rows)
         h = self._read(block, ids, torch.arange(width, device=ids.device), width)[:, -longest:]
-        labels = torch.tensor([[IGNORED] * (longest - len(t)) + list(t) for t in targets], device=ids.device)
-        each = F.cross_entropy(self._logits(h).flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none")
+        labels = torch.tensor(
+            [[IGNORED] * (longest - len(t)) + list(t) for t in targets], device=ids.device
+        )
+        each = F.cross_entropy(
+            self._logits(h).flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
+        )
         sums: list[float] = each.view(labels.shape).sum(1).tolist()
         return sums
 
-    def _write(self, rests: Sequence[Sequence[int]], longest: int, finished: Finished) -> list[list[int]]:
+    def _write(
+        self, rests: Sequence[Sequence[int]], longest: int, finished: Finished
+    ) -> list[list[int]]:
         """Write rows together to their ends, and return the tokens of each."""
         written: list[list[int]] = [[] for _ in rests]
         room = max(map(len, rests)) + longest
         block = self._block(len(rests), room)
-        new = self._next(block, block.begin(rests), torch.arange(block.used, device=block.own.device), block.used)
-        active = slots = list(range(len(rests)))  # the rows that are not done, and where they stand in the block
+        new = self._next(
+            block, block.begin(rests), torch.arange(block.used, device=block.own.device), block.used
+        )
+        active = slots = list(
+            range(len(rests))
+        )  # the rows that are not done, and where they stand in the block
         for number in range(1, longest + 1):
             tokens = new.tolist()
             for row, slot in zip(active, slots, strict=True):
@@ -236,7 +261,10 @@ class GreedyWriter:
                 break
             active, slots = [active[place] for place in left], [slots[place] for place in left]
             if self._should_move(len(left), block.rows):
-                smaller, chosen = self._block(len(left), room), torch.tensor(slots, device=new.device)
+                smaller, chosen = (
+                    self._block(len(left), room),
+                    torch.tensor(slots, device=new.device),
+                )
                 smaller.take(block, chosen)
                 block, new, slots = smaller, new[chosen], list(range(len(left)))
             new = self._step(block, new)
@@ -266,7 +294,9 @@ class GreedyWriter:
     def _new_block(self, rows: int, room: int) -> _Block:
         """Return memory for so many rows and tokens, with nothing in it."""
         shape = (len(self._layers), 2, rows, self._shape.shared, room, self._shape.size)
-        return _Block(self._layers[0].keys.new_empty(shape), _turns(self._model.model, self._length, room))
+        return _Block(
+            self._layers[0].keys.new_empty(shape), _turns(self._model.model, self._length, room)
+        )
 
     def _step(self, block: _Block, new: Tensor) -> Tensor:
         """Read one token more of each row, and return the likeliest one after it."""
@@ -308,15 +338,23 @@ class GreedyWriter:
         every = torch.arange(seen, device=ids.device)
         places = (at - block.empty[:, None]).clamp(min=0)
         turns = block.turns[0][0][places].unsqueeze(2), block.turns[1][0][places].unsqueeze(2)
-        hidden = (every > at[:, None])[None] | (every < block.empty[:, None])[:, None]  # [rows, length, seen]
+        hidden = (every > at[:, None])[None] | (every < block.empty[:, None])[
+            :, None
+        ]  # [rows, length, seen]
         h: Tensor = self._model.model.embed_tokens(ids).flatten(0, 1)
-        bias = h.new_zeros(()).expand(hidden.shape).masked_fill(hidden, -torch.inf)[:, None, :, None]
-        bias = bias.expand(rows, shape.shared, length, shape.groups, seen).reshape(rows * shape.shared, -1, seen)
+        bias = (
+            h.new_zeros(()).expand(hidden.shape).masked_fill(hidden, -torch.inf)[:, None, :, None]
+        )
+        bias = bias.expand(rows, shape.shared, length, shape.groups, seen).reshape(
+            rows * shape.shared, -1, seen
+        )
         for layer, own in zip(self._layers, block.own, strict=True):
             h = self._layer(layer, h, turns, own, at, bias)
         return h.view(rows, length, -1)
 
-    def _layer(self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor) -> Tensor:
+    def _layer(
+        self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor
+    ) -> Tensor:
         """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
         w, shape = layer.weights, self._shape
         rows, seen = own.shape[1], bias.shape[-1]
@@ -340,11 +378,15 @@ class GreedyWriter:
 
 def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
     """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
-    turned = Layer(*(weight.t() for weight in _weights(layer)))  # gains have one axis, and stay as they are
+    turned = Layer(
+        *(weight.t() for weight in _weights(layer))
+    )  # gains have one axis, and stay as they are
     return _Layer(turned, keys[0].transpose(1, 2) * keys.shape[3] ** -0.5, values[0])
 
 
-def _attend(q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape) -> Tensor:
+def _attend(
+    q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape
+) -> Tensor:
     """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own [rows * shared, seen, size].
 
     The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
@@ -355,7 +397,9 @@ def _attend(q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor
     each = q.transpose(1, 2).reshape(rows * shared, -1, shape.size)
     over_own = torch.baddbmm(bias, each, keys.transpose(1, 2), alpha=shape.size**-0.5)
     over_prefix = over_prefix.view(shared, rows, -1, before).transpose(0, 1)
-    shares = torch.cat([over_prefix, over_own.view(rows, shared, *over_own.shape[1:])], -1).softmax(-1)
+    shares = torch.cat([over_prefix, over_own.view(rows, shared, *over_own.shape[1:])], -1).softmax(
+        -1
+    )
     from_prefix = shares[..., :before].transpose(0, 1).reshape(shared, -1, before).bmm(layer.values)
     from_own = shares[..., before:].flatten(0, 1).bmm(values)
     parts = (shape.groups, shape.size)

@@ -63,20 +63,28 @@ class Rounded:
     """
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
-        self.sources: list[Tensor] = [w for layer in model.model.layers for w in _weights(layer) if w.dim() == 2]
+        self.sources: list[Tensor] = [
+            w for layer in model.model.layers for w in _weights(layer) if w.dim() == 2
+        ]
         self.copies = [w.detach().to(kind).requires_grad_(w.requires_grad) for w in self.sources]
         self.of = {id(w): copy for w, copy in zip(self.sources, self.copies, strict=True)}
 
     def refresh(self) -> None:
         """Take the weights of now, where they change at all."""
         with torch.no_grad():
-            pairs = [(c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad]
+            pairs = [
+                (c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad
+            ]
             if pairs:
                 torch._foreach_copy_([c for c, _ in pairs], [w for _, w in pairs])
 
     def hand_over(self) -> None:
         """Give the gradients of the copies to the weights."""
-        pairs = [(w, c, c.grad) for c, w in zip(self.copies, self.sources, strict=True) if c.grad is not None]
+        pairs = [
+            (w, c, c.grad)
+            for c, w in zip(self.copies, self.sources, strict=True)
+            if c.grad is not None
+        ]
         wide = [torch.empty_like(w) for w, _, _ in pairs]
         if pairs:
             torch._foreach_copy_(wide, [gradient for _, _, gradient in pairs])
@@ -100,20 +108,31 @@ class Shortcuts:
 def can_follow(model: Any) -> bool:
     """Return whether the model is Llama as above: bare maps without biases, adapters or hooks, SiLU, no dropout."""
     config = model.config
-    if getattr(config, "model_type", "") != "llama" or config.hidden_act != "silu" or config.attention_dropout:
+    if (
+        getattr(config, "model_type", "") != "llama"
+        or config.hidden_act != "silu"
+        or config.attention_dropout
+    ):
         return False
     maps = [getattr(layer.self_attn, n) for layer in model.model.layers for n in _MAPS]
     maps += [getattr(layer.mlp, n) for layer in model.model.layers for n in _INNER]
-    bare = all(type(m) is nn.Linear and m.bias is None for m in [*maps, model.get_output_embeddings()])
+    bare = all(
+        type(m) is nn.Linear and m.bias is None for m in [*maps, model.get_output_embeddings()]
+    )
     return bare and not has_hooks(model)
 
 
 def has_hooks(model: Any) -> bool:
     """Return whether a module has hooks that may read or change what it computes, besides the library's own for its outputs."""
     hooks = (
-        hook for m in model.modules() for some in (m._forward_pre_hooks, m._forward_hooks) for hook in some.values()
+        hook
+        for m in model.modules()
+        for some in (m._forward_pre_hooks, m._forward_hooks)
+        for hook in some.values()
     )
-    return any(getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks)
+    return any(
+        getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks
+    )
 
 
 def logits_at(
@@ -138,7 +157,9 @@ def logits_at(
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else model.dtype
     with torch.autocast(device, enabled=False):
         core, config = model.model, model.config
-        form = Form(config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, kind)
+        form = Form(
+            config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, kind
+        )
         run = fast.wrap(_layer) if fast.wrap else _layer
         layers = [_weights(layer) for layer in core.layers]
         if fast.rounded:
@@ -162,16 +183,25 @@ def logits_at(
 def prefix_states(model: Any, ids: Sequence[int]) -> list[Pair]:
     """Compute keys and values [1, heads, length, size] of tokens at every layer, as the library does, in its precision."""
     core, config = model.model, model.config
-    form = Form(config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, model.dtype)
+    form = Form(
+        config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, model.dtype
+    )
     device = core.norm.weight.device
     vectors = core.embed_tokens(torch.tensor([list(ids)], device=device))
     layers = [_weights(layer) for layer in core.layers]
-    states = _prompt_states(core, layers, vectors, torch.zeros(1, dtype=torch.long, device=device), form, _layer)
+    states = _prompt_states(
+        core, layers, vectors, torch.zeros(1, dtype=torch.long, device=device), form, _layer
+    )
     return [pair for pair in states if pair is not None]
 
 
 def _prompt_states(
-    core: Any, layers: list[Layer], prompts: Tensor | None, tasks: Tensor | None, form: Form, run: Any
+    core: Any,
+    layers: list[Layer],
+    prompts: Tensor | None,
+    tasks: Tensor | None,
+    form: Form,
+    run: Any,
 ) -> Sequence[Pair | None]:
     """Compute keys and values of the prompts at every layer, once per task, for each example of the task."""
     if prompts is None:

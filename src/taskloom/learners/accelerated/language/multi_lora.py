@@ -29,7 +29,9 @@ class ManyLora(torch.nn.Module):
         b: [tasks, out, rank].
     """
 
-    def __init__(self, inner: Any, a: Tensor, b: Tensor, scale: float, dropout: float, choice: AdapterChoice) -> None:
+    def __init__(
+        self, inner: Any, a: Tensor, b: Tensor, scale: float, dropout: float, choice: AdapterChoice
+    ) -> None:
         super().__init__()
         self.inner, self.scale, self.choice = inner, scale, choice
         self.dropout = torch.nn.Dropout(dropout)

@@ -65,7 +65,9 @@ class BiDAF:
 
     def _lstms(self) -> dict[str, tuple[int, int]]:
         d = self.state
-        return dict(zip(_LSTMS, ((self._input, d), (8 * d, d), (2 * d, d), (2 * d, d)), strict=True))
+        return dict(
+            zip(_LSTMS, ((self._input, d), (8 * d, d), (2 * d, d), (2 * d, d)), strict=True)
+        )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes; vocabulary and letters have one more row, the empty place, which counts as zero."""
@@ -74,13 +76,24 @@ class BiDAF:
         if self.spellings:
             most = max(letter for word in self.spellings for letter in word)
             shapes["letters.weight"] = (most + 1, self.letters)
-            shapes["cnn.weight"], shapes["cnn.bias"] = (self.filters, self.width * self.letters), (self.filters,)
+            shapes["cnn.weight"], shapes["cnn.bias"] = (
+                (self.filters, self.width * self.letters),
+                (self.filters,),
+            )
         for name in _HIGHWAYS:
             for part in ("map", "gate"):
-                shapes[f"{name}.{part}.weight"], shapes[f"{name}.{part}.bias"] = (size, size), (size,)
+                shapes[f"{name}.{part}.weight"], shapes[f"{name}.{part}.bias"] = (
+                    (size, size),
+                    (size,),
+                )
         for name, sizes in self._lstms().items():
             shapes |= lstm_shapes(name, *sizes)
-        return {**shapes, "similar": (3, 2 * d), "first.weight": (1, 10 * d), "last.weight": (1, 10 * d)}
+        return {
+            **shapes,
+            "similar": (3, 2 * d),
+            "first.weight": (1, 10 * d),
+            "last.weight": (1, 10 * d),
+        }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
         """Draw weights as torch starts such layers."""
@@ -88,7 +101,9 @@ class BiDAF:
         weights = {"embedding.weight": torch.randn(shapes["embedding.weight"], generator=random)}
         if self.spellings:
             weights["letters.weight"] = torch.randn(shapes["letters.weight"], generator=random)
-            weights["cnn.weight"], weights["cnn.bias"] = default_linear(random, *shapes["cnn.weight"])
+            weights["cnn.weight"], weights["cnn.bias"] = default_linear(
+                random, *shapes["cnn.weight"]
+            )
         for name in _HIGHWAYS:
             for part in ("map", "gate"):
                 pair = default_linear(random, self._input, self._input)
@@ -131,7 +146,9 @@ class BiDAF:
         logits = torch.stack([first, last], 2).masked_fill(~real.unsqueeze(1), -math.inf)
         if trace is not None:
             # What stands where the answer is expected to begin.
-            trace["readout"] = torch.einsum("sbt,sbtd->sbd", logits[:, :, 0].softmax(-1), torch.cat([g, m], -1))
+            trace["readout"] = torch.einsum(
+                "sbt,sbtd->sbd", logits[:, :, 0].softmax(-1), torch.cat([g, m], -1)
+            )
         return logits
 
     def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,7 +162,10 @@ class BiDAF:
             x = torch.cat([embed(self._spelled(w, tokens.device, dice), tokens), x], -1)
         for name in _HIGHWAYS:
             gate = linear(x, w[f"{name}.gate.weight"], w[f"{name}.gate.bias"]).sigmoid()
-            x = gate * linear(x, w[f"{name}.map.weight"], w[f"{name}.map.bias"]).relu() + (1 - gate) * x
+            x = (
+                gate * linear(x, w[f"{name}.map.weight"], w[f"{name}.map.bias"]).relu()
+                + (1 - gate) * x
+            )
         return x
 
     def _spelled(self, w: Weights, device: torch.device, dice: Dice | None) -> Tensor:
@@ -154,7 +174,9 @@ class BiDAF:
         x = embed(w["letters.weight"], table) * (table != 0).unsqueeze(-1)
         # Letters belong to the vocabulary, not to an example: their mask does not depend on the part of the batch.
         x = drop(x, self.dropout, dice.keys[0] if dice else None)
-        windows = x.unfold(2, self.width, 1).transpose(-1, -2).flatten(-2)  # [S, V, positions, width * letters]
+        windows = (
+            x.unfold(2, self.width, 1).transpose(-1, -2).flatten(-2)
+        )  # [S, V, positions, width * letters]
         return linear(windows, w["cnn.weight"], w["cnn.bias"]).relu().amax(2)
 
 

@@ -16,7 +16,15 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.dropout import Dice, drop
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform, within
+from taskloom.learners.scratch.nets.ops import (
+    Weights,
+    Wrap,
+    default_linear,
+    embed,
+    linear,
+    uniform,
+    within,
+)
 
 _DIRECTIONS = ("", "_reverse")
 
@@ -43,7 +51,11 @@ class BiLSTM:
             shapes[f"lstm.weight_hh_l0{way}"] = (4 * half, half)
             shapes[f"lstm.bias_ih_l0{way}"] = (4 * half,)
             shapes[f"lstm.bias_hh_l0{way}"] = (4 * half,)
-        return {**shapes, "classifier.weight": (self.classes, d), "classifier.bias": (self.classes,)}
+        return {
+            **shapes,
+            "classifier.weight": (self.classes, d),
+            "classifier.bias": (self.classes,),
+        }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
         """Draw weights as torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
@@ -75,7 +87,9 @@ class BiLSTM:
         return linear(summary, weights["classifier.weight"], weights["classifier.bias"])
 
 
-def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float) -> Tensor:
+def _read(
+    w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first: int, dropout: float
+) -> Tensor:
     """Compute final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
 
     The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
@@ -84,7 +98,9 @@ def _read(w: Weights, tokens: Tensor, lengths: Tensor, key: Tensor | None, first
     x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
     seeds, batch, length, _ = x.shape
     into = torch.cat([w[f"lstm.weight_ih_l0{way}"] for way in _DIRECTIONS], 1)
-    bias = torch.cat([w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1)
+    bias = torch.cat(
+        [w[f"lstm.bias_ih_l0{way}"] + w[f"lstm.bias_hh_l0{way}"] for way in _DIRECTIONS], 1
+    )
     back = torch.cat([w[f"lstm.weight_hh_l0{way}"] for way in _DIRECTIONS])
     # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
     gates = [g.chunk(2, -1) for g in linear(x, into, bias).unbind(2)]
@@ -108,10 +124,15 @@ def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
 
 def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dict[str, Tensor]:
     """Draw weights uniformly over +-1/sqrt(units), as torch starts an LSTM."""
-    return {n: uniform(random, shape, units**-0.5) for n, shape in lstm_shapes(name, into, units).items()}
+    return {
+        n: uniform(random, shape, units**-0.5)
+        for n, shape in lstm_shapes(name, into, units).items()
+    }
 
 
-def step(z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor) -> tuple[Tensor, Tensor]:
+def step(
+    z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor
+) -> tuple[Tensor, Tensor]:
     """Take one step of both directions, side by side as 2 S seeds; a state stays as it is in examples that are over.
 
     Args:
@@ -125,7 +146,12 @@ def step(z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor) -> 
     new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     new_h = o.sigmoid() * new_c.tanh()
     seeds, batch = len(z) // 2, forward.shape[-1]
-    here = torch.stack([forward, backward]).unsqueeze(-1).expand(2, seeds, batch, 1).reshape(2 * seeds, batch, 1)
+    here = (
+        torch.stack([forward, backward])
+        .unsqueeze(-1)
+        .expand(2, seeds, batch, 1)
+        .reshape(2 * seeds, batch, 1)
+    )
     return torch.where(here, new_h, h), torch.where(here, new_c, c)
 
 
@@ -133,7 +159,9 @@ def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
     """States [S, B, T, 2 * units] of x [S, B, T, into]; beyond an example's length a state stays as it is."""
     seeds, batch, length, _ = x.shape
     units = w[f"{name}.back"].shape[-1]
-    back = w[f"{name}.back"].transpose(0, 1).flatten(0, 1)  # [2 S]: first all forward, then all backward
+    back = (
+        w[f"{name}.back"].transpose(0, 1).flatten(0, 1)
+    )  # [2 S]: first all forward, then all backward
     # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
     gates = [g.chunk(2, -1) for g in linear(x, w[f"{name}.into"], w[f"{name}.bias"]).unbind(2)]
     real = within(lengths, length).unbind(-1)

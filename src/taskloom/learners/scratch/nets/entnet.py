@@ -69,16 +69,32 @@ class EntNet:
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
         question, sentences = bags(
-            weights["embedding.weight"], tokens, self.sentence, weights["question.mask"], weights["sentence.mask"]
+            weights["embedding.weight"],
+            tokens,
+            self.sentence,
+            weights["question.mask"],
+            weights["sentence.mask"],
         )
         step = wrap(_rewrite) if wrap else _rewrite
-        real = torch.arange(sentences.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
+        real = (
+            torch.arange(sentences.shape[2], device=tokens.device)
+            < count_sentences(lengths, self.sentence)[:, None]
+        )
         keys = weights["keys"].unsqueeze(1)
         offered = linear(sentences, weights["W.weight"])
         known = linear(keys, weights["V.weight"])
         h = keys.expand(-1, len(tokens), -1, -1)
         for s, w, here in zip(sentences.unbind(2), offered.unbind(2), real.unbind(1), strict=True):
-            h = step(h, keys, known, s.unsqueeze(2), w.unsqueeze(2), here, weights["U.weight"], weights["slopes"])
+            h = step(
+                h,
+                keys,
+                known,
+                s.unsqueeze(2),
+                w.unsqueeze(2),
+                here,
+                weights["U.weight"],
+                weights["slopes"],
+            )
         attention = torch.einsum("sbd,sbjd->sbj", question, h).softmax(-1)
         u = torch.einsum("sbj,sbjd->sbd", attention, h)
         readout = _prelu(question + linear(u, weights["H.weight"]), weights["slopes"].unsqueeze(1))
@@ -94,7 +110,14 @@ def _prelu(x: Tensor, slopes: Tensor) -> Tensor:
 
 
 def _rewrite(
-    h: Tensor, keys: Tensor, known: Tensor, s: Tensor, offered: Tensor, here: Tensor, u: Tensor, slopes: Tensor
+    h: Tensor,
+    keys: Tensor,
+    known: Tensor,
+    s: Tensor,
+    offered: Tensor,
+    here: Tensor,
+    u: Tensor,
+    slopes: Tensor,
 ) -> Tensor:
     """Update by one sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered [S, B, 1, d], here [B]."""
     gate = (s * (h + keys)).sum(-1, keepdim=True).sigmoid()

@@ -23,7 +23,9 @@ class Judging(Protocol):
         """Compute loss and hit [seeds, batch] of each example; a label of -1 has no loss and is not a hit."""
 
 
-def judge(net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+def judge(
+    net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Compute loss and hit [seeds, batch] of each example; `smoothing` spreads that share of a target over all classes.
 
     Labels are [batch], or [seeds, batch] where each seed has inputs of its own.
@@ -63,7 +65,9 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
     wanted = context.gather(1, (first[:, None] + at).clamp(max=most))
-    given = context.expand(len(logprobs), -1, -1).gather(2, (start.unsqueeze(-1) + at).clamp(max=most))
+    given = context.expand(len(logprobs), -1, -1).gather(
+        2, (start.unsqueeze(-1) + at).clamp(max=most)
+    )
     same = ((given == wanted) | (at > (last - first)[:, None])).all(-1)
     return losses, same & (end - start == last - first) & (labels >= 0)
 

@@ -47,8 +47,21 @@ class ModuleNet:
     frame: ClassVar[tuple[bool, bool]] = (False, True)  # with EOS no input is empty
     sites: ClassVar[int] = 1  # the keys of further dropout calls are derived from that of the first
 
-    def __init__(self, name: str, build: Callable[[], nn.Module], classes: int, described: str, file: str = "") -> None:
-        self.name, self.build, self.classes, self.described, self.file = name, build, classes, described, file
+    def __init__(
+        self,
+        name: str,
+        build: Callable[[], nn.Module],
+        classes: int,
+        described: str,
+        file: str = "",
+    ) -> None:
+        self.name, self.build, self.classes, self.described, self.file = (
+            name,
+            build,
+            classes,
+            described,
+            file,
+        )
         self.module = self._built(0)
         self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
         self.draws = False
@@ -85,7 +98,9 @@ class ModuleNet:
             return self.stacked(weights, tokens, lengths, dice)
         return self.alone(weights, tokens, lengths, dice)
 
-    def stacked(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None) -> Tensor:
+    def stacked(
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None
+    ) -> Tensor:
         """Compute all seeds in one call."""
         first = dice.first_row if dice else 0
 
@@ -98,7 +113,9 @@ class ModuleNet:
         logits: Tensor = run(dict(weights), dice.keys[0] if dice else None)
         return logits
 
-    def alone(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None) -> Tensor:
+    def alone(
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None
+    ) -> Tensor:
         """Compute the seeds one after the other."""
         # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
         rows = zip(*(w.unbind() for w in weights.values()), strict=True)
@@ -107,7 +124,11 @@ class ModuleNet:
             key = dice.keys[0, s] if dice else None
             first = dice.first_row if dice else 0
             with Masks(key, first), plain_attention(), self._seeded(key, first):
-                out.append(functional_call(self.module, dict(zip(weights, row, strict=True)), (tokens, lengths)))
+                out.append(
+                    functional_call(
+                        self.module, dict(zip(weights, row, strict=True)), (tokens, lengths)
+                    )
+                )
         return torch.stack(out)
 
     def check(self, data: Encoded) -> None:
@@ -119,7 +140,9 @@ class ModuleNet:
         rows = [int(data.lengths.argmin()), int(data.lengths.argmax())]
         tokens = F.pad(torch.from_numpy(data.tokens[rows]), (0, 1))
         lengths = torch.from_numpy(data.lengths[rows])
-        weights = {n: w.unsqueeze(0) for n, w in self.start(torch.Generator().manual_seed(0)).items()}
+        weights = {
+            n: w.unsqueeze(0) for n, w in self.start(torch.Generator().manual_seed(0)).items()
+        }
         short = int(lengths[0])
         with torch.no_grad():
             both = self._logits(weights, tokens, lengths, None)
@@ -131,7 +154,9 @@ class ModuleNet:
                 )
             before = {n: b.clone() for n, b in self.module.named_buffers()}
             state = torch.get_rng_state()
-            dice = Dice(torch.zeros(1, dtype=torch.int32), torch.zeros((), dtype=torch.int32), self.sites)
+            dice = Dice(
+                torch.zeros(1, dtype=torch.int32), torch.zeros((), dtype=torch.int32), self.sites
+            )
             self._logits(weights, tokens, lengths, dice)
             self.draws = not torch.equal(state, torch.get_rng_state())
             torch.set_rng_state(state)
@@ -142,7 +167,9 @@ class ModuleNet:
                     "use a layer without running statistics, such as LayerNorm"
                 )
 
-    def _logits(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None) -> Tensor:
+    def _logits(
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None
+    ) -> Tensor:
         try:
             logits = self.forward(weights, tokens, lengths, dice)
         except LearnerError:
@@ -151,7 +178,9 @@ class ModuleNet:
             raise self._fault("forward(tokens, lengths)", error) from error
         if logits.shape != (1, len(tokens), self.classes):
             wanted = f"[batch, answers] = {[len(tokens), self.classes]}"
-            raise LearnerError(f"{self.name}: forward returned the shape {list(logits.shape[1:])}; it must be {wanted}")
+            raise LearnerError(
+                f"{self.name}: forward returned the shape {list(logits.shape[1:])}; it must be {wanted}"
+            )
         return logits
 
     def _built(self, seed: int) -> nn.Module:
@@ -164,11 +193,15 @@ class ModuleNet:
             except Exception as error:
                 raise self._fault("the constructor", error) from error
         if not isinstance(module, nn.Module):
-            raise LearnerError(f"{self.name} gave {type(module).__name__}, where a torch.nn.Module should be")
+            raise LearnerError(
+                f"{self.name} gave {type(module).__name__}, where a torch.nn.Module should be"
+            )
         return module
 
     def _fault(self, what: str, error: Exception) -> LearnerError:
-        return LearnerError(f"{self.name}: {what} raised {type(error).__name__}: {error}{raised_at(error, self.file)}")
+        return LearnerError(
+            f"{self.name}: {what} raised {type(error).__name__}: {error}{raised_at(error, self.file)}"
+        )
 
     def _stacks(self, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
         """Try once whether stacked seeds have the outputs and gradients that they have alone."""
@@ -190,7 +223,9 @@ class ModuleNet:
             torch.manual_seed((high << 31 | low) + first_row)
             yield
 
-    def _traced(self, weights: Weights, tokens: Tensor, lengths: Tensor, trace: dict[str, Tensor]) -> Tensor:
+    def _traced(
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, trace: dict[str, Tensor]
+    ) -> Tensor:
         states: dict[str, list[Tensor]] = {}
 
         def note(name: str, state: Any) -> None:
@@ -213,7 +248,9 @@ class ModuleNet:
             for handle in handles:
                 handle.remove()
         # A submodule that is called more than once has no one state.
-        trace.update({n: torch.stack(each) for n, each in states.items() if len(each) == len(logits)})
+        trace.update(
+            {n: torch.stack(each) for n, each in states.items() if len(each) == len(logits)}
+        )
         return logits
 
 
@@ -225,14 +262,20 @@ class Masks(TorchFunctionMode):
         self.key, self.first_row, self.calls = key, first_row, 0
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Replace dropout in training; everything else is as it is."""
         if func is F.dropout and self.key is not None:
             return self._dropped(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
-    def _dropped(self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    def _dropped(
+        self, x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
         assert self.key is not None
         if not training or p == 0:
             return x
@@ -275,7 +318,9 @@ def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) ->
     try:
         with warnings.catch_warnings(action="ignore"):  # of operations that are stacked, but slowly
             together = results(net.stacked)
-    except Exception:  # whatever an operation without a rule for stacks raises: each seed alone is as right
+    except (
+        Exception
+    ):  # whatever an operation without a rule for stacks raises: each seed alone is as right
         return False
     return all(_close(a, b) for a, b in zip(together, wanted, strict=True))
 

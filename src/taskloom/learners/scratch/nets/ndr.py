@@ -118,7 +118,9 @@ class NDR:
         d, size = self.state, self.state // self.heads
         shapes = self.shapes()
         weights = {
-            f"{name}.bias": uniform(random, shapes[f"{name}.bias"], shapes[f"{name}.weight"][1] ** -0.5)
+            f"{name}.bias": uniform(
+                random, shapes[f"{name}.bias"], shapes[f"{name}.weight"][1] ** -0.5
+            )
             for name in ("attention.q", "attention.kv", "data1", "data2", "gate1")
         }
         halves = [xavier(random, d, d, fan_out=size), xavier(random, d, d)]
@@ -147,7 +149,9 @@ class NDR:
         weights["gate2.bias"] = torch.full((d,), -3.0)
         for norm in ("norm_merge", "norm_out"):
             weights[f"{norm}.weight"] = torch.ones(d)
-        weights["classifier.weight"], weights["classifier.bias"] = default_linear(random, self.classes, d)
+        weights["classifier.weight"], weights["classifier.bias"] = default_linear(
+            random, self.classes, d
+        )
         return weights
 
     def forward(
@@ -162,7 +166,9 @@ class NDR:
         """Compute logits [seeds, batch, classes]."""
         length = tokens.shape[-1]
         if length > LONGEST:
-            raise LearnerError(f"NDR asks every column about every other: {length} tokens are more than its {LONGEST}")
+            raise LearnerError(
+                f"NDR asks every column about every other: {length} tokens are more than its {LONGEST}"
+            )
         states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
         if (
             isinstance(wrap, Kernels)
@@ -183,7 +189,9 @@ class NDR:
             first = dice.first_row if dice else 0
             # Only SOS is read in the end, so the last layer has that column alone to compute.
             columns = 1 if i == layers - 1 and trace is None else length
-            h = run(weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None)
+            h = run(
+                weights, h, columns, real, before, keys, first, self.heads, rates, wrap is not None
+            )
             if trace is not None:
                 trace[f"layer.{i + 1}"] = h[:, :, 0]
         if trace is not None:
@@ -199,13 +207,18 @@ class NDR:
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         kind = kind_of_products(weights["embedding.weight"])
         run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind)
-        column: Tensor = NDRLayers.apply(run, self.layers, tokens, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
+        column: Tensor = NDRLayers.apply(
+            run, self.layers, tokens, *(weights[name] for name in NAMES)
+        )  # type: ignore[no-untyped-call]
         return linear(column, weights["classifier.weight"], weights["classifier.bias"])
 
 
 def _joined(w: Weights) -> dict[str, Tensor]:
     """Join the two inner maps, once a pass: a product that reads its input once is faster (queries and keys gain nothing)."""
-    return {f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1) for kind in _KINDS}
+    return {
+        f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1)
+        for kind in _KINDS
+    }
 
 
 def asked_before(length: int, like: Tensor) -> Tensor:
@@ -254,7 +267,9 @@ def _layer(
     gate = linear(opening, w["gate2.weight"], w["gate2.bias"]).sigmoid()
     if keys is not None and gate_dropout:
         # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net, copying.
-        gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(gate.dtype)
+        gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(
+            gate.dtype
+        )
     return h + gate * (new - h)
 
 
@@ -286,7 +301,11 @@ def _attention(
     own = at[:columns, None]
     direction = torch.where(at[None, :] > own, front, back)
     logits = row_products(q, k, packed) * w["attention.scale"].view(one)
-    logits = logits + direction * w["attention.scale_direction"].view(one) + w["attention.bias"].view(one)
+    logits = (
+        logits
+        + direction * w["attention.scale_direction"].view(one)
+        + w["attention.bias"].view(one)
+    )
     allowed = real[:, :, None, None, :] & (at[None, :] != own)
     weights = geometric_attention(logits.to(h.dtype), allowed, before[:columns])
     return linear(join_heads(mixtures(weights, v, packed)), w["attention.out.weight"])

@@ -79,7 +79,11 @@ def describe(net: Net) -> str:
     """Return what tells networks apart: their `repr`, without settings that came later and are left at their defaults."""
     if not is_dataclass(net):
         return repr(net)
-    shown = [f for f in fields(net) if f.repr and not (f.metadata.get("later") and getattr(net, f.name) == f.default)]
+    shown = [
+        f
+        for f in fields(net)
+        if f.repr and not (f.metadata.get("later") and getattr(net, f.name) == f.default)
+    ]
     return f"{type(net).__qualname__}({', '.join(f'{f.name}={getattr(net, f.name)!r}' for f in shown)})"
 
 
@@ -100,7 +104,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if one_by_one(x):
         # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
         biases = [None] * len(inner) if bias is None else bias.unbind()
-        pieces = [F.linear(*one) for one in zip(inner.unbind(), weight.unbind(), biases, strict=True)]
+        pieces = [
+            F.linear(*one) for one in zip(inner.unbind(), weight.unbind(), biases, strict=True)
+        ]
         out = pieces[0].unsqueeze(0) if len(pieces) == 1 else torch.stack(pieces)
     elif bias is None:
         out = torch.bmm(inner, weight.transpose(1, 2))
@@ -129,14 +135,22 @@ class Affine(torch.autograd.Function):
         """Compute the gradients of all three."""
         x, weight = ctx.saved_tensors
         ones = change.new_ones(len(change), _ROWS_OF_ONES, change.shape[1])
-        return torch.bmm(change, weight), torch.bmm(change.transpose(1, 2), x), torch.bmm(ones, change)[:, 0]
+        return (
+            torch.bmm(change, weight),
+            torch.bmm(change.transpose(1, 2), x),
+            torch.bmm(ones, change)[:, 0],
+        )
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
     """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S, B, T] of each seed."""
     shared = tokens.dim() == 2
     if one_by_one(weight):
-        return weight[:, tokens] if shared else torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
+        return (
+            weight[:, tokens]
+            if shared
+            else torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
+        )
     # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
     # thousands of rows onto forty, slow and different from run to run.
     with torch.autocast(weight.device.type, enabled=False):
@@ -170,7 +184,9 @@ def within(lengths: Tensor, length: int) -> Tensor:
 
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
     """Return the column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
-    index = positions.view(-1, states.shape[1], 1, 1).expand(states.shape[0], -1, 1, states.shape[-1])
+    index = positions.view(-1, states.shape[1], 1, 1).expand(
+        states.shape[0], -1, 1, states.shape[-1]
+    )
     return states.gather(2, index).squeeze(2)
 
 
@@ -204,7 +220,9 @@ def mixtures(weights: Tensor, values: Tensor, packed: bool) -> Tensor:
     if pack == 1:
         return torch.matmul(weights.to(values.dtype), values)
     seeds, batch, heads, rows, columns = weights.shape
-    grouped = weights.view(seeds, batch // pack, pack, heads, rows, columns).transpose(2, 3).unsqueeze(-2)
+    grouped = (
+        weights.view(seeds, batch // pack, pack, heads, rows, columns).transpose(2, 3).unsqueeze(-2)
+    )
     full = (grouped * _own(pack, weights)).reshape(-1, pack * rows, pack * columns).to(values.dtype)
     out = torch.bmm(full, _packed(values, pack)).view(seeds, batch // pack, heads, pack, rows, -1)
     return out.transpose(2, 3).reshape(seeds, batch, heads, rows, -1)
@@ -217,7 +235,11 @@ def _pack(x: Tensor) -> int:
 def _packed(x: Tensor, pack: int) -> Tensor:
     """Turn [S, B, heads, T, d] into [S * B / pack * heads, pack * T, d]."""
     seeds, batch, heads, rows, size = x.shape
-    return x.view(seeds, batch // pack, pack, heads, rows, size).transpose(2, 3).reshape(-1, pack * rows, size)
+    return (
+        x.view(seeds, batch // pack, pack, heads, rows, size)
+        .transpose(2, 3)
+        .reshape(-1, pack * rows, size)
+    )
 
 
 def _own(pack: int, like: Tensor) -> Tensor:
@@ -229,7 +251,9 @@ def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Te
     return (torch.rand(shape, generator=random) * 2 - 1) * bound
 
 
-def xavier(random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None) -> Tensor:
+def xavier(
+    random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None
+) -> Tensor:
     """Draw Xavier-uniform weights for a map [out, into]; `fan_out` where the map is made of several."""
     fan = into + (out if fan_out is None else fan_out)
     return uniform(random, (out, into), float(gain * (6 / fan) ** 0.5))
@@ -241,7 +265,9 @@ def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor
     return uniform(random, (out, into), bound), uniform(random, (out,), bound)
 
 
-def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor) -> tuple[Tensor, Tensor]:
+def bags(
+    table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor
+) -> tuple[Tensor, Tensor]:
     """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences [S, B, n, d].
 
     A story is a row of tokens: the question and then the sentences, each with the same number of places, padded with 0. So a batch
@@ -256,7 +282,9 @@ def bags(table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: 
     """
     places = tokens.view(len(tokens), -1, sentence)
     # Embedded before it is cut into sentences: tokens of three dimensions are an input for each seed.
-    vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(-1)
+    vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(
+        -1
+    )
     question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
     return question, torch.einsum("sbnwd,swd->sbnd", vectors[:, :, 1:], telling)
 

@@ -67,7 +67,12 @@ class STM:
         for gate in ("gate.input", "gate.memory"):
             shapes[f"{gate}.weight"], shapes[f"{gate}.bias"] = (2 * d, d), (2 * d,)
         shapes |= {"gate.input_bias": (1,), "gate.forget_bias": (1,), "alpha": (1,)}
-        shapes |= {"sam.weight": (3 * n, d), "sam.bias": (3 * n,), "sam.gain": (d, 3 * n), "sam.shift": (d, 3 * n)}
+        shapes |= {
+            "sam.weight": (3 * n, d),
+            "sam.bias": (3 * n,),
+            "sam.gain": (d, 3 * n),
+            "sam.shift": (d, 3 * n),
+        }
         shapes |= {"items": (d, d), "relations": (n, d, d)}
         for name in _ASKED:
             size = d if name == "e" else n
@@ -113,8 +118,13 @@ class STM:
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
         w = weights
-        question, sentences = bags(w["embedding.weight"], tokens, self.sentence, w["places"], w["places"])
-        real = torch.arange(sentences.shape[2], device=tokens.device) < count_sentences(lengths, self.sentence)[:, None]
+        question, sentences = bags(
+            w["embedding.weight"], tokens, self.sentence, w["places"], w["places"]
+        )
+        real = (
+            torch.arange(sentences.shape[2], device=tokens.device)
+            < count_sentences(lengths, self.sentence)[:, None]
+        )
         f1, f2, f3 = (_chain(w, f, sentences) for f, _ in self._inputs())
         gates = linear(f1, w["gate.input.weight"], w["gate.input.bias"])
         chosen = f3.softmax(-1)
@@ -128,7 +138,9 @@ class STM:
         total: Tensor | None = None
         for hop, r in zip(_HOPS, (r1, r2, r3), strict=True):
             seen = torch.einsum("sbn,sbndf->sbdf", r, relations)
-            e = _normed(torch.einsum("sbd,sbdf->sbf", e, seen), w[f"norm{hop}.gain"], w[f"norm{hop}.shift"])
+            e = _normed(
+                torch.einsum("sbd,sbdf->sbf", e, seen), w[f"norm{hop}.gain"], w[f"norm{hop}.shift"]
+            )
             total = e if total is None else total + e
         assert total is not None
         if trace is not None:
@@ -153,7 +165,14 @@ def _normed(x: Tensor, gain: Tensor, shift: Tensor) -> Tensor:
 
 
 def _read_sentence(
-    w: Weights, items: Tensor, relations: Tensor, f1: Tensor, f2: Tensor, chosen: Tensor, gates: Tensor, here: Tensor
+    w: Weights,
+    items: Tensor,
+    relations: Tensor,
+    f1: Tensor,
+    f2: Tensor,
+    chosen: Tensor,
+    gates: Tensor,
+    here: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Update by one sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d], chosen [S, B, n], here [B]."""
     seeds = len(f1)
@@ -172,6 +191,8 @@ def _read_sentence(
 def _associate(w: Weights, m: Tensor) -> Tensor:
     """Apply SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised together."""
     qkv = linear(m, w["sam.weight"], w["sam.bias"])
-    qkv = F.layer_norm(qkv, qkv.shape[-2:]) * w["sam.gain"].unsqueeze(1) + w["sam.shift"].unsqueeze(1)
+    qkv = F.layer_norm(qkv, qkv.shape[-2:]) * w["sam.gain"].unsqueeze(1) + w["sam.shift"].unsqueeze(
+        1
+    )
     q, k, v = qkv.transpose(-1, -2).chunk(3, 2)
     return torch.einsum("sbnjd,sbjf->sbndf", (q.unsqueeze(3) * k.unsqueeze(2)).tanh(), v)

@@ -92,21 +92,27 @@ class Transformer:
         """Draw Xavier weights for the maps, Kaiming for the embedding, torch's default for the two output maps."""
         d, f = self.state, self.feed_forward
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
-        weights["embedding.weight"] = torch.randn(self.vocabulary + 2, d, generator=random) * math.sqrt(2 / d)
+        weights["embedding.weight"] = torch.randn(
+            self.vocabulary + 2, d, generator=random
+        ) * math.sqrt(2 / d)
         weights["attention.scale"] = torch.full((1,), (d // self.heads) ** -0.5)
         weights["attention.position.weight"] = xavier(random, d, d)
         weights["attention.kv.weight"] = xavier(random, 2 * d, d)
         weights["attention.q.weight"] = xavier(random, d, d)
         weights["attention.out.weight"], _ = default_linear(random, d, d)
         # Xavier normal with the gain of a ReLU, sqrt(2).
-        weights["linear1.weight"] = torch.randn(f, d, generator=random) * math.sqrt(2) * math.sqrt(2 / (d + f))
+        weights["linear1.weight"] = (
+            torch.randn(f, d, generator=random) * math.sqrt(2) * math.sqrt(2 / (d + f))
+        )
         weights["linear2.weight"] = xavier(random, d, f)
         # Biases of the feed-forward maps keep torch's default, uniform over +-1/sqrt(fan in).
         weights["linear1.bias"] = default_linear(random, f, d)[1]
         weights["linear2.bias"] = default_linear(random, d, f)[1]
         for norm in ("norm1", "norm2"):
             weights[f"{norm}.weight"] = torch.ones(d)
-        weights["classifier.weight"], weights["classifier.bias"] = default_linear(random, self.classes, d)
+        weights["classifier.weight"], weights["classifier.bias"] = default_linear(
+            random, self.classes, d
+        )
         return weights
 
     def forward(
@@ -138,7 +144,9 @@ class Transformer:
             rates = (self.dropout, self.attention_dropout)
             # Only SOS is read in the end, so the last layer has that column alone to compute.
             columns = 1 if i == layers - 1 and trace is None else length
-            x = run(weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None)
+            x = run(
+                weights, x, columns, real, waves, keys, first, self.heads, rates, wrap is not None
+            )
             if trace is not None:
                 trace[f"layer.{i + 1}"] = x[:, :, 0]
         if trace is not None:
@@ -149,12 +157,17 @@ class Transformer:
     def _by_kernels(self, weights: Weights, x: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
-        from taskloom.learners.accelerated.kernels.transformer_layers import NAMES, TransformerLayers
+        from taskloom.learners.accelerated.kernels.transformer_layers import (
+            NAMES,
+            TransformerLayers,
+        )
 
         seeds, _, length, size = x.shape
         waves = sinusoids(length, size, x).expand(seeds, -1, -1)
         far = linear(waves, weights["attention.position.weight"]).expand(self.layers, -1, -1, -1)
-        far = drop(far.flatten(0, 1), self.attention_dropout, dice.keys[1::_SITES].flatten(0, 1)).view(far.shape)
+        far = drop(
+            far.flatten(0, 1), self.attention_dropout, dice.keys[1::_SITES].flatten(0, 1)
+        ).view(far.shape)
         rates = (self.dropout, self.attention_dropout)
         run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind_of_products(x))
         column: Tensor = TransformerLayers.apply(run, x, far, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
@@ -164,7 +177,9 @@ class Transformer:
 def sinusoids(length: int, size: int, like: Tensor) -> Tensor:
     """Compute r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base 10000."""
     m = torch.arange(1 - length, length, device=like.device, dtype=like.dtype)
-    rate = torch.exp(torch.arange(0, size, 2, device=like.device, dtype=like.dtype) * (-math.log(10000.0) / size))
+    rate = torch.exp(
+        torch.arange(0, size, 2, device=like.device, dtype=like.dtype) * (-math.log(10000.0) / size)
+    )
     angle = m[:, None] * rate
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
@@ -185,7 +200,9 @@ def _layer(
     dropout, attention_dropout = rates
     at = (lambda site: keys[site]) if keys is not None else (lambda site: None)
     mixed = _attention(w, x, columns, real, waves, keys, first, heads, attention_dropout, packed)
-    x = layer_norm(x[:, :, :columns] + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"])
+    x = layer_norm(
+        x[:, :, :columns] + drop(mixed, dropout, at(2), first), w["norm1.weight"], w["norm1.bias"]
+    )
     hidden = drop(linear(x, w["linear1.weight"], w["linear1.bias"]).relu(), dropout, at(3), first)
     out = drop(linear(hidden, w["linear2.weight"], w["linear2.bias"]), dropout, at(4), first)
     return layer_norm(x + out, w["norm2.weight"], w["norm2.bias"])
@@ -210,10 +227,14 @@ def _attention(
     k = drop(k, dropout, keys[0] if keys is not None else None, first)
     far = linear(waves.expand(seeds, -1, -1), w["attention.position.weight"])
     # Positional keys belong to the batch, not to an example: their mask does not depend on `first`.
-    far = drop(far, dropout, keys[1] if keys is not None else None).view(seeds, 2 * length - 1, heads, -1)
+    far = drop(far, dropout, keys[1] if keys is not None else None).view(
+        seeds, 2 * length - 1, heads, -1
+    )
     bias_shape = (seeds, 1, heads, 1, size // heads)
     content = row_products(q + w["attention.content_bias"].view(bias_shape), k, packed)
-    position = torch.einsum("sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far)
+    position = torch.einsum(
+        "sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far
+    )
     # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance j - i.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)

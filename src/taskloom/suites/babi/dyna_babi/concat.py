@@ -68,7 +68,9 @@ class GeneratedTask:
     @property
     def kinds(self) -> frozenset[str]:
         """Return the question types that it may have."""
-        return frozenset(kind for kind in (*self.group.questions, *self.also) if not self.withheld(kind))
+        return frozenset(
+            kind for kind in (*self.group.questions, *self.also) if not self.withheld(kind)
+        )
 
     def try_out(self) -> None:
         """Refuse the task if no question of it fits the window; the first of a story is tried, which is the shortest.
@@ -77,9 +79,13 @@ class GeneratedTask:
             RecipeError: It names the task and the window.
         """
         assert self.group.story is not None
-        first = self.group.model_copy(update={"story": self.group.story.model_copy(update={"questions": 1})})
+        first = self.group.model_copy(
+            update={"story": self.group.story.model_copy(update={"questions": 1})}
+        )
         for story in range(PATIENCE if self.window is not None else 0):
-            (example,) = grow(first, self.setting, self.key.random("trial", story), self.rule, self.weights)
+            (example,) = grow(
+                first, self.setting, self.key.random("trial", story), self.rule, self.weights
+            )
             if tokens(example.input) <= (self.window or 0):
                 return
         if self.window is not None:
@@ -98,9 +104,18 @@ class GeneratedTask:
     def _batch(self, batch: int, count: int) -> Iterator[Example]:
         story = 0
         while count:
-            examples = grow(self.group, self.setting, self.key.random(batch, story), self.rule, self.weights, self.also)
+            examples = grow(
+                self.group,
+                self.setting,
+                self.key.random(batch, story),
+                self.rule,
+                self.weights,
+                self.also,
+            )
             examples = [e for e in examples if not self.withheld(str(e.traits["question"]))]
-            fits = [e for e in examples if self.window is None or tokens(e.input) <= self.window][:count]
+            fits = [e for e in examples if self.window is None or tokens(e.input) <= self.window][
+                :count
+            ]
             yield from fits
             count -= len(fits)
             story += 1
@@ -121,30 +136,45 @@ def plan_concat(fields: BabiFields, key: Key, withheld: Withheld = nothing) -> P
     blocks: dict[str, list[Block]]
     if fields.source:
         folder = Folder(str(fields.find_file(fields.source)))
-        blocks = {name: _published(fields, folder, name, warnings, _withheld_in(name, withheld)) for name in sizes}
+        blocks = {
+            name: _published(fields, folder, name, warnings, _withheld_in(name, withheld))
+            for name in sizes
+        }
         sources = folder.sources
     else:
         blocks = _generated_blocks(fields, sizes, key, withheld)
     # A task all of whose questions are withheld has no examples left.
-    blocks = {name: [block for block in of_split if block.kinds] for name, of_split in blocks.items()}
+    blocks = {
+        name: [block for block in of_split if block.kinds] for name, of_split in blocks.items()
+    }
     used = list(chain.from_iterable(blocks.values()))
     kinds = sorted(frozenset[str]().union(*[block.kinds for block in used]))
     trial = Trial(block.try_out for block in used if isinstance(block, GeneratedTask) and block.n)
     return Plan(
         splits=tuple(
-            Split(name, sum(b.n for b in of_split), partial(trial.rows, partial(_rows, of_split)), role_of(name))
+            Split(
+                name,
+                sum(b.n for b in of_split),
+                partial(trial.rows, partial(_rows, of_split)),
+                role_of(name),
+            )
             for name, of_split in blocks.items()
         ),
         traits=TRAITS,
         describe=STORY_TASK,
         scorer=set_of if 8 in tasks else any_of,
         check=partial(check, vocabulary=Vocabulary(), lexicon=PUBLISHED),
-        answer=partial(answer_passage, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
+        answer=partial(
+            answer_passage, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"
+        ),
         show=partial(show, vocabulary=Vocabulary(), lexicon=PUBLISHED, reading="natural"),
         sources=tuple(sources),
         warnings=tuple(warnings),
         tasks=Tasks(
-            "question", describe_question, tuple(kinds), without=lambda withheld: plan_concat(fields, key, withheld)
+            "question",
+            describe_question,
+            tuple(kinds),
+            without=lambda withheld: plan_concat(fields, key, withheld),
         ),
     )
 
@@ -165,7 +195,9 @@ def _generated_blocks(
     blocks: dict[str, list[Block]] = {name: [] for name in sizes}
     for place, task in enumerate(tasks):
         own_sizes = {name: shares[name][place] for name in sizes}
-        for name, block in _generated(task, fields, own_sizes, key.child("task", task), withheld).items():
+        for name, block in _generated(
+            task, fields, own_sizes, key.child("task", task), withheld
+        ).items():
             blocks[name].append(block)
     return blocks
 
@@ -179,7 +211,9 @@ def _rows(blocks: list[Block], start: int, stop: int) -> Iterator[Example]:
         first += block.n
 
 
-def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, withheld: Withheld) -> dict[str, Block]:
+def _generated(
+    task: int, fields: BabiFields, sizes: dict[str, int], key: Key, withheld: Withheld
+) -> dict[str, Block]:
     own = read(f"babi/{task}").fields
     assert isinstance(own, BabiFields)
     # Minimal supports throughout, as the means of the paper's Table 2 have them: by those that bAbI cites they would be larger.
@@ -203,17 +237,26 @@ def _generated(task: int, fields: BabiFields, sizes: dict[str, int], key: Key, w
     }
 
 
-def _published(fields: BabiFields, folder: Folder, split: str, warnings: list[str], withheld: Withheld) -> list[Block]:
+def _published(
+    fields: BabiFields, folder: Folder, split: str, warnings: list[str], withheld: Withheld
+) -> list[Block]:
     blocks: list[Block] = []
     for task in PARTS[fields.concat]:
         stories = folder.stories(task, split)
         block = PublishedTask(
-            stories, task, fields.inject.get(task, ()), fields.window, folder.name(task, split), withheld
+            stories,
+            task,
+            fields.inject.get(task, ()),
+            fields.window,
+            folder.name(task, split),
+            withheld,
         )
         blocks.append(block)
         wrong, long = block.left_out["wrong"], block.left_out["long"]
         if wrong:
-            warnings.append(f"task {task}, {split}: {wrong} published answers are not entailed and were left out")
+            warnings.append(
+                f"task {task}, {split}: {wrong} published answers are not entailed and were left out"
+            )
         if long:
             warnings.append(
                 f"task {task}, {split}: {long} questions do not fit {fields.window} tokens and were left out"

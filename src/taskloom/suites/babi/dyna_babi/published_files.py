@@ -12,7 +12,12 @@ from pathlib import Path
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Example
 from taskloom.core.plan import Source, Withheld
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of, make_example, tokens
+from taskloom.suites.babi.generator.examples import (
+    AnsweredQuestion,
+    concepts_of,
+    make_example,
+    tokens,
+)
 from taskloom.suites.babi.generator.story_setting import ask_all
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
@@ -36,14 +41,18 @@ class Folder:
         self.path = Path(path)
         self.sources: list[Source] = []
         if not self.path.is_dir():
-            raise RecipeError(f"source: there is no folder {path}; it must hold the files qa1_*_train.txt and so on")
+            raise RecipeError(
+                f"source: there is no folder {path}; it must hold the files qa1_*_train.txt and so on"
+            )
 
     def stories(self, task: int, split: str) -> list[Story]:
         """Read the stories of a task; where there is no file for dev, it is the last tenth of the training file."""
         if split == "test":
             return self._read(task, "test")
         if split not in ("train", "dev"):
-            raise RecipeError(f"source: the published files have the splits train, dev and test, not '{split}'")
+            raise RecipeError(
+                f"source: the published files have the splits train, dev and test, not '{split}'"
+            )
         if self._find(task, "valid"):
             return self._read(task, "valid" if split == "dev" else "train")
         whole = self._read(task, "train")
@@ -88,7 +97,13 @@ class PublishedTask:
         withheld: Withheld,
     ) -> None:
         self._stories = stories
-        self._task, self._also, self._window, self._name, self._withheld = task, also, window, name, withheld
+        self._task, self._also, self._window, self._name, self._withheld = (
+            task,
+            also,
+            window,
+            name,
+            withheld,
+        )
         self.left_out: Counter[str] = Counter()
         # Only the questions are counted here; their supports, which cost more, wait until the examples are wanted.
         self._ends = list(accumulate(map(self._count, stories)))
@@ -138,7 +153,9 @@ class PublishedTask:
             others = [q for q in ask_all(knowledge, self._also) if ask(q, PUBLISHED) != text]
             for question in (own, *others):
                 # An injected question is asked because its answer is entailed; a published answer may be wrong.
-                right = question is not own or same_answer(own, answer(knowledge, own), placed.answer)
+                right = question is not own or same_answer(
+                    own, answer(knowledge, own), placed.answer
+                )
                 yield knowledge, question, self._why_left_out(question, length, right)
 
     def _why_left_out(self, question: Question, length: int, right: bool) -> str:
@@ -151,7 +168,9 @@ class PublishedTask:
 
     def _example(self, knowledge: Knowledge, question: Question) -> Example:
         verdict = answer(knowledge, question)
-        answered = AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()])
+        answered = AnsweredQuestion(
+            question, verdict, supports(knowledge, question, verdict) or [()]
+        )
         events, task = knowledge.events, f"babi/{self._task}"
         passage = " ".join(e.text for e in events)
         return make_example(

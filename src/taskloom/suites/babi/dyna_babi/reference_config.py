@@ -71,7 +71,9 @@ def _known(data: Mapping[str, Any], names: set[str], where: str) -> None:
             raise RecipeError(f"{where}: unknown key '{key}'; {nearest(key, names)}")
 
 
-def _weights(names: list[str], given: list[float] | None, table: Mapping[str, str], where: str) -> dict[str, float]:
+def _weights(
+    names: list[str], given: list[float] | None, table: Mapping[str, str], where: str
+) -> dict[str, float]:
     weights = list(given or [1.0] * len(names))
     if len(weights) < len(names):
         raise RecipeError(f"{where}: {len(names)} names but {len(weights)} weights")
@@ -105,7 +107,11 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
         words = mine
         groups += _groups(task, place)
     total = sum(g["n"] for g in groups)
-    splits = {"mix": total} if config.get("only_dev") else {"train": total, "dev": total // 10, "test": total // 10}
+    splits = (
+        {"mix": total}
+        if config.get("only_dev")
+        else {"train": total, "dev": total // 10, "test": total // 10}
+    )
     return {
         "suite": "babi",
         "describe": f"imported from {config.get('name', where)}",
@@ -118,7 +124,11 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
 def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
     story, variables = task.get("story_params") or {}, task.get("game_variables") or {}
     _known(story, _STORY, f"{where}.story_params")
-    _known(variables, {"persons", "objects", "locations", "can_grab", "can_move_to"}, f"{where}.game_variables")
+    _known(
+        variables,
+        {"persons", "objects", "locations", "can_grab", "can_move_to"},
+        f"{where}.game_variables",
+    )
     vocabulary: dict[str, Any] = {}
     for theirs, ours in (("persons", "persons"), ("objects", "objects"), ("locations", "places")):
         if variables.get(theirs):
@@ -127,31 +137,44 @@ def _words(task: Mapping[str, Any], where: str) -> dict[str, Any]:
         persons = vocabulary.get("persons", Vocabulary().persons)
         given = story["entity_coreference_map"]
         vocabulary["pronouns"] = {p: words[0] for p, words in given.items() if p in persons}
-    style = {verb: list(story[verb]) for verb in ("move", "grab", "drop", "give") if story.get(verb)}
+    style = {
+        verb: list(story[verb]) for verb in ("move", "grab", "drop", "give") if story.get(verb)
+    }
     if story.get("negate"):
         style["negations"] = list(story["negate"])
     if story.get("coreference_prefixes"):
         style["prefixes"] = list(story["coreference_prefixes"])
-    return {**({"vocabulary": vocabulary} if vocabulary else {}), **({"style": style} if style else {})}
+    return {
+        **({"vocabulary": vocabulary} if vocabulary else {}),
+        **({"style": style} if style else {}),
+    }
 
 
 def _groups(task: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     story = task.get("story_params") or {}
     base = _happening(story, where)
     given = story.get("questions") or list(QUESTIONS)
-    base["questions"] = _weights(given, story.get("questions_distribution"), QUESTIONS, f"{where}.questions")
+    base["questions"] = _weights(
+        given, story.get("questions_distribution"), QUESTIONS, f"{where}.questions"
+    )
     exhaustive = bool(story.get("exhaustive")) and not task.get("filter_config")
     if exhaustive:
         base["exhaustive"] = True
     many, gap = int(story.get("n_questions", 5)), int(story.get("actions_before_question", 2))
     if many > 1 and not exhaustive:
-        base["story"] = {"questions": many, "gap": gap, "ask": float(story.get("question_probability", 0.5))}
+        base["story"] = {
+            "questions": many,
+            "gap": gap,
+            "ask": float(story.get("question_probability", 0.5)),
+        }
     else:
         base["length"] = gap
     filters = task.get("filter_config") or [{}]
     filters = filters if isinstance(filters, list) else [filters]
     name, samples = str(story.get("name", "task")), int(story.get("samples", 11_000))
-    return [_filtered(base, f, name, samples, len(filters), f"{where}.filter_config") for f in filters]
+    return [
+        _filtered(base, f, name, samples, len(filters), f"{where}.filter_config") for f in filters
+    ]
 
 
 def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -179,10 +202,19 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _filtered(
-    base: Mapping[str, Any], given: Mapping[str, Any], name: str, samples: int, many: int, where: str
+    base: Mapping[str, Any],
+    given: Mapping[str, Any],
+    name: str,
+    samples: int,
+    many: int,
+    where: str,
 ) -> dict[str, Any]:
     _check_filter(base, given, where)
-    group: dict[str, Any] = {**base, "name": name, "n": min(samples, int(given.get("max_pass", -(-samples // many))))}
+    group: dict[str, Any] = {
+        **base,
+        "name": name,
+        "n": min(samples, int(given.get("max_pass", -(-samples // many)))),
+    }
     kept = [q for q in given.get("valid_q_types") or ["all"] if q != "all"]
     if kept:
         wanted = _weights(kept, None, QUESTIONS, f"{where}.valid_q_types")
@@ -192,7 +224,12 @@ def _filtered(
     if {*group["questions"]} & {"list", "counting"}:
         group["cited"] = True
     if given.get("required_supp_fact_types"):
-        required = _weights(list(given["required_supp_fact_types"]), None, ACTIONS, f"{where}.required_supp_fact_types")
+        required = _weights(
+            list(given["required_supp_fact_types"]),
+            None,
+            ACTIONS,
+            f"{where}.required_supp_fact_types",
+        )
         group["composition"] = list(required)
     if given.get("max_stories_per_sig"):
         group["per_signature"] = int(given["max_stories_per_sig"])
@@ -262,7 +299,9 @@ def main(arguments: list[str]) -> int:
     """Print the recipe of a configuration file as YAML."""
     try:
         if len(arguments) != 1:
-            raise TaskloomError("write: python -m taskloom.suites.babi.dyna_babi.reference_config CONFIG.json")
+            raise TaskloomError(
+                "write: python -m taskloom.suites.babi.dyna_babi.reference_config CONFIG.json"
+            )
         print(yaml.dump(import_file(arguments[0]), Dumper=_Plain, sort_keys=False), end="")
     except TaskloomError as error:
         print(f"taskloom: {error}", file=sys.stderr)

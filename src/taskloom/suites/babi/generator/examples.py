@@ -58,7 +58,11 @@ def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
     marks = f" {'~' * (pronoun + them)}{'!' * denied}" if pronoun or denied else ""
     names = (*who, thing, also, to, *places) if thing else (*who, *places)
     mark = intern(f";{kind}{marks}")
-    return mark, tuple([name for name in names if name]), _concept_set(event.concepts(), event.compound)
+    return (
+        mark,
+        tuple([name for name in names if name]),
+        _concept_set(event.concepts(), event.compound),
+    )
 
 
 @cache
@@ -111,8 +115,15 @@ def signature(events: Iterable[Event]) -> str:
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
     """Return the structure of the official support with its question: what `per_signature` counts."""
     question = answered.question
-    names = Event("in", tuple(x for x in (question.person, question.other) if x), (question.place,), question.thing)
-    return f"{question.kind} {question.form}|" + signature([*(events[i] for i in answered.official), names])
+    names = Event(
+        "in",
+        tuple(x for x in (question.person, question.other) if x),
+        (question.place,),
+        question.thing,
+    )
+    return f"{question.kind} {question.form}|" + signature(
+        [*(events[i] for i in answered.official), names]
+    )
 
 
 def tokens(text: str) -> int:

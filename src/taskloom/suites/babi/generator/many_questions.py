@@ -19,7 +19,11 @@ from taskloom.core.example import Example
 from taskloom.core.seeding import Random
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, concepts_of_sentence, make_example
+from taskloom.suites.babi.generator.examples import (
+    AnsweredQuestion,
+    concepts_of_sentence,
+    make_example,
+)
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.generator.story_setting import (
     ActionWeights,
@@ -103,7 +107,12 @@ class _StoryBuilder:
     """A story in the making, which can go back to an earlier point."""
 
     def __init__(
-        self, group: StoryGroup, setting: Setting, rng: Random, rule: SplitRule, weights: ActionWeights
+        self,
+        group: StoryGroup,
+        setting: Setting,
+        rng: Random,
+        rule: SplitRule,
+        weights: ActionWeights,
     ) -> None:
         self.group = group
         self.setting = setting
@@ -115,7 +124,9 @@ class _StoryBuilder:
         self.simulator.idle |= _left_out(setting.vocabulary.persons, group.story.hands, rng)
         self.simulator.kept |= _left_out(setting.vocabulary.objects, group.story.things, rng)
         self.events: list[Event] = []
-        self.asked: list[tuple[int, AnsweredQuestion]] = []  # with the number of sentences before each question
+        self.asked: list[
+            tuple[int, AnsweredQuestion]
+        ] = []  # with the number of sentences before each question
         self.knowledge = Knowledge(setting.vocabulary.places, setting.reading)
 
     def mark(self) -> Mark:
@@ -160,7 +171,10 @@ class _StoryBuilder:
             [
                 *(place for e in self.events[:start] for place in e.places),
                 "|",
-                *sorted(" ".join([e.kind, *e.who, *e.things, e.to, *e.places]) for e in self.events[start:]),
+                *sorted(
+                    " ".join([e.kind, *e.who, *e.things, e.to, *e.places])
+                    for e in self.events[start:]
+                ),
             ]
         )
 
@@ -179,7 +193,11 @@ class _StoryBuilder:
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
             return self.simulator.act(self.weights, room)
         for _ in range(PATIENCE):
-            before = dict(self.simulator.where), dict(self.simulator.holder), dict(self.simulator.lies)
+            before = (
+                dict(self.simulator.where),
+                dict(self.simulator.holder),
+                dict(self.simulator.lies),
+            )
             done = self.simulator.act(self.weights, room)
             if len(self.events) + len(done) < BEGINNING or self.rule.has([*self.events, *done]):
                 return done
@@ -221,7 +239,9 @@ class _StoryBuilder:
         passages = [""]
         for text in self.setting.writer.write(self.events, self.rng):
             passages.append(f"{passages[-1]} {text}" if passages[-1] else text)
-        concepts = list(accumulate(map(concepts_of_sentence, self.events), or_, initial=frozenset[str]()))
+        concepts = list(
+            accumulate(map(concepts_of_sentence, self.events), or_, initial=frozenset[str]())
+        )
         return [
             make_example(
                 self.events[:count],
@@ -238,4 +258,8 @@ class _StoryBuilder:
 
 def _left_out(names: Sequence[str], number: Span | None, rng: Random) -> set[str]:
     """Draw the names beyond the number that a story has."""
-    return set() if number is None else {*sample(rng, names, max(0, len(names) - pick_number(rng, number)))}
+    return (
+        set()
+        if number is None
+        else {*sample(rng, names, max(0, len(names) - pick_number(rng, number)))}
+    )

@@ -17,7 +17,12 @@ from taskloom.core.example import Example
 from taskloom.core.seeding import Key, Random
 from taskloom.recipe import Span
 from taskloom.suites.babi.fields import StoryGroup
-from taskloom.suites.babi.generator.examples import AnsweredQuestion, Structure, make_example, support_signature
+from taskloom.suites.babi.generator.examples import (
+    AnsweredQuestion,
+    Structure,
+    make_example,
+    support_signature,
+)
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
 from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
@@ -70,9 +75,7 @@ NEEDS = {
 OPEN = 8
 """Where a recipe asks for what the support holds but not how large it is: the largest proof that is planned."""
 
-SPLIT = (
-    "the split: the story's structure belongs to another one; longer stories, more events or names have more structures"
-)
+SPLIT = "the split: the story's structure belongs to another one; longer stories, more events or names have more structures"
 
 
 def check_needs(group: StoryGroup) -> None:
@@ -138,7 +141,11 @@ class GroupExamples:
             self._check_listed(kind)
         for kind, sizes in self.sizes.items():
             if self._planned() and not sizes:
-                required = f" and {', '.join(group.composition)} in the support" if group.composition else ""
+                required = (
+                    f" and {', '.join(group.composition)} in the support"
+                    if group.composition
+                    else ""
+                )
                 raise RecipeError(
                     f"group '{group.name}': no {kind} question has a support of {group.support or 'any size'} with the events "
                     f"{', '.join(group.events)}, the wording {', '.join(group.wording) or 'none'}{required}; "
@@ -152,7 +159,9 @@ class GroupExamples:
     def _planned(self) -> Span | None:
         """Return the sizes of support to plan for: those asked for, or any small one where more is asked of it than its size."""
         group = self.group
-        wishes = group.composition or self._others() or group.position != "any" or group.distractors < 1
+        wishes = (
+            group.composition or self._others() or group.position != "any" or group.distractors < 1
+        )
         if group.support is None and not group.unknown and not group.exhaustive and wishes:
             return Span(1, OPEN)
         return group.support
@@ -235,10 +244,14 @@ class GroupExamples:
                 if reason.startswith("per_signature"):
                     wish = self._wish(rng)  # there may be no signature of that size for this row
             except NoProofPlan:
-                reasons.append("the proof: too few persons, objects or places for a support of that size")
+                reasons.append(
+                    "the proof: too few persons, objects or places for a support of that size"
+                )
             except Contradiction as error:
                 # Simulator and reasoner disagree: a bug, which must not pass for a hard wish.
-                raise AssertionError(f"group '{self.group.name}', example {index}: {error}") from error
+                raise AssertionError(
+                    f"group '{self.group.name}', example {index}: {error}"
+                ) from error
             if i % PERSISTENCE == 0:
                 wish = self._wish(rng)
         # Half of all structures belong to another split anyway; that is the reason only where there is no other.
@@ -267,7 +280,9 @@ class GroupExamples:
             self.falloffs[kind] = list(accumulate([falloff ** (size - sizes[0]) for size in sizes]))
         return rng.choices(sizes, cum_weights=self.falloffs[kind])[0]
 
-    def _wanted_concepts(self, kind: QuestionKind, size: int, wanted: str, rng: Random) -> dict[str, bool]:
+    def _wanted_concepts(
+        self, kind: QuestionKind, size: int, wanted: str, rng: Random
+    ) -> dict[str, bool]:
         """Draw which concepts the support shall have, by their frequencies; what no proof of that size has is not wanted of it."""
         concepts: dict[str, bool] = {}
         for concept, share in self.group.frequencies.items():
@@ -283,7 +298,9 @@ class GroupExamples:
             weights = {"yes": 1.0, "no": 1.0}
             if "INDEF" in self.group.wording:  # proofs of "maybe" are planned with INDEF only
                 weights["maybe"] = 1.0
-        able = {a: w for a, w in weights.items() if not size or self.planner.shapes("yes-no", size, a)}
+        able = {
+            a: w for a, w in weights.items() if not size or self.planner.shapes("yes-no", size, a)
+        }
         if not able:
             raise RecipeError(
                 f"group '{self.group.name}': answers: no yes-no question with a support of {size}, {self._happening()} "
@@ -320,7 +337,10 @@ class GroupExamples:
     def _draw(self, key: Key, index: int, wish: Wish, rng: Random, rule: SplitRule) -> Example:
         group, setting = self.group, self.setting
         events, structure, answered = self._story(wish, rng, rule)
-        if group.per_signature is not None and self._class_of(key, events, answered) != index % self._classes():
+        if (
+            group.per_signature is not None
+            and self._class_of(key, events, answered) != index % self._classes()
+        ):
             raise Blocked(f"per_signature: {group.per_signature}")
         passage = " ".join(setting.writer.write(events, rng))
         question = ask(answered.question, setting.lexicon)
@@ -343,7 +363,9 @@ class GroupExamples:
     def _class_of(self, key: Key, events: list[Event], answered: AnsweredQuestion) -> int:
         return key.hash64("signature", support_signature(events, answered)) % self._classes()
 
-    def _story(self, wish: Wish, rng: Random, rule: SplitRule) -> tuple[list[Event], Structure, AnsweredQuestion]:
+    def _story(
+        self, wish: Wish, rng: Random, rule: SplitRule
+    ) -> tuple[list[Event], Structure, AnsweredQuestion]:
         """Draw a story with the question that is wished for, and the structure of its beginning.
 
         Raises:
@@ -369,13 +391,20 @@ class GroupExamples:
         return events, beginning, answered
 
     def _pose(
-        self, knowledge: Knowledge, planned: Question | None, kind: QuestionKind, wanted: str, rng: Random
+        self,
+        knowledge: Knowledge,
+        planned: Question | None,
+        kind: QuestionKind,
+        wanted: str,
+        rng: Random,
     ) -> AnsweredQuestion:
         if planned is None:
             answers = {wanted: 1.0} if kind == "yes-no" else None
             planned = next(draw_questions(knowledge, kind, self.group, rng, answers), None)
             if planned is None:
-                raise Blocked(f"questions: {kind}, of which nothing can be asked after {self._happening()}")
+                raise Blocked(
+                    f"questions: {kind}, of which nothing can be asked after {self._happening()}"
+                )
         answered = answer_question(knowledge, planned, self.group.cited)
         if not answered.verdict.known and not self.group.unknown:
             raise Blocked("the question: a distractor made it undecidable")
@@ -396,7 +425,10 @@ class GroupExamples:
         if answered.question.kind == "yes-no" and answered.verdict.answer != wish.answer:
             raise Blocked(f"answers: {wish.answer}")
         if group.composition or wish.concepts:
-            concepts = {*composition([events[i] for i in answered.official]).split("+"), *_compound(events, answered)}
+            concepts = {
+                *composition([events[i] for i in answered.official]).split("+"),
+                *_compound(events, answered),
+            }
             if not set(group.composition) <= concepts:
                 raise Blocked(f"composition: {', '.join(group.composition)}")
             for concept, has in wish.concepts.items():
@@ -448,7 +480,9 @@ class GroupExamples:
 
     def _stuck(self, plan: ProofPlan | None) -> Blocked:
         if plan is None:
-            return Blocked(f"length: {self.group.length}, after {self._happening()} nothing more can happen")
+            return Blocked(
+                f"length: {self.group.length}, after {self._happening()} nothing more can happen"
+            )
         return Blocked("distractors: the proof leaves nobody free to act")
 
     @staticmethod

@@ -18,7 +18,9 @@ def add_antecedents(builder: ProofBuilder, count: int) -> None:
     """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does not count otherwise."""
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
         return
-    candidates = [e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)]
+    candidates = [
+        e for e in builder.lines if len(e.who) == 1 and not e.denied and _may_follow(builder, e)
+    ]
     builder.rng.shuffle(candidates)
     done = 0
     for event in candidates:
@@ -31,12 +33,17 @@ def add_antecedents(builder: ProofBuilder, count: int) -> None:
 
 def _may_follow(builder: ProofBuilder, event: Event) -> bool:
     if event.kind in ("move", "in"):
-        return "MOVE" in builder.coref or ("COMPOUND" in builder.can and event is not builder.departure)
+        return "MOVE" in builder.coref or (
+            "COMPOUND" in builder.can and event is not builder.departure
+        )
     return event.kind.upper() in builder.coref or _may_be_them(builder, event)
 
 
 def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
-    return event.kind != "grab" and {("COMPOUND", "GRAB"), ("COMPOUND", event.kind.upper())} <= builder.things
+    return (
+        event.kind != "grab"
+        and {("COMPOUND", "GRAB"), ("COMPOUND", event.kind.upper())} <= builder.things
+    )
 
 
 def _precede(builder: ProofBuilder, event: Event) -> bool:
@@ -58,7 +65,11 @@ def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
     start = builder.places[-1]
     if start in event.places:
         return None
-    if "COMPOUND" in builder.can and builder.persons and ("MOVE" not in builder.coref or builder.rng.random() < 0.4):
+    if (
+        "COMPOUND" in builder.can
+        and builder.persons
+        and ("MOVE" not in builder.coref or builder.rng.random() < 0.4)
+    ):
         pair = (event.who[0], builder.persons.pop())
         return [Event("move", pair, (start,)), Event("move", pair, event.places, pronoun=True)]
     if "MOVE" not in builder.coref:
@@ -70,12 +81,20 @@ def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
     """Return a drop or gift right after the grab that makes it possible, which moves here from where the story has it."""
     grab = Event("grab", event.who, thing=event.thing)
     at = builder.units.index([event])
-    if event.kind not in ("drop", "give") or grab in builder.lines or [grab] not in builder.units[:at]:
+    if (
+        event.kind not in ("drop", "give")
+        or grab in builder.lines
+        or [grab] not in builder.units[:at]
+    ):
         return None
     if not _quiet(builder, event.who[0], builder.units.index([grab]), at):
         return None
     after, plain = event._replace(pronoun=True), _may_be_plain(builder, event)
-    if builder.objects and _may_be_them(builder, event) and (not plain or builder.rng.random() < 0.5):
+    if (
+        builder.objects
+        and _may_be_them(builder, event)
+        and (not plain or builder.rng.random() < 0.5)
+    ):
         also = builder.objects.pop()
         unit = [grab._replace(also=also), after._replace(also=also, them=True)]
     elif plain:
@@ -94,7 +113,9 @@ def _after_another(builder: ProofBuilder, event: Event) -> list[Event] | None:
     if builder.objects:
         return [Event("grab", event.who, thing=builder.objects.pop()), after]
     before = builder.units[: builder.units.index([event])]
-    if "NEGATE" in builder.can and not any(event.who[0] in (*e.who, e.to) for unit in before for e in unit):
+    if "NEGATE" in builder.can and not any(
+        event.who[0] in (*e.who, e.to) for unit in before for e in unit
+    ):
         return [Event("not", event.who, (builder.places[-1],)), after]
     return None
 
@@ -119,10 +140,16 @@ def free_pronouns(builder: ProofBuilder) -> None:
             and ("MOVE" if after.kind in ("move", "in") else after.kind.upper()) in builder.coref
             and builder.rng.random() < 0.5
         ):
-            builder.units[i : i + 2] = [[*builder.units[i], after._replace(pronoun=True), *builder.units[i + 1][1:]]]
+            builder.units[i : i + 2] = [
+                [*builder.units[i], after._replace(pronoun=True), *builder.units[i + 1][1:]]
+            ]
         i += 1
 
 
 def _quiet(builder: ProofBuilder, person: str, start: int, stop: int) -> bool:
     """Return whether nothing between two units needs that person to hold the object already."""
-    return not any(person in (*e.who, e.to) and e.thing for unit in builder.units[start + 1 : stop] for e in unit)
+    return not any(
+        person in (*e.who, e.to) and e.thing
+        for unit in builder.units[start + 1 : stop]
+        for e in unit
+    )

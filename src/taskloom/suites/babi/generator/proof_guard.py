@@ -119,7 +119,9 @@ class ProofGuard:
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
                 # The simulator takes the first place for the true one; the text must not give that away.
-                event = PLACING_TWO["either", event.who, (event.places[1], event.places[0]), event.pronoun]
+                event = PLACING_TWO[
+                    "either", event.who, (event.places[1], event.places[0]), event.pronoun
+                ]
             sentences.append(event)
         return sentences
 

@@ -85,9 +85,22 @@ class ProofBuilder:
     """One proof plan in the making."""
 
     def __init__(
-        self, words: Vocabulary, can: set[str], coref: set[str], things: set[tuple[str, str]], others: int, rng: Random
+        self,
+        words: Vocabulary,
+        can: set[str],
+        coref: set[str],
+        things: set[tuple[str, str]],
+        others: int,
+        rng: Random,
     ) -> None:
-        self.words, self.can, self.coref, self.things, self.others, self.rng = words, can, coref, things, others, rng
+        self.words, self.can, self.coref, self.things, self.others, self.rng = (
+            words,
+            can,
+            coref,
+            things,
+            others,
+            rng,
+        )
         self.persons = sample(rng, words.persons, len(words.persons))
         self.objects = sample(rng, words.objects, len(words.objects))
         self.places = sample(rng, words.places, len(words.places))
@@ -112,7 +125,9 @@ class ProofBuilder:
         if kind != "where-was-O" and (kind != "yes-no" or wanted == "yes"):
             # Not always all of them: there may be too few objects, and the story often brings one by itself.
             for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
-                self._another(person, 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents)
+                self._another(
+                    person, 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
+                )
         if self.things:
             self._two_things()
             if self.lines[0].kind in ("move", "in") and (kind != "yes-no" or wanted == "yes"):
@@ -147,7 +162,9 @@ class ProofBuilder:
         if kind != "move":
             return Event(kind, (person,), places)
         if "CONJ" in self.can and self.persons and self.rng.random() < 0.4:
-            who = (person, self.persons[0]) if self.rng.random() < 0.5 else (self.persons[0], person)
+            who = (
+                (person, self.persons[0]) if self.rng.random() < 0.5 else (self.persons[0], person)
+            )
             self.persons.pop(0)
             return Event("move", who, places)
         if "MOVE" not in self.can or ("AFFIRM" in self.can and self.rng.random() < 0.4):
@@ -194,7 +211,10 @@ class ProofBuilder:
         if link == "give":
             events = [HANDLED["give", first, thing, second, False]]
         else:
-            events = [HANDLED["drop", first, thing, "", False], HANDLED["grab", second, thing, "", False]]
+            events = [
+                HANDLED["drop", first, thing, "", False],
+                HANDLED["grab", second, thing, "", False],
+            ]
         self._add(*events)
         self.linked += events
         del self.hands[first]
@@ -210,7 +230,9 @@ class ProofBuilder:
             if "GIVE" in self.can:
                 self._add(HANDLED["give", other, thing, new, False])
             else:
-                self._add(HANDLED["drop", other, thing, "", False], HANDLED["grab", new, thing, "", False])
+                self._add(
+                    HANDLED["drop", other, thing, "", False], HANDLED["grab", new, thing, "", False]
+                )
             del self.hands[other]
             if new != person:
                 self.hands[new] = thing
@@ -227,7 +249,8 @@ class ProofBuilder:
         if person not in self.hands:
             thing = self._fresh()
             self.units.insert(
-                int(self.rng.random() * (len(self.units) + 1)), [HANDLED["grab", person, thing, "", False]]
+                int(self.rng.random() * (len(self.units) + 1)),
+                [HANDLED["grab", person, thing, "", False]],
             )
             self.hands[person] = thing
         return self.hands[person]
@@ -246,7 +269,9 @@ class ProofBuilder:
         if kind == "where-P":
             return ProofPlan(self.units, Question("where-P", person), self.here, {person})
         if kind == "yes-no":
-            return ProofPlan(self.units, Question("yes-no", person, place=place), self.here, {person})
+            return ProofPlan(
+                self.units, Question("yes-no", person, place=place), self.here, {person}
+            )
         own = shape.extra - (kind == "where-was-O")
         if not own and person not in self.hands:
             raise NoProofPlan
@@ -258,7 +283,9 @@ class ProofBuilder:
         thing = self._taken(person) if own else self.hands[person]
         if kind == "where-O":
             self._denials(shape.denials, thing, person)
-            return ProofPlan(self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing})
+            return ProofPlan(
+                self.units, Question("where-O", thing=thing), self.here, {person}, keep={thing}
+            )
         place = self.places[0]
         self.departure = self._placing("move", person, (place,))
         self._add(self.departure)
@@ -287,9 +314,13 @@ class ProofBuilder:
             about: Somebody whom they must name, unless that is the holder.
         """
         for _ in range(count):
-            ways = [kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things]
+            ways = [
+                kind for kind in ("grab", "drop", "give") if ("NEGATE", kind.upper()) in self.things
+            ]
             if not holder or about not in ("", holder):
-                ways = [kind for kind in ways if kind == "grab"]  # nobody leaves what they do not hold
+                ways = [
+                    kind for kind in ways if kind == "grab"
+                ]  # nobody leaves what they do not hold
             other = about
             if about in ("", holder):
                 other = self.persons[0] if self.persons else ""
@@ -310,7 +341,11 @@ class ProofBuilder:
                 continue
             if event.kind == "grab":
                 self._change(event, also=self.objects.pop())
-            elif [taken] in self.units and taken not in self.lines and ("CONJ", "GRAB") in self.things:
+            elif (
+                [taken] in self.units
+                and taken not in self.lines
+                and ("CONJ", "GRAB") in self.things
+            ):
                 also = self.objects.pop()
                 self._change(taken, also=also)
                 self._change(event, also=also)
@@ -318,7 +353,11 @@ class ProofBuilder:
     def _in_either(self) -> None:
         """Add, now and then, to a meeting that it was in either of two places; the proof knows better anyway."""
         for event in list(self.linked):
-            if event in self.lines and ("INDEF", event.kind.upper()) in self.things and self.rng.random() < 0.3:
+            if (
+                event in self.lines
+                and ("INDEF", event.kind.upper()) in self.things
+                and self.rng.random() < 0.3
+            ):
                 places = [self.here, pick(self.rng, self.places)]
                 self.rng.shuffle(places)
                 self._change(event, places=tuple(places))
@@ -368,11 +407,16 @@ class ProofBuilder:
             self._denials(1, change.thing, holder, about=person)
         # Units on different objects are independent of each other: any order that keeps each object's own.
         self._shuffle()
-        return ProofPlan(self.units, Question(kind, person), self.here, keep=set(things), idle={person})
+        return ProofPlan(
+            self.units, Question(kind, person), self.here, keep=set(things), idle={person}
+        )
 
     def hands_full(self, kind: QuestionKind, size: int) -> ProofPlan:
         """Plan `size` sentences by which objects come into somebody's hands and leave them, needed for the answer or not."""
-        person, objects = self.persons.pop(), self.objects[: 1 + int(self.rng.random() * len(self.objects))]
+        person, objects = (
+            self.persons.pop(),
+            self.objects[: 1 + int(self.rng.random() * len(self.objects))],
+        )
         others = self.persons[:2]
         holder: dict[str, str] = {}
         touched: set[str] = set()
@@ -394,7 +438,12 @@ class ProofBuilder:
         return ProofPlan(self.units, Question(kind, person), self.here, idle={person})
 
     def _hand_changes(
-        self, person: str, others: list[str], objects: list[str], holder: Mapping[str, str], touched: set[str]
+        self,
+        person: str,
+        others: list[str],
+        objects: list[str],
+        holder: Mapping[str, str],
+        touched: set[str],
     ) -> list[HandChange]:
         """List how an object can come into somebody's hands now, or leave them.
 
@@ -412,9 +461,17 @@ class ProofBuilder:
             if gets:
                 ways.append(("give", False, gets))
             if mine:
-                ways.append(("give", True, [(person, thing, other) for thing, other in product(mine, others)]))
+                ways.append(
+                    (
+                        "give",
+                        True,
+                        [(person, thing, other) for thing, other in product(mine, others)],
+                    )
+                )
         if len(holder) < len(objects):
-            ways.append(("grab", True, [(person, thing, "") for thing in objects if thing not in holder]))
+            ways.append(
+                ("grab", True, [(person, thing, "") for thing in objects if thing not in holder])
+            )
         return ways
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
@@ -439,7 +496,10 @@ class ProofBuilder:
 
         Gifts need both in one place, so they do not go with the moves that serve as antecedents.
         """
-        grab, drop = HANDLED["grab", person, thing, "", False], HANDLED["drop", person, thing, "", False]
+        grab, drop = (
+            HANDLED["grab", person, thing, "", False],
+            HANDLED["drop", person, thing, "", False],
+        )
         if not plain:
             leave = "DROP" in self.coref and ("GRAB" not in self.coref or self.rng.random() < 0.5)
             if leave:
@@ -456,10 +516,15 @@ class ProofBuilder:
         way = pick(self.rng, ways)
         other = self.persons[-1] if self.persons else ""
         if way == "get" and other:
-            self.units += [[Event("grab", (other,), thing=thing)], [Event("give", (other,), thing=thing, to=person)]]
+            self.units += [
+                [Event("grab", (other,), thing=thing)],
+                [Event("give", (other,), thing=thing, to=person)],
+            ]
         elif way == "give" and other:
             self.units += [[grab], [Event("give", (person,), thing=thing, to=other)]]
-            if self.others and "DROP" in self.can:  # another sentence that shows that the person no longer holds it
+            if (
+                self.others and "DROP" in self.can
+            ):  # another sentence that shows that the person no longer holds it
                 self.units.append([Event("drop", (other,), thing=thing)])
         elif way == "drop":
             self.units += [[grab], [drop]]

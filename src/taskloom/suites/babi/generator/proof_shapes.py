@@ -35,9 +35,14 @@ class ProofPlanner:
         self.vocabulary = vocabulary
         weighted: dict[str, set[str]] = {}
         for construct, weights in topics.items():
-            weighted[construct] = {event for event, weight in weights.items() if weight > 0 and construct in wording}
+            weighted[construct] = {
+                event for event, weight in weights.items() if weight > 0 and construct in wording
+            }
         # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each event.
-        self.can = {*events, *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF")}
+        self.can = {
+            *events,
+            *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF"),
+        }
         self.coref = weighted["COREF"]
         self.things: set[tuple[str, str]] = set()
         for construct, of in weighted.items():
@@ -50,9 +55,13 @@ class ProofPlanner:
     def possible(self, kind: QuestionKind, size: int) -> bool:
         """Return whether any plan has that size."""
         if kind == "give-qs":
-            return (size == 1 and "COREF" not in self.required) or (size == 2 and "GIVE" in self.coref)
+            return (size == 1 and "COREF" not in self.required) or (
+                size == 2 and "GIVE" in self.coref
+            )
         if kind in ("list", "counting") and self.cited:
-            return "GRAB" in self.can and (size <= len(self.vocabulary.objects) or bool(self.can & {"DROP", "GIVE"}))
+            return "GRAB" in self.can and (
+                size <= len(self.vocabulary.objects) or bool(self.can & {"DROP", "GIVE"})
+            )
         if kind in ("list", "counting"):
             most = len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
             return 1 <= size <= most + (DENIALS if self.denies else 0)
@@ -165,7 +174,11 @@ class ProofPlanner:
         if kind == "give-qs":
             return self._begin(rng).gift(size)
         if kind in ("list", "counting"):
-            return self._begin(rng).hands_full(kind, size) if self.cited else self._begin(rng).holding(kind, size)
+            return (
+                self._begin(rng).hands_full(kind, size)
+                if self.cited
+                else self._begin(rng).holding(kind, size)
+            )
         shapes = self.shapes(kind, size, wanted)
         if "GIVE" in concepts:
             shapes = [shape for shape in shapes if bool(shape.gives) == concepts["GIVE"]]

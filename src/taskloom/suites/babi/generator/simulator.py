@@ -13,7 +13,15 @@ from typing import ClassVar
 
 from taskloom.core.seeding import Random
 from taskloom.suites.babi.generator.story_setting import ActionWeights
-from taskloom.suites.babi.story.events import HANDLED, HANDLING, KINDS, PLACING, PLACING_TWO, Event, Kind
+from taskloom.suites.babi.story.events import (
+    HANDLED,
+    HANDLING,
+    KINDS,
+    PLACING,
+    PLACING_TWO,
+    Event,
+    Kind,
+)
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
 
@@ -37,7 +45,18 @@ class Simulator:
         idle: Persons who may not touch anything.
     """
 
-    __slots__ = ("guarded", "holder", "idle", "kept", "left", "lies", "rng", "still", "vocabulary", "where")
+    __slots__ = (
+        "guarded",
+        "holder",
+        "idle",
+        "kept",
+        "left",
+        "lies",
+        "rng",
+        "still",
+        "vocabulary",
+        "where",
+    )
 
     def __init__(self, vocabulary: Vocabulary, rng: Random) -> None:
         self.vocabulary = vocabulary
@@ -137,7 +156,9 @@ class Simulator:
 
     # Constructs
 
-    def _say(self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False) -> Event | None:
+    def _say(
+        self, name: str, who: str | None, weights: ActionWeights, pronoun: bool = False
+    ) -> Event | None:
         """Draw a sentence with one subject: an event, or NEGATE, INDEF or AFFIRM."""
         kind = weights.kinds.get(name)
         if kind is not None:
@@ -161,14 +182,18 @@ class Simulator:
         else:
             things = [o for o in self.vocabulary.objects if o not in self.kept]
             persons = others if who is None else [p for p in others if p == who]
-            able = [pair for pair in product(persons, things) if self.holder.get(pair[1]) != pair[0]]
+            able = [
+                pair for pair in product(persons, things) if self.holder.get(pair[1]) != pair[0]
+            ]
         if not able:
             return None
         person, thing = pick(self.rng, able)
         receivers = [p for p in others if p != person] if kind == "give" else [""]
         if not receivers:
             return None
-        return Event(kind, (person,), thing=thing, to=pick(self.rng, receivers), pronoun=pronoun, denied=True)
+        return Event(
+            kind, (person,), thing=thing, to=pick(self.rng, receivers), pronoun=pronoun, denied=True
+        )
 
     def _somewhere(self, event: Event) -> Event | None:
         """Apply an event with objects that is told to have happened in one of two places."""
@@ -245,13 +270,21 @@ class Simulator:
         rng, where, everywhere = self.rng, self.where, self.vocabulary.places
         if who is None:
             still = self.still
-            free = [p for p in self.vocabulary.persons if p not in still] if still else self.vocabulary.persons
+            free = (
+                [p for p in self.vocabulary.persons if p not in still]
+                if still
+                else self.vocabulary.persons
+            )
             if len(free) < 2:
                 return None
             who = pick_two(rng, free)
         one, other = who
         taken = (where.get(one), where.get(other))
-        places = [x for x in everywhere if x not in taken] if one in where or other in where else everywhere
+        places = (
+            [x for x in everywhere if x not in taken]
+            if one in where or other in where
+            else everywhere
+        )
         if not places:
             return None
         if kind == "not":
@@ -274,7 +307,9 @@ class Simulator:
         if len(left) > 1:
             return None
         for person in who:
-            self.where[person] = pick(self.rng, [place for place in everywhere if place not in left])
+            self.where[person] = pick(
+                self.rng, [place for place in everywhere if place not in left]
+            )
         return PLACING_TWO["not", who, tuple(left), pronoun]
 
     def _compound(self, weights: ActionWeights) -> list[Event]:
@@ -302,7 +337,11 @@ class Simulator:
             name = weights.conj.draw(self.rng)
             able = FOLLOWS.get(kind, ())
             to = self._receiver(person) if name == "GIVE" and person not in self.guarded else ""
-            if name in able and (name != "GIVE" or to) and (name != "GRAB" or person not in self.guarded):
+            if (
+                name in able
+                and (name != "GIVE" or to)
+                and (name != "GRAB" or person not in self.guarded)
+            ):
                 second = first._replace(kind=KINDS[name], to=to, pronoun=True, them=True)
                 self.perform(second)
                 return [first, second]
@@ -328,7 +367,12 @@ class Simulator:
                 return place
 
     def _move(self, who: str | None, pronoun: bool = False, kind: Kind = "move") -> Event | None:
-        where, places, persons, random = self.where, self.vocabulary.places, self.vocabulary.persons, self.rng.random
+        where, places, persons, random = (
+            self.where,
+            self.vocabulary.places,
+            self.vocabulary.persons,
+            self.rng.random,
+        )
         person = persons[int(random() * len(persons))] if who is None else who
         if person in self.still:
             other = self._another_mover(who)
@@ -374,11 +418,19 @@ class Simulator:
     def _loose(self) -> list[str]:
         """List the objects that may be taken: nobody holds them, and no proof stands on where they are."""
         holder, kept, left = self.holder, self.kept, self.left
-        return [o for o in self.vocabulary.objects if o not in holder and o not in kept and o not in left]
+        return [
+            o
+            for o in self.vocabulary.objects
+            if o not in holder and o not in kept and o not in left
+        ]
 
     def _reach(self, who: str | None) -> list[tuple[str, str]]:
         """List who could take what: what nobody touched yet may be anywhere."""
-        things, lies, persons = self._loose(), self.lies, self.vocabulary.persons if who is None else (who,)
+        things, lies, persons = (
+            self._loose(),
+            self.lies,
+            self.vocabulary.persons if who is None else (who,),
+        )
         able: list[tuple[str, str]] = []
         for person in persons:
             if things and person not in self.idle:

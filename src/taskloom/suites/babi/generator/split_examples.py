@@ -72,7 +72,9 @@ def _mixed(groups: list[StoryGroup]) -> bool:
 class SplitExamples:
     """The examples of one split."""
 
-    def __init__(self, fields: BabiFields, setting: Setting, key: Key, split: str, rule: SplitRule) -> None:
+    def __init__(
+        self, fields: BabiFields, setting: Setting, key: Key, split: str, rule: SplitRule
+    ) -> None:
         self.parts = parts_of(fields, split, key)
         self._split, self._setting, self._rule = split, setting, rule
         self._holdout = fields.holdout if role_of(split) == "train" else ()
@@ -125,7 +127,9 @@ class SplitExamples:
 
     def _examples(self, at: int) -> _GroupOfExamples:
         if at not in self._groups:
-            self._groups[at] = _GROUPS[_kind(self.parts[at].group)](self.parts[at], self._setting, self._rule)
+            self._groups[at] = _GROUPS[_kind(self.parts[at].group)](
+                self.parts[at], self._setting, self._rule
+            )
         return self._groups[at]
 
 
@@ -145,7 +149,9 @@ def _kind(group: StoryGroup) -> str:
 
 def _single(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
     examples = GroupExamples(part.group, setting)
-    return _GroupOfExamples(partial(examples.make, part.key, rule=rule), partial(examples.try_out, part.key, rule=rule))
+    return _GroupOfExamples(
+        partial(examples.make, part.key, rule=rule), partial(examples.try_out, part.key, rule=rule)
+    )
 
 
 def _exhaustive(part: Part, setting: Setting, rule: SplitRule) -> _GroupOfExamples:
@@ -220,7 +226,9 @@ class _ExhaustiveExamples:
         """
         group, setting = self._group, self._setting
         rng = self._key.random("exhaustive", story)
-        kinds = cast(tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w)))
+        kinds = cast(
+            tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w))
+        )
         for _ in range(tries):
             length = pick_number(rng, group.length)
             try:
@@ -250,7 +258,9 @@ class _ExhaustiveExamples:
                 )
                 for a in answered
             ]
-        raise RecipeError(f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories")
+        raise RecipeError(
+            f"group '{group.name}': nothing of {', '.join(kinds)} could be asked in {tries} stories"
+        )
 
 
 class Trial:
@@ -259,7 +269,9 @@ class Trial:
     def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
         self._trials = list(trials)
 
-    def rows(self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int) -> Iterator[Example]:
+    def rows(
+        self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int
+    ) -> Iterator[Example]:
         """Yield the rows of a split after the trial, which is held once."""
         while self._trials and start < stop:
             self._trials[0]()

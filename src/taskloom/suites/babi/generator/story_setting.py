@@ -44,7 +44,10 @@ class WeightTable:
         bounds = list(accumulate(positive.values()))
         self.names = tuple(positive)
         self.total = bounds[-1] if bounds else 0.0
-        self.bounds = [*bounds[:-1], inf]  # rounding may bring a draw up to the total: that is the last name's
+        self.bounds = [
+            *bounds[:-1],
+            inf,
+        ]  # rounding may bring a draw up to the total: that is the last name's
 
     def draw(self, rng: Random) -> str:
         """Draw one of the names."""
@@ -56,14 +59,20 @@ class ActionWeights:
 
     __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
 
-    def __init__(self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]) -> None:
+    def __init__(
+        self, weights: Mapping[str, float], topics: Mapping[str, Mapping[str, float]]
+    ) -> None:
         self.weights = WeightTable(weights)
         self.coref = WeightTable(topics["COREF"])
         self.conj = WeightTable(topics["CONJ"])
         self._topics = {name: WeightTable(topics[name]) for name in ("NEGATE", "INDEF")}
         # What each name is if it is said of one subject in one way, which is most of a story.
         topics_of = {name: table.names for name, table in self._topics.items()}
-        self.kinds = {name: kind for name, kind in KINDS.items() if topics_of.get(name, ("MOVE",)) == ("MOVE",)}
+        self.kinds = {
+            name: kind
+            for name, kind in KINDS.items()
+            if topics_of.get(name, ("MOVE",)) == ("MOVE",)
+        }
         self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
@@ -90,7 +99,11 @@ def draw_kind(group: StoryGroup, rng: Random) -> QuestionKind:
 
 
 def draw_questions(
-    knowledge: Knowledge, kind: QuestionKind, group: StoryGroup, rng: Random, answers: Mapping[str, float] | None
+    knowledge: Knowledge,
+    kind: QuestionKind,
+    group: StoryGroup,
+    rng: Random,
+    answers: Mapping[str, float] | None,
 ) -> Iterator[Question]:
     """Return the questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
     if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
@@ -103,10 +116,14 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
     verdict = answer(knowledge, question)
     citation = cited_support(knowledge, question) if cited else None
     # An answer that is unknown has no support; the empty one stands for it.
-    return AnsweredQuestion(question, verdict, supports(knowledge, question, verdict) or [()], citation)
+    return AnsweredQuestion(
+        question, verdict, supports(knowledge, question, verdict) or [()], citation
+    )
 
 
-def answer_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False) -> list[AnsweredQuestion]:
+def answer_all(
+    knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False
+) -> list[AnsweredQuestion]:
     """Answer every question of some types that can be answered, sorted by type and name, with their supports."""
     return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
 

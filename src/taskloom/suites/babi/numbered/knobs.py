@@ -76,7 +76,9 @@ class Asking(TaskKnobs):
     unknown: Share = 0.0
 
 
-def pick_questions(rng: Random, pools: Sequence[Sequence[str]], open_ones: Sequence[str], knobs: Asking) -> list[str]:
+def pick_questions(
+    rng: Random, pools: Sequence[Sequence[str]], open_ones: Sequence[str], knobs: Asking
+) -> list[str]:
     """Draw questions from pools (one for each answer that should be equally frequent) and from those that the text leaves open.
 
     Without repeats every round takes one question of each pool and the drawing ends when a pool is used up, so that the

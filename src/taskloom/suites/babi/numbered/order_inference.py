@@ -44,7 +44,9 @@ def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
     far = {(low, False): 0}
     ring = [(low, False)]
     while ring:
-        reached = [(node, strict or sure) for at, strict in ring for node, sure, _ in up.get(at, ())]
+        reached = [
+            (node, strict or sure) for at, strict in ring for node, sure, _ in up.get(at, ())
+        ]
         step = far[ring[0]] + 1
         ring = [place for place in dict.fromkeys(reached) if place not in far]
         far.update(dict.fromkeys(ring, step))
@@ -55,7 +57,10 @@ def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
     """Return the sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
     if new.low == new.high:
         return () if new.strict else None
-    against = [(new.high, new.low, True), (new.high, new.low, False) if new.strict else (new.low, new.high, True)]
+    against = [
+        (new.high, new.low, True),
+        (new.high, new.low, False) if new.strict else (new.low, new.high, True),
+    ]
     for low, high, strict in against:
         if (high, strict) in lengths(edges, low):
             return tuple(sorted(chains(edges, low, high, strict)[0]))
@@ -83,7 +88,11 @@ def _distances(up: _Steps, goal: str) -> dict[str, int]:
     near, ring, far = {goal: 0}, [goal], 0
     while ring:
         far += 1
-        ring = [n for n in dict.fromkeys(m for node in ring for m in down.get(node, [])) if n not in near]
+        ring = [
+            n
+            for n in dict.fromkeys(m for node in ring for m in down.get(node, []))
+            if n not in near
+        ]
         near.update(dict.fromkeys(ring, far))
     return near
 
@@ -91,7 +100,9 @@ def _distances(up: _Steps, goal: str) -> dict[str, int]:
 def _walks(
     up: _Steps, near: dict[str, int], low: str, high: str, length: int
 ) -> Iterator[tuple[tuple[int, ...], bool]]:
-    def extend(node: str, left: int, seen: frozenset[str], proves: bool) -> Iterator[tuple[tuple[int, ...], bool]]:
+    def extend(
+        node: str, left: int, seen: frozenset[str], proves: bool
+    ) -> Iterator[tuple[tuple[int, ...], bool]]:
         if node == high:
             if left == 0:
                 yield (), proves

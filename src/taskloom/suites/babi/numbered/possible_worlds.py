@@ -64,7 +64,9 @@ def entailed(answers: Iterable[str]) -> tuple[str, ...]:
     return tuple(distinct) if len(distinct) == 1 else (UNKNOWN,)
 
 
-def _prune(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> dict[Any, list[Any]]:
+def _prune(
+    domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]
+) -> dict[Any, list[Any]]:
     """Remove values that a rule on one or two variables forbids whatever else is chosen, until nothing changes.
 
     No world is lost, and twelve things in a row are then as quick as four.
@@ -78,7 +80,9 @@ def _prune(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> 
                 continue
             for i, variable in enumerate(rule.on):
                 others = left[rule.on[1 - i]] if len(rule.on) == 2 else [None]
-                kept = [v for v in left[variable] if any(_holds(rule, i, v, other) for other in others)]
+                kept = [
+                    v for v in left[variable] if any(_holds(rule, i, v, other) for other in others)
+                ]
                 changed |= len(kept) < len(left[variable])
                 left[variable] = kept
     return left

@@ -125,7 +125,9 @@ class NumberedTask(Generic[F, Q]):
         """Parse facts and questions of published text; errors name the line."""
         return [self.understand(story, where) for story in read_lines(lines, where)]
 
-    def understand(self, story: StoryText, where: str = "the story", *, consistent: bool = False) -> Parsed[F, Q]:
+    def understand(
+        self, story: StoryText, where: str = "the story", *, consistent: bool = False
+    ) -> Parsed[F, Q]:
         """Parse what a story's sentences and questions mean; refuse what this task cannot say and what contradicts itself.
 
         Args:
@@ -165,7 +167,11 @@ class NumberedTask(Generic[F, Q]):
 
     def _unreadable(self, item: Sentence | QuestionLine, where: str) -> InputError:
         """Return the error for a line that this task cannot say."""
-        what, sample = ("sentence", self.samples[0]) if isinstance(item, Sentence) else ("question", self.samples[1])
+        what, sample = (
+            ("sentence", self.samples[0])
+            if isinstance(item, Sentence)
+            else ("question", self.samples[1])
+        )
         return InputError(
             f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; its {what}s read like {sample!r}"
         )
@@ -173,7 +179,9 @@ class NumberedTask(Generic[F, Q]):
     def solve(self, parsed: Parsed[F, Q]) -> list[Proof]:
         """Answer each question of a story, from the sentences before it."""
         lines = parsed.story.questions
-        return [self.derive(parsed.before(a), q) for a, q in zip(lines, parsed.queries, strict=True)]
+        return [
+            self.derive(parsed.before(a), q) for a, q in zip(lines, parsed.queries, strict=True)
+        ]
 
     def story(self, rng: Random, knobs: TaskKnobs | None = None) -> StoryText:
         """Draw a story with answers and supports, which the solver derives from its text."""
@@ -192,7 +200,9 @@ class NumberedTask(Generic[F, Q]):
         parsed = self._drawn(rng, knobs)
         return [self._example(parsed, i) for i in range(len(parsed.queries))]
 
-    def one(self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]) -> Example | None:
+    def one(
+        self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]
+    ) -> Example | None:
         """Draw a single example: one question of one new story, each with the same chance; None where its content is not wanted.
 
         Whether it is shows before its answer is derived: every other story belongs to another split than the one that is made.
@@ -204,7 +214,9 @@ class NumberedTask(Generic[F, Q]):
         return self._example(parsed, 0) if wanted(self.signature(parsed.facts)) else None
 
     def _drawn(self, rng: Random, knobs: TaskKnobs | None) -> Parsed[F, Q]:
-        return self.understand(as_story(self.draw_story(rng, knobs or self.knobs())), consistent=True)
+        return self.understand(
+            as_story(self.draw_story(rng, knobs or self.knobs())), consistent=True
+        )
 
     def _example(self, parsed: Parsed[F, Q], i: int) -> Example:
         line, query = parsed.story.questions[i], parsed.queries[i]
@@ -241,7 +253,8 @@ class NumberedTask(Generic[F, Q]):
         proof = self.solve(parsed)[-1]
         texts = {s.number: s.text for s in parsed.story.sentences}
         return Answer(
-            (proof.answer, *proof.others), tuple(Step("told", texts[n], ()) for n in proof.support) + proof.steps
+            (proof.answer, *proof.others),
+            tuple(Step("told", texts[n], ()) for n in proof.support) + proof.steps,
         )
 
     def check(self, example: Example) -> tuple[str, ...]:
@@ -259,7 +272,9 @@ def _place(item: Sentence | QuestionLine, where: str) -> str:
 
 def as_story(texts: Sequence[str]) -> StoryText:
     """Build numbered lines from plain texts; a text that ends with a question mark asks."""
-    lines = [QuestionLine(i, t) if t.endswith("?") else Sentence(i, t) for i, t in enumerate(texts, 1)]
+    lines = [
+        QuestionLine(i, t) if t.endswith("?") else Sentence(i, t) for i, t in enumerate(texts, 1)
+    ]
     return StoryText(tuple(lines))
 
 

@@ -27,7 +27,13 @@ _OF_WHAT = re.compile(rf"What is the {_ROOM} {_DIRECTION} of\?")
 FLIPS = 6
 """Binary choices of a story: each fact inverted or not, their order, which fact is asked, from which side, in which form."""
 
-TRAITS: dict[str, type] = {"number": int, "question": str, "support": int, "support_lines": str, "sentences": int}
+TRAITS: dict[str, type] = {
+    "number": int,
+    "question": str,
+    "support": int,
+    "support_lines": str,
+    "sentences": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,9 @@ def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
     return triples, triples * 2 * 2**FLIPS
 
 
-def draw_examples(rooms: tuple[str, ...], key: Key, first: int, step: int, start: int, stop: int) -> Iterator[Example]:
+def draw_examples(
+    rooms: tuple[str, ...], key: Key, first: int, step: int, start: int, stop: int
+) -> Iterator[Example]:
     """Yield examples start..stop of a split whose stories begin at position `first` of a keyed permutation of all.
 
     Args:
@@ -126,7 +134,10 @@ def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
         goal = goal.inverted()
     query = Query(goal.direction, goal.other, turned=bool(flips[5]))
     text = " ".join(f.text() for f in facts)
-    steps = [Step("told", facts[flips[3]].text(), ()), Step("inverse" if goal not in facts else "same", goal.room)]
+    steps = [
+        Step("told", facts[flips[3]].text(), ()),
+        Step("inverse" if goal not in facts else "same", goal.room),
+    ]
     traits = {
         "number": 4,
         "question": "of-what" if query.turned else "what",
@@ -135,7 +146,9 @@ def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
         "sentences": 2,
     }
     question = query.text()
-    return Example(f"{text} {question}", goal.room, traits, question=question, derivation=steps, task="babi/4")
+    return Example(
+        f"{text} {question}", goal.room, traits, question=question, derivation=steps, task="babi/4"
+    )
 
 
 def check(example: Example) -> tuple[str, ...]:

@@ -21,7 +21,15 @@ from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, c
 from taskloom.suites.babi.numbered.possible_worlds import entailed, worlds
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
-TIMES = ("last year", "last month", "last week", "yesterday", "this morning", "this afternoon", "this evening")
+TIMES = (
+    "last year",
+    "last month",
+    "last week",
+    "yesterday",
+    "this morning",
+    "this afternoon",
+    "this evening",
+)
 """The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
 
 VERBS = ("journeyed", "moved", "travelled", "went", "went back")
@@ -108,7 +116,9 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
             why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the time just before",
         )
     place = slots[slot - 1][0].fact.place
-    supports = sorted(((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted)
+    supports = sorted(
+        ((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted
+    )
     why = f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]}, just before"
     return Proof(place, tuple(supports), (Step("just before", place, (0, 1)),), why)
 
@@ -132,7 +142,10 @@ def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[
 def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tuple[int, ...] | None:
     """Return the sentence that a new one contradicts: nobody goes to two places in one slot."""
     for old in statements:
-        if (old.fact.who, old.fact.slot) == (new.fact.who, new.fact.slot) and old.fact.place != new.fact.place:
+        if (old.fact.who, old.fact.slot) == (
+            new.fact.who,
+            new.fact.slot,
+        ) and old.fact.place != new.fact.place:
             return (old.number,)
     return None
 

@@ -14,7 +14,14 @@ from pydantic import Field, field_validator
 
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.numbered.knobs import WORD, Asking, Names, capital, distinct, pick_questions
+from taskloom.suites.babi.numbered.knobs import (
+    WORD,
+    Asking,
+    Names,
+    capital,
+    distinct,
+    pick_questions,
+)
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
@@ -80,7 +87,9 @@ class DeductionKnobs(Asking):
         distinct(animals, least=2)
         strange = [a for a in animals if a not in PLURALS]
         if strange:
-            raise ValueError(f"the plural of '{strange[0]}' is not known; known animals: {', '.join(PLURALS)}")
+            raise ValueError(
+                f"the plural of '{strange[0]}' is not known; known animals: {', '.join(PLURALS)}"
+            )
         return animals
 
 
@@ -102,11 +111,17 @@ def question(text: str) -> WhatFeared | None:
 
 def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> Proof:
     """Derive the answer from somebody's kind and what that kind fears."""
-    kinds = [(t.number, t.fact) for t in statements if isinstance(t.fact, IsA) and t.fact.who == query.who]
+    kinds = [
+        (t.number, t.fact)
+        for t in statements
+        if isinstance(t.fact, IsA) and t.fact.who == query.who
+    ]
     if not kinds:
         return Proof(UNKNOWN, why=f"nothing says what kind of animal {capital(query.who)} is")
     kind = kinds[0][1].kind
-    fears = [(t.number, t.fact) for t in statements if isinstance(t.fact, Fears) and t.fact.kind == kind]
+    fears = [
+        (t.number, t.fact) for t in statements if isinstance(t.fact, Fears) and t.fact.kind == kind
+    ]
     if not fears:
         return Proof(UNKNOWN, why=f"nothing says what {PLURALS[kind]} are afraid of")
     of = fears[0][1].of
@@ -118,7 +133,10 @@ def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> P
 def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
     """Answer by enumeration: who is of which kind and which kind fears which, with one kind of which the story says nothing."""
     facts = [t.fact for t in statements]
-    kinds = [*sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}), "another"]
+    kinds = [
+        *sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}),
+        "another",
+    ]
     domains: dict[Hashable, list[str]] = {query.who: kinds, **{("fear", k): kinds for k in kinds}}
     rules = []
     for fact in facts:
@@ -129,7 +147,9 @@ def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> t
     return entailed(w["fear", w[query.who]] for w in worlds(domains, rules))
 
 
-def clash(statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]) -> tuple[int, ...] | None:
+def clash(
+    statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]
+) -> tuple[int, ...] | None:
     """Return the sentence that a new one contradicts: nobody is of two kinds, and no kind fears two."""
     fact = new.fact
     for old in statements:
@@ -160,11 +180,17 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
         used = sorted(set(kinds.values()))
         silent = rng.choice(used if len(used) > 1 else knobs.animals)
     sentences = [f"{who} is a {kind}." for who, kind in kinds.items()]
-    sentences += [f"{capital(PLURALS[k])} are afraid of {PLURALS[of]}." for k, of in fears.items() if k != silent]
+    sentences += [
+        f"{capital(PLURALS[k])} are afraid of {PLURALS[of]}."
+        for k, of in fears.items()
+        if k != silent
+    ]
     rng.shuffle(sentences)
     ask = {who: f"What is {who.lower()} afraid of?" for who in kinds}
     known = [ask[who] for who, kind in kinds.items() if kind != silent]
-    questions = pick_questions(rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs)
+    questions = pick_questions(
+        rng, [known], [ask[w] for w, k in kinds.items() if k == silent], knobs
+    )
     return sentences + questions
 
 

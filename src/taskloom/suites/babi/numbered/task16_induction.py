@@ -107,7 +107,9 @@ class _Member:
     color_number: int
 
 
-def _members(statements: Sequence[Statement[HasKind | HasColor]], kind: str, without: str) -> list[_Member]:
+def _members(
+    statements: Sequence[Statement[HasKind | HasColor]], kind: str, without: str
+) -> list[_Member]:
     kinds = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasKind)]
     colors = [(t.number, t.fact) for t in statements if isinstance(t.fact, HasColor)]
     members = []
@@ -119,7 +121,11 @@ def _members(statements: Sequence[Statement[HasKind | HasColor]], kind: str, wit
 
 def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
     """Derive the colour as told, or from one coloured member of the same kind if no other member speaks against it."""
-    direct = [(t.number, t.fact.color) for t in statements if isinstance(t.fact, HasColor) and t.fact.who == query.who]
+    direct = [
+        (t.number, t.fact.color)
+        for t in statements
+        if isinstance(t.fact, HasColor) and t.fact.who == query.who
+    ]
     kind, own, members = _same_kind(statements, query)
     colors = {m.color for m in members} | {color for _, color in direct}
     by_kind = sorted(((i, m.kind_number, m.color_number) for i in own for m in members), key=sorted)
@@ -146,14 +152,20 @@ def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
     if not members:
         return Proof(UNKNOWN, why=_missing(query, kind))
     chosen = max(members, key=lambda m: (m.kind_number, m.color_number))
-    return _proof(query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own))
+    return _proof(
+        query, kind, chosen, tuple((i, chosen.kind_number, chosen.color_number) for i in own)
+    )
 
 
 def _same_kind(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, list[int], list[_Member]]:
     """Return the kind of whom the question is about, the sentences that tell it, and the others of that kind with their colours."""
-    own = [(t.number, t.fact.kind) for t in statements if isinstance(t.fact, HasKind) and t.fact.who == query.who]
+    own = [
+        (t.number, t.fact.kind)
+        for t in statements
+        if isinstance(t.fact, HasKind) and t.fact.who == query.who
+    ]
     if not own:
         return "", [], []
     return own[0][1], [number for number, _ in own], _members(statements, own[0][1], query.who)
@@ -163,32 +175,53 @@ def _missing(query: WhatColor, kind: str) -> str:
     return f"no other {kind} has a colour" if kind else f"nothing says what {query.who} is"
 
 
-def _proof(query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]) -> Proof:
+def _proof(
+    query: WhatColor, kind: str, member: _Member, supports: tuple[tuple[int, ...], ...]
+) -> Proof:
     law = f"{kind}s are {member.color}"
     steps = (Step("induce", law, (1, 2)), Step("apply to a member", member.color, (0, 3)))
     return Proof(
-        member.color, supports, steps, f"{member.who} is a {kind} and {member.color}; {query.who} is a {kind} too"
+        member.color,
+        supports,
+        steps,
+        f"{member.who} is a {kind} and {member.color}; {query.who} is a {kind} too",
     )
 
 
-def second(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> tuple[str, ...]:
+def second(
+    statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
+) -> tuple[str, ...]:
     """Answer by enumeration: everybody's kind and colour under the hypothesis, which holds for the asked one's kind."""
     facts = [t.fact for t in statements]
     people = sorted({f.who for f in facts})
     kinds = [*sorted({f.kind for f in facts if isinstance(f, HasKind)}), "another kind"]
-    colors = [*sorted({f.color for f in facts if isinstance(f, HasColor)}), "another colour", "yet another"]
+    colors = [
+        *sorted({f.color for f in facts if isinstance(f, HasColor)}),
+        "another colour",
+        "yet another",
+    ]
     domains: dict[Hashable, list[str]] = {("kind", p): kinds for p in people}
     domains |= {("color", p): colors for p in people}
     rules = []
     for fact in facts:
         if isinstance(fact, HasKind):
-            rules.append(WorldRule((("kind", fact.who),), lambda value, kind=fact.kind: value == kind))
+            rules.append(
+                WorldRule((("kind", fact.who),), lambda value, kind=fact.kind: value == kind)
+            )
         else:
-            rules.append(WorldRule((("color", fact.who),), lambda value, color=fact.color: value == color))
+            rules.append(
+                WorldRule((("color", fact.who),), lambda value, color=fact.color: value == color)
+            )
     for one in people:
         for other in people:
             if one < other:
-                of = (("kind", query.who), ("kind", one), ("kind", other), ("color", one), ("color", other))
+                of = (
+                    ("kind", query.who),
+                    ("kind", one),
+                    ("kind", other),
+                    ("color", one),
+                    ("color", other),
+                )
                 rules.append(WorldRule(of, lambda kind, a, b, c, d: not (kind == a == b) or c == d))
     own_color = {f.color for f in facts if isinstance(f, HasColor) and f.who == query.who}
     if own_color:
@@ -201,7 +234,11 @@ def clash(
 ) -> tuple[int, ...] | None:
     """Return the sentence that a new one contradicts: nobody has two kinds or two colours."""
     for old in statements:
-        if type(old.fact) is type(new.fact) and old.fact.who == new.fact.who and old.fact != new.fact:
+        if (
+            type(old.fact) is type(new.fact)
+            and old.fact.who == new.fact.who
+            and old.fact != new.fact
+        ):
             return (old.number,)
     return None
 
@@ -224,11 +261,16 @@ def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
     if mixed_peers:
         law = colors[subject]
         colors[rng.choice(peers)] = rng.choice([color for color in knobs.colors if color != law])
-    texts = [f"{who} is {colors[who]}." if later else f"{who} is {article(kinds[who])}." for who, later in order]
+    texts = [
+        f"{who} is {colors[who]}." if later else f"{who} is {article(kinds[who])}."
+        for who, later in order
+    ]
     return [*texts, f"What color is {subject}?"]
 
 
-def _colors(rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str) -> dict[str, str]:
+def _colors(
+    rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str
+) -> dict[str, str]:
     """Draw everybody's colour: one for each kind; with `mixed`, that holds only for the kind that is asked about."""
     law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
     colors = {who: law[kind] for who, kind in kinds.items()}

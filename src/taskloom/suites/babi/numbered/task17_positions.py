@@ -22,7 +22,12 @@ from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
 from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
-RELATIONS = {"to the right of": ("x", 1), "to the left of": ("x", -1), "above": ("y", 1), "below": ("y", -1)}
+RELATIONS = {
+    "to the right of": ("x", 1),
+    "to the left of": ("x", -1),
+    "above": ("y", 1),
+    "below": ("y", -1),
+}
 """Each relation with its axis and whether its subject has the larger coordinate."""
 
 _RELATION = "|".join(RELATIONS)
@@ -69,7 +74,14 @@ class PositionKnobs(Asking):
         hops: Sentences that an answer needs. Published: both of two.
     """
 
-    shapes: Phrases = ("blue square", "pink rectangle", "red sphere", "red square", "triangle", "yellow square")
+    shapes: Phrases = (
+        "blue square",
+        "pink rectangle",
+        "red sphere",
+        "red square",
+        "triangle",
+        "yellow square",
+    )
     facts: int = Field(default=2, ge=1)
     hops: Span = Span(2, 2)
     questions: int = Field(default=8, ge=1)
@@ -83,7 +95,9 @@ class PositionKnobs(Asking):
     @model_validator(mode="after")
     def _reachable(self) -> PositionKnobs:
         if self.facts + 1 > len(self.shapes):
-            raise ValueError(f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names {len(self.shapes)}")
+            raise ValueError(
+                f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names {len(self.shapes)}"
+            )
         if self.hops.low < 1 or self.hops.low > self.facts:
             raise ValueError(f"hops {self.hops} lies outside 1..{self.facts}, the number of facts")
         if self.unknown and self.facts < 3:
@@ -138,7 +152,9 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
         supports = [c[::-1] for c in down] or level
         answer, value = "no", f"{query.low} {'>' if down else '='} {query.high}"
     if not supports:
-        why = f"no chain of sentences compares the {query.subject} and the {other} in that direction"
+        why = (
+            f"no chain of sentences compares the {query.subject} and the {other} in that direction"
+        )
         return Proof(UNKNOWN, why=why)
     # Published supports begin at the shape that the question names first.
     if query.subject != query.low:
@@ -146,7 +162,10 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
     count = tuple(range(len(supports[0])))
     why = f"along the {query.axis} axis {value}, by sentences {', '.join(map(str, supports[0]))}"
     return Proof(
-        answer, tuple(supports), (Step("chain", f"{query.axis}: {value}", count), Step("compare", answer)), why
+        answer,
+        tuple(supports),
+        (Step("chain", f"{query.axis}: {value}", count), Step("compare", answer)),
+        why,
     )
 
 
@@ -166,7 +185,9 @@ def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[st
     return ("yes",) if yes else ("no",)
 
 
-def clash(statements: Sequence[Statement[Beyond]], new: Statement[Beyond]) -> tuple[int, ...] | None:
+def clash(
+    statements: Sequence[Statement[Beyond]], new: Statement[Beyond]
+) -> tuple[int, ...] | None:
     """Return the sentences that a new one contradicts: nothing is above itself, or above what is above it."""
     for axis in "xy":
         edge = Edge(new.fact.low, new.fact.high, new.fact.axis == axis, new.number)
@@ -185,7 +206,10 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
     for axis in "xy":
         known = edges(statements, axis)
         far = {name: lengths(known, name) for name in names}
-        more, less = (next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign)) for sign in (1, -1))
+        more, less = (
+            next(w for w, meaning in RELATIONS.items() if meaning == (axis, sign))
+            for sign in (1, -1)
+        )
         for high, low in permutations(names, 2):
             up = far[low].get((high, True))
             length = up or far[high].get((low, True)) or far[low].get((high, False))
@@ -196,7 +220,9 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
             else:
                 continue
             pools[reply] += [f"Is the {high} {more} the {low}?", f"Is the {low} {less} the {high}?"]
-    questions = pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
+    questions = pick_questions(
+        rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs
+    )
     return [_say(rng, fact) for fact in facts] + questions
 
 

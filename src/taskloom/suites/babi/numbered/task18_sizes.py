@@ -74,7 +74,9 @@ class SizeKnobs(Asking):
                 f"hops {self.hops} lies outside 1..{len(self.things) - 1}: 'things' names {len(self.things)}"
             )
         if self.hops.low > self.facts:
-            raise ValueError(f"{self.hops.low} hops need at least {self.hops.low} facts, not {self.facts}")
+            raise ValueError(
+                f"{self.hops.low} hops need at least {self.hops.low} facts, not {self.facts}"
+            )
         if self.fixed > len(self.things):
             raise ValueError(f"fixed {self.fixed} is more than the {len(self.things)} things")
         return self
@@ -85,7 +87,9 @@ def sentence(text: str) -> Bigger | None:
     match = _TELLS.fullmatch(text)
     if match is None:
         return None
-    return Bigger(match[1], match[3]) if match[2] == "is bigger than" else Bigger(match[3], match[1])
+    return (
+        Bigger(match[1], match[3]) if match[2] == "is bigger than" else Bigger(match[3], match[1])
+    )
 
 
 def question(text: str) -> IsBigger | None:
@@ -113,14 +117,18 @@ def derive(statements: Sequence[Statement[Bigger]], query: IsBigger) -> Proof:
         return _proof("no", down, query.small, query.big)
     if query.big == query.small:
         return Proof("no", ((),), (), "nothing is bigger than itself")
-    return Proof(UNKNOWN, why=f"no chain of sentences compares the {query.big} and the {query.small}")
+    return Proof(
+        UNKNOWN, why=f"no chain of sentences compares the {query.big} and the {query.small}"
+    )
 
 
 def _proof(answer: str, supports: list[tuple[int, ...]], big: str, small: str) -> Proof:
     count = tuple(range(len(supports[0])))
     value = f"{big} > {small}"
     why = f"the {big} is bigger than the {small} by sentences {', '.join(map(str, supports[0]))}"
-    return Proof(answer, tuple(supports), (Step("chain", value, count), Step("compare", answer)), why)
+    return Proof(
+        answer, tuple(supports), (Step("chain", value, count), Step("compare", answer)), why
+    )
 
 
 def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[str, ...]:
@@ -135,14 +143,19 @@ def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[st
     return ("yes",) if yes else ("no",)
 
 
-def clash(statements: Sequence[Statement[Bigger]], new: Statement[Bigger]) -> tuple[int, ...] | None:
+def clash(
+    statements: Sequence[Statement[Bigger]], new: Statement[Bigger]
+) -> tuple[int, ...] | None:
     """Return the sentences that a new one contradicts: nothing is bigger than itself, or than what is bigger."""
     return conflict(edges(statements), Edge(new.fact.small, new.fact.big, True, new.number))
 
 
 def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
     """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a pair may come twice."""
-    ranks = [*knobs.things[: knobs.fixed], *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed)]
+    ranks = [
+        *knobs.things[: knobs.fixed],
+        *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed),
+    ]
     hops = rng.choice([h for h in knobs.hops if h <= min(knobs.facts, len(ranks) - 1)])
     chain = sorted(rng.sample(range(len(ranks)), hops + 1))
     pairs = list(pairwise(chain))
@@ -164,18 +177,24 @@ def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
     return far
 
 
-def _ask(rng: Random, pairs: list[tuple[int, int]], ranks: list[str], knobs: SizeKnobs) -> list[str]:
+def _ask(
+    rng: Random, pairs: list[tuple[int, int]], ranks: list[str], knobs: SizeKnobs
+) -> list[str]:
     pools: dict[str, list[str]] = {"yes": [], "no": [], UNKNOWN: []}
     ranked = sorted({rank for pair in pairs for rank in pair})
     for i, low in enumerate(ranked):
         far = _lengths(pairs, low)
         for high in ranked[i + 1 :]:
             if high not in far:
-                pools[UNKNOWN] += _questions(ranks[high], ranks[low]) + _questions(ranks[low], ranks[high])
+                pools[UNKNOWN] += _questions(ranks[high], ranks[low]) + _questions(
+                    ranks[low], ranks[high]
+                )
             elif far[high] in knobs.hops:
                 pools["yes"] += _questions(ranks[high], ranks[low])
                 pools["no"] += _questions(ranks[low], ranks[high])
-    return pick_questions(rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs)
+    return pick_questions(
+        rng, [pools["yes"], pools["no"]], pools[UNKNOWN] if knobs.unknown else [], knobs
+    )
 
 
 def _questions(big: str, small: str) -> list[str]:

@@ -138,10 +138,13 @@ def derive(statements: Sequence[Statement[Door]], query: HowToGo) -> Proof:
 def _proof(query: HowToGo, best: list[str], uses: list[tuple[int, ...]]) -> Proof:
     answers = [",".join(moves) for moves in best]
     steps = tuple(
-        Step("go", _WORDS[way], (i,) if i == 0 else (i, len(best[0]) + i - 1)) for i, way in enumerate(best[0])
+        Step("go", _WORDS[way], (i,) if i == 0 else (i, len(best[0]) + i - 1))
+        for i, way in enumerate(best[0])
     )
     numbers = ", ".join(map(str, uses[0]))
-    why = f"from the {query.start} go {', '.join(_WORDS[w] for w in best[0])}, by sentences {numbers}"
+    why = (
+        f"from the {query.start} go {', '.join(_WORDS[w] for w in best[0])}, by sentences {numbers}"
+    )
     return Proof(answers[0], tuple(uses), steps, why, tuple(answers[1:]))
 
 
@@ -157,7 +160,10 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
         for way in "nesw":
             # No shortest way comes to a room twice.
             if leads.get((room, way), room) not in seen:
-                yield from (way + rest for rest in walks(leads[room, way], left - 1, seen | {leads[room, way]}))
+                yield from (
+                    way + rest
+                    for rest in walks(leads[room, way], left - 1, seen | {leads[room, way]})
+                )
 
     for length in range(len({room for room, _ in leads})):
         right = [",".join(moves) for moves in walks(query.start, length, frozenset({query.start}))]
@@ -170,7 +176,10 @@ def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[
     """Return what a new sentence contradicts: a room has one neighbour in a direction, and north of a room is never south of it."""
     fact = new.fact
     for old in statements:
-        same_from = (old.fact.room, old.fact.way) == (fact.room, fact.way) and old.fact.to != fact.to
+        same_from = (old.fact.room, old.fact.way) == (
+            fact.room,
+            fact.way,
+        ) and old.fact.to != fact.to
         same_to = (old.fact.to, old.fact.way) == (fact.to, fact.way) and old.fact.room != fact.room
         if same_from or same_to:
             return (old.number,)
@@ -229,7 +238,9 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
     which other rooms cannot spoil, would become more frequent."""
     while True:
         # A room that has a neighbour on each side is one of five at least.
-        beside = rng.choice(list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)])
+        beside = rng.choice(
+            list(cells) if len(cells) <= len(_STEPS) else [c for c in cells if _free(cells, c)]
+        )
         door = _attach(rng, cells, beside, room)
         if _plain(cells, goal, length):
             return door

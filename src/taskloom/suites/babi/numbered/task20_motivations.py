@@ -117,20 +117,29 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
     # The same state told twice is one state with two sentences, either of which is enough.
     supports: list[tuple[int, ...]] = []
     for item in reversed(own[: last + 1]):
-        if (item.fact.verb == "is" and item.fact.what != state) or (item.fact.verb == "go" and query.verb == "where"):
+        if (item.fact.verb == "is" and item.fact.what != state) or (
+            item.fact.verb == "go" and query.verb == "where"
+        ):
             break
         if item.fact.verb == "is":
             supports.insert(0, (item.number,))
     if query.verb == "where":
         why = f"{name} is {state}, and the cure is in the {place}"
         return Proof(place, tuple(supports), (Step("where its cure is", place, (0,)),), why)
-    return Proof(state, tuple(supports), (Step("motive of the deed", state, (0,)),), f"{name} was {state} before")
+    return Proof(
+        state,
+        tuple(supports),
+        (Step("motive of the deed", state, (0,)),),
+        f"{name} was {state} before",
+    )
 
 
 def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement[Does]]:
     """Return what was told of the person before the deed. A deed that was not told is one that the question itself tells of now."""
     own = [t for t in statements if t.fact.who == query.who]
-    deeds = [i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what]
+    deeds = [
+        i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what
+    ]
     return own[: deeds[-1]] if deeds else own
 
 
@@ -178,7 +187,9 @@ def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
     texts: list[str] = []
     while True:
         able = [
-            who for who in knobs.people if stage[who] < 2 or (stage[who] == 2 and CURES[state[who]][1] not in taken)
+            who
+            for who in knobs.people
+            if stage[who] < 2 or (stage[who] == 2 and CURES[state[who]][1] not in taken)
         ]
         if not able:
             return texts
@@ -188,9 +199,15 @@ def draw_story(rng: Random, knobs: MotiveKnobs) -> list[str]:
         if stage[who] == 0 and who not in silent:
             texts += [f"{who} is {state[who]}.", f"Where will {name} go?"]
         elif stage[who] == 1:
-            texts += [f"{who} {rng.choice(GO)} to the {place}.", f"Why did {name} go to the {place}?"]
+            texts += [
+                f"{who} {rng.choice(GO)} to the {place}.",
+                f"Why did {name} go to the {place}?",
+            ]
         elif stage[who] == 2:
-            texts += [f"{who} {rng.choice(GET)} the {thing} there.", f"Why did {name} get the {thing}?"]
+            texts += [
+                f"{who} {rng.choice(GET)} the {thing} there.",
+                f"Why did {name} get the {thing}?",
+            ]
             taken.add(thing)
         stage[who] += 1
 

@@ -114,7 +114,12 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
         before, after = knowledge.domain(carry.before), knowledge.domain(carry.after)
         if not after & bit or before == bit or knowledge.same(carry.before, carry.after):
             continue
-        if after != bit or before & bit or len(knowledge.names(before)) != 1 or before & (before - 1):
+        if (
+            after != bit
+            or before & bit
+            or len(knowledge.names(before)) != 1
+            or before & (before - 1)
+        ):
             return None
         # The holder is known by the handling that gave them the object, or by the one that took it from them.
         shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.handlings]])]
@@ -132,7 +137,11 @@ def fitting_gifts(knowledge: Knowledge, question: Question) -> list[Handling]:
     """List every GIVE that a give question fits, in order."""
     wanted = (question.person, question.thing, question.other)
     gifts = ((gift, (gift.event.who[0], gift.thing, gift.event.to)) for gift in knowledge.gifts)
-    return [gift for gift, names in gifts if all(a in ("", b) for a, b in zip(wanted, names, strict=True))]
+    return [
+        gift
+        for gift, names in gifts
+        if all(a in ("", b) for a, b in zip(wanted, names, strict=True))
+    ]
 
 
 def latest_gift(knowledge: Knowledge, question: Question) -> Handling | None:
@@ -157,7 +166,9 @@ def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
     return mask
 
 
-def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None = None) -> list[tuple[int, ...]]:
+def supports(
+    knowledge: Knowledge, question: Question, verdict: Verdict | None = None
+) -> list[tuple[int, ...]]:
     """List all minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
     verdict = verdict or answer(knowledge, question)
     if not verdict.known:
@@ -188,12 +199,16 @@ def supports(knowledge: Knowledge, question: Question, verdict: Verdict | None =
 def _located(knowledge: Knowledge, variable: int, need: Sequence[int]) -> list[int]:
     narrowings = knowledge.narrowings[variable]
     if len(narrowings) == 1 and variable not in knowledge.links:
-        return [need[narrowings[0][1]]]  # the common case, and the fast one: somebody was just said to be there
+        return [
+            need[narrowings[0][1]]
+        ]  # the common case, and the fast one: somebody was just said to be there
     wanted = knowledge.domain(variable)
     return Located(knowledge, variable, need).sets(lambda domain: domain == wanted)
 
 
-def _yes_no_sets(knowledge: Knowledge, question: Question, verdict: Verdict, need: Sequence[int]) -> list[int]:
+def _yes_no_sets(
+    knowledge: Knowledge, question: Question, verdict: Verdict, need: Sequence[int]
+) -> list[int]:
     variable = knowledge.stay.get(question.person)
     if variable is None:
         return [0]  # "maybe" of somebody of whom nothing is said

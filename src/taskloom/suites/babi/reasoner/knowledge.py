@@ -55,7 +55,9 @@ class Handling(NamedTuple):
     def leaves(self, person: str) -> bool:
         """Return whether the object is certainly not with that person afterwards."""
         event = self.event
-        return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(event.kind, "")
+        return not event.denied and person != {"grab": event.who[0], "give": event.to}.get(
+            event.kind, ""
+        )
 
 
 @dataclass(slots=True)
@@ -194,7 +196,9 @@ class Knowledge:
                     self._handle(event, also, sentence)
         return self
 
-    def _place(self, kind: Kind, who: tuple[str, ...], places: tuple[str, ...], sentence: int) -> None:
+    def _place(
+        self, kind: Kind, who: tuple[str, ...], places: tuple[str, ...], sentence: int
+    ) -> None:
         named = 0
         for place in places:
             named |= self.bits[place]
@@ -212,7 +216,9 @@ class Knowledge:
             if holds:
                 for name in holds:
                     thing = self.things[name]
-                    thing.carries.append(Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings)))
+                    thing.carries.append(
+                        Carry(self.stay[person], after, sentence, thing.last, len(thing.handlings))
+                    )
             self.stay[person] = after
 
     def _meet(self, person: str, places: tuple[str, ...], to: str, sentence: int) -> None:
@@ -244,7 +250,8 @@ class Knowledge:
         if thing.holder:
             since = thing.since()[0] + 1
             raise Contradiction(
-                sentence, f"{person} cannot take the {name}, which {thing.holder} holds since sentence {since}"
+                sentence,
+                f"{person} cannot take the {name}, which {thing.holder} holds since sentence {since}",
             )
         here = self._present(person)
         if thing.ground >= 0:
@@ -266,7 +273,9 @@ class Knowledge:
         self._holds[person].remove(name)
         self._holds.setdefault(to, []).append(name)
 
-    def _does_not_hold(self, person: str, name: str, thing: Thing, sentence: int, verb: str) -> NoReturn:
+    def _does_not_hold(
+        self, person: str, name: str, thing: Thing, sentence: int, verb: str
+    ) -> NoReturn:
         whose = f"{thing.holder} holds" if thing.holder else "nobody holds"
         raise Contradiction(sentence, f"{person} cannot {verb} the {name}, which {whose}")
 

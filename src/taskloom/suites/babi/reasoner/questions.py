@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 def askable(
-    knowledge: Knowledge, kind: QuestionKind, rng: Random, answers: Mapping[str, float] | None = None
+    knowledge: Knowledge,
+    kind: QuestionKind,
+    rng: Random,
+    answers: Mapping[str, float] | None = None,
 ) -> Iterator[Question]:
     """Yield the questions of a kind that can be asked now, in random order.
 
@@ -69,7 +72,9 @@ def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
 
 def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
     """Yield the questions about what somebody holds, for everybody who ever handled a thing."""
-    handled: dict[str, None] = {}  # a set in the order of the story, so that the shuffle is the same in every process
+    handled: dict[
+        str, None
+    ] = {}  # a set in the order of the story, so that the shuffle is the same in every process
     for thing in knowledge.things.values():
         for handling in thing.handlings:
             handled.update(dict.fromkeys(handling.event.who))
@@ -94,7 +99,9 @@ def _visited(knowledge: Knowledge, thing: str) -> list[str]:
 
 def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
     wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
-    persons = [p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere]
+    persons = [
+        p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere
+    ]
     for person in _shuffled(rng, persons):
         for place in _shuffled(rng, list(knowledge.places)):
             question = Question("yes-no", person, place=place)

@@ -26,12 +26,16 @@ class Moments:
 
     def __init__(self, events: Sequence[Event], places: Sequence[str], strict: bool) -> None:
         self.events = events
-        self.universe = frozenset(places) if strict else frozenset((*places, ""))  # "" is a place nobody names
+        self.universe = (
+            frozenset(places) if strict else frozenset((*places, ""))
+        )  # "" is a place nobody names
         self.strict = strict
         self.hands: list[dict[str, str]] = [{}]
         self.edges: dict[Node, set[Node]] = defaultdict(set)
         self.allowed: dict[Node, frozenset[str]] = {}
-        names = {person for e in events for person in (*e.who, e.to)} - {""}  # most events have no receiver
+        names = {person for e in events for person in (*e.who, e.to)} - {
+            ""
+        }  # most events have no receiver
         self.things = {thing for e in events for thing in e.things}
         for moment, event in enumerate(events, 1):
             self._step(moment, event, names)
@@ -93,14 +97,19 @@ class Moments:
     def came_from(self, thing: str, place: str) -> frozenset[str]:
         """Return from where an object last came into a place; nothing if that is not certain."""
         for moment in range(len(self.events), 0, -1):
-            (after, same), (before, _) = self.flood((thing, moment)), self.flood((thing, moment - 1))
+            (after, same), (before, _) = (
+                self.flood((thing, moment)),
+                self.flood((thing, moment - 1)),
+            )
             if (thing, moment - 1) in same or place not in after or before == {place}:
                 continue
             return before if after == {place} and place not in before else frozenset()
         return frozenset()
 
 
-def solve(events: Sequence[Event], question: Question, places: Sequence[str], strict: bool = False) -> str:
+def solve(
+    events: Sequence[Event], question: Question, places: Sequence[str], strict: bool = False
+) -> str:
     """Answer a question after some sentences; 'unknown' if they do not settle it."""
     moments = Moments(events, places, strict)
     kind = question.kind
@@ -130,7 +139,11 @@ def _gift(events: Sequence[Event], question: Question) -> str:
     wanted = (question.person, question.other, question.thing)
     for event in reversed([e for e in events if e.kind == "give" and not e.denied]):
         gifts = [(event.who[0], event.to, thing) for thing in event.things]
-        answers = {gift[role] for gift in gifts if all(a in ("", b) for a, b in zip(wanted, gift, strict=True))}
+        answers = {
+            gift[role]
+            for gift in gifts
+            if all(a in ("", b) for a, b in zip(wanted, gift, strict=True))
+        }
         if answers:
             return ",".join(sorted(answers))
     return "unknown"
@@ -142,5 +155,7 @@ def check(
     """Return the acceptable outputs of an example, from its text alone."""
     if not example.input.endswith(example.question) or not example.question:
         raise InputError(f"the example does not end with its question {example.question!r}")
-    story = parse_passage(example.input[: -len(example.question)], example.question, vocabulary, lexicon)
+    story = parse_passage(
+        example.input[: -len(example.question)], example.question, vocabulary, lexicon
+    )
     return (solve(story.events, story.questions[0].question, vocabulary.places, strict),)

@@ -82,7 +82,12 @@ EVENT_TYPES: dict[Kind, EventType] = {
     ),
     # The paper counts "Bill is in the bedroom" as MOVE (its mix(T12) example: {MOVE, POSS, COREF}).
     "in": EventType("AFFIRM", "MOVE", "{who} {be} {at} the {place}.", "{who} {be} in the {place}"),
-    "not": EventType("NEGATE", "NEGATE", "{who} {be} {negation} {at} the {place}.", "{who} {be} not in the {place}"),
+    "not": EventType(
+        "NEGATE",
+        "NEGATE",
+        "{who} {be} {negation} {at} the {place}.",
+        "{who} {be} not in the {place}",
+    ),
     "either": EventType(
         "INDEF",
         "INDEF",
@@ -125,7 +130,9 @@ EVENT_TYPES: dict[Kind, EventType] = {
 """The one place that owns an event. Its effects are in `generator/simulator.py` (the hidden world), `reasoner/knowledge.py`
 (what a reader knows) and, independently, `reasoner/second_solver.py`."""
 
-POSITIONAL: frozenset[str] = frozenset(kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles)
+POSITIONAL: frozenset[str] = frozenset(
+    kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles
+)
 """Kinds that say something of where their subjects are now."""
 
 KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TYPES.items()}

@@ -48,7 +48,9 @@ def _words(words: tuple[str, ...]) -> str:
 
 def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the verbs that take their object between two words ("put them down"): second words, each with the first ones."""
-    stems = {p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES}
+    stems = {
+        p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES
+    }
     return [(particle, _words(words)) for particle, words in stems.items() if words]
 
 
@@ -72,7 +74,9 @@ class Grammar:
         place = _words(vocabulary.places) if vocabulary else _ANY_THING
         slots = self._slots(name, thing, place, lexicon)
         self.sentences = tuple(
-            form for kind, event_type in EVENT_TYPES.items() for form in _forms(kind, event_type, lexicon, slots)
+            form
+            for kind, event_type in EVENT_TYPES.items()
+            for form in _forms(kind, event_type, lexicon, slots)
         )
         what, where, at = slots["thing"], slots["place"], slots["at"]
         person, other = f"(?P<person>{name})", f"(?P<other>{name})"
@@ -92,7 +96,9 @@ class Grammar:
         self.questions = tuple(_Form(kind, re.compile(pattern)) for kind, pattern in patterns)
         self._any_words = vocabulary is None
         self._known = {
-            word for form in (*self.sentences, *self.questions) for word in _WORD.findall(form.pattern.pattern)
+            word
+            for form in (*self.sentences, *self.questions)
+            for word in _WORD.findall(form.pattern.pattern)
         }
         # Whole files repeat few sentences, so each is matched once.
         self.event: Callable[[str], tuple[Event, str]] = cache(self._event)
@@ -128,7 +134,9 @@ class Grammar:
             if match is not None:
                 return _event_of(form, match.groupdict(), text)
         if re.search(r"\b[Ee]ither\b", text):
-            raise _Unreadable("'either' goes with places only, or the story would not say who holds what")
+            raise _Unreadable(
+                "'either' goes with places only, or the story would not say who holds what"
+            )
         raise _Unreadable(self._strange(text, "sentence", "A construct on any event"))
 
     def _question(self, text: str) -> Question:
@@ -168,15 +176,21 @@ class Grammar:
         if pronoun != "they" and len(before.who) > 1:
             raise _Unreadable(f"'{pronoun}' cannot refer to {' and '.join(before.who)}")
         if len(before.who) == 1 and self.pronouns.get(before.who[0], pronoun) != pronoun:
-            raise _Unreadable(f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before")
+            raise _Unreadable(
+                f"'{pronoun}' cannot refer to {before.who[0]}, the subject of the sentence before"
+            )
         if event.thing and not event.denied and len(before.who) > 1:
-            raise _Unreadable(f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing")
+            raise _Unreadable(
+                f"'{pronoun}' is {' and '.join(before.who)}, and two persons cannot hold one thing"
+            )
         if event.to in before.who:
             raise _Unreadable(f"{event.to} gives something to {event.to}")
         return event._replace(who=before.who)
 
 
-def _forms(kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]) -> Iterator[_Form]:
+def _forms(
+    kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]
+) -> Iterator[_Form]:
     """Yield the forms of one event: as told, in the other order of words, with a parted verb, and denied."""
     verbs = (*event_type.verbs, *event_type.also_read, *lexicon.verbs.get(kind, ()))
     orders = [form for form in (event_type.form, event_type.double_object) if form]
@@ -185,12 +199,24 @@ def _forms(kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict
     for particle, stems in _parted(verbs):
         parted = event_type.form.replace("{things}", f"{{things}} {particle}")
         yield _Form(kind, _pattern(parted, slots, stems))
-    denied = (*event_type.denied, *event_type.denied_also_read, *lexicon.verbs.get(f"not_{kind}", ()))
+    denied = (
+        *event_type.denied,
+        *event_type.denied_also_read,
+        *lexicon.verbs.get(f"not_{kind}", ()),
+    )
     if denied:
         # "did not take the apple and the milk": neither, or not both? So one object, named.
-        one = {**slots, "things": f"the {slots['thing']}", "there": "(?: there)?" if event_type.there else ""}
+        one = {
+            **slots,
+            "things": f"the {slots['thing']}",
+            "there": "(?: there)?" if event_type.there else "",
+        }
         for form in orders:
-            yield _Form(kind, _pattern(form.replace("{verb}", "did not {verb}"), one, _words(denied)), denied=True)
+            yield _Form(
+                kind,
+                _pattern(form.replace("{verb}", "did not {verb}"), one, _words(denied)),
+                denied=True,
+            )
 
 
 def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Event, str]:
@@ -253,15 +279,29 @@ def understand(text: text_format.StoryText, name: str, grammar: Grammar | None =
             if isinstance(line, text_format.QuestionLine):
                 question = grammar.question(line.text)
                 questions.append(
-                    PlacedQuestion(question, len(events), line.number, line.answer or "", line.support, line.line)
+                    PlacedQuestion(
+                        question,
+                        len(events),
+                        line.number,
+                        line.answer or "",
+                        line.support,
+                        line.line,
+                    )
                 )
             else:
                 event, pronoun = grammar.event(line.text)
                 events.append(grammar.resolve(event, pronoun, events[-1] if events else None))
         except _Unreadable as error:
-            raise InputError(f"{name}:{line.line}: cannot read {line.text[:80]!r}: {error}") from None
+            raise InputError(
+                f"{name}:{line.line}: cannot read {line.text[:80]!r}: {error}"
+            ) from None
     lines = text.sentences
-    return Story(tuple(events), tuple(x.number for x in lines), tuple(questions), tuple(x.line for x in lines))
+    return Story(
+        tuple(events),
+        tuple(x.number for x in lines),
+        tuple(questions),
+        tuple(x.line for x in lines),
+    )
 
 
 def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) -> list[Story]:
@@ -270,21 +310,31 @@ def parse(text: str, name: str = "story", vocabulary: Vocabulary | None = None) 
     >>> [s.questions[0].question.kind for s in parse("1 Mary went to the park.\\n2 Where is Mary?\\tpark\\t1\\n")]
     ['where-P']
     """
-    return [understand(story, name, grammar_of(vocabulary)) for story in text_format.read_story_text(text, name)]
+    return [
+        understand(story, name, grammar_of(vocabulary))
+        for story in text_format.read_story_text(text, name)
+    ]
 
 
 def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
     """Parse all stories of a file in bAbI format."""
-    return [understand(story, str(path), grammar_of(vocabulary)) for story in text_format.read_path(path)]
+    return [
+        understand(story, str(path), grammar_of(vocabulary))
+        for story in text_format.read_path(path)
+    ]
 
 
 def parse_passage(
     passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Story:
     """Parse one story told in running text, as models see it: sentences that end in a full stop, then a question."""
-    sentences = [s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s]
+    sentences = [
+        s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s
+    ]
     lines: list[text_format.Sentence | text_format.QuestionLine] = [
         text_format.Sentence(i, s, i) for i, s in enumerate(sentences, 1)
     ]
     lines.append(text_format.QuestionLine(len(lines) + 1, question.strip(), line=len(lines) + 1))
-    return understand(text_format.StoryText(tuple(lines)), "the input", grammar_of(vocabulary, lexicon))
+    return understand(
+        text_format.StoryText(tuple(lines)), "the input", grammar_of(vocabulary, lexicon)
+    )

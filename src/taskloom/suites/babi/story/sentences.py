@@ -47,7 +47,9 @@ class SentenceWriter:
         self._vocabulary = vocabulary
         self._lexicon = lexicon
         self._wordings = Remembered(self._wording)
-        self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # what wordings have in common, kept once
+        self._shared: dict[
+            tuple[str, ...], tuple[str, ...]
+        ] = {}  # what wordings have in common, kept once
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
         """Write events in words, each by the form of its type; every choice is drawn, also one of a single word."""
@@ -73,7 +75,9 @@ class SentenceWriter:
             verbs = lexicon.verbs[f"not_{event.kind}" if event.denied else event.kind]
             endings = tuple([self._handling(event, verb) for verb in verbs])
             often = 0.0 if event.places else lexicon.there.get(event.kind, 0.0)
-            return EventWording(self._share(subjects), prefixes, self._share(endings), len(verbs), often)
+            return EventWording(
+                self._share(subjects), prefixes, self._share(endings), len(verbs), often
+            )
         form = event_type.form.removeprefix("{who} ")
         words: tuple[str, ...] = ()  # "Mary is in the park" has nothing to choose
         if "{verb}" in form:
@@ -106,10 +110,20 @@ class SentenceWriter:
         form = event_type.form
         if event.them and stem and particle in PARTICLES:
             verb, things = stem, f"them {particle}"
-        elif self._lexicon.double_object and event_type.double_object and not event.them and particle not in PARTICLES:
+        elif (
+            self._lexicon.double_object
+            and event_type.double_object
+            and not event.them
+            and particle not in PARTICLES
+        ):
             form = event_type.double_object
         return form.removeprefix("{who} ").format(
-            verb=verb, things=things, thing=event.thing, also=event.also, to=event.to, there=self._where(event)
+            verb=verb,
+            things=things,
+            thing=event.thing,
+            also=event.also,
+            to=event.to,
+            there=self._where(event),
         )
 
     def _where(self, event: Event) -> str:

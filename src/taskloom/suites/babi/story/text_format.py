@@ -87,7 +87,9 @@ def read_path(path: Path) -> list[StoryText]:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}; give the path of a text in bAbI format") from None
+        raise InputError(
+            f"there is no file {path}; give the path of a text in bAbI format"
+        ) from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; give the path of a text in bAbI format") from None
     except OSError as error:
@@ -100,16 +102,22 @@ def decode(raw: bytes, where: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        raise InputError(
+            f"{where} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from error
 
 
 def read_story_text(text: str, where: str) -> list[StoryText]:
     """Read the stories of a text in bAbI format, with any line ends."""
     rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return read_lines([*(row + "\n" for row in rows[:-1]), *filter(None, rows[-1:])], where, ended=True)
+    return read_lines(
+        [*(row + "\n" for row in rows[:-1]), *filter(None, rows[-1:])], where, ended=True
+    )
 
 
-def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | None = None) -> list[StoryText]:
+def read_lines(
+    lines: Iterable[str], where: str = "the story", ended: bool | None = None
+) -> list[StoryText]:
     """Read stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
@@ -135,13 +143,17 @@ def read_lines(lines: Iterable[str], where: str = "the story", ended: bool | Non
             _check_support(item, stories[-1], place)
             # A question may end the file without support if no other question of the file has any.
             if last and not item.support and _any_support(stories):
-                raise InputError(f"{place}: the file is cut off inside this question, which has no supporting numbers")
+                raise InputError(
+                    f"{place}: the file is cut off inside this question, which has no supporting numbers"
+                )
     if not stories:
         raise InputError(f"{where} has no story; a line reads '1 Mary moved to the bathroom.'")
     return [StoryText(tuple(s)) for s in stories]
 
 
-def _check_number(item: Sentence | QuestionLine, stories: list[list[Sentence | QuestionLine]], place: str) -> None:
+def _check_number(
+    item: Sentence | QuestionLine, stories: list[list[Sentence | QuestionLine]], place: str
+) -> None:
     if not stories:
         raise InputError(f"{place}: a story begins with number 1, not {item.number}")
     expected = len(stories[-1]) + 1
@@ -152,14 +164,18 @@ def _check_number(item: Sentence | QuestionLine, stories: list[list[Sentence | Q
 
 
 def _any_support(stories: list[list[Sentence | QuestionLine]]) -> bool:
-    return any(isinstance(item, QuestionLine) and item.support for item in chain.from_iterable(stories))
+    return any(
+        isinstance(item, QuestionLine) and item.support for item in chain.from_iterable(stories)
+    )
 
 
 def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | QuestionLine:
     cut = "; the file is cut off here" if last else ""
     match = _NUMBERED.fullmatch(text)
     if match is None:
-        raise InputError(f"{place}: {text[:60]!r} does not start with its number, as in '1 Mary moved.'{cut}")
+        raise InputError(
+            f"{place}: {text[:60]!r} does not start with its number, as in '1 Mary moved.'{cut}"
+        )
     number, rest = int(match[1]), match[2]
     head, *fields = rest.split("\t")
     head = head.strip()
@@ -173,15 +189,25 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Questio
             f"{place}: a question has at most an answer and supporting numbers, here are {len(fields)} fields"
         )
     if fields and not fields[0].strip():
-        raise InputError(f"{place}: the answer is empty; leave out the tab where there is none{cut}")
+        raise InputError(
+            f"{place}: the answer is empty; leave out the tab where there is none{cut}"
+        )
     support = fields[1].split() if len(fields) > 1 else []
     if not all(s.isascii() and s.isdigit() and len(s) < 10 for s in support):
-        raise InputError(f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}")
-    return QuestionLine(number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last)
+        raise InputError(
+            f"{place}: supporting numbers are whole numbers with spaces between, not {fields[1]!r}"
+        )
+    return QuestionLine(
+        number, head, fields[0].strip() if fields else None, tuple(map(int, support)), at, last
+    )
 
 
-def _check_support(question: QuestionLine, before: Sequence[Sentence | QuestionLine], place: str) -> None:
+def _check_support(
+    question: QuestionLine, before: Sequence[Sentence | QuestionLine], place: str
+) -> None:
     sentences = {x.number for x in before if isinstance(x, Sentence)}
     for number in question.support:
         if number not in sentences:
-            raise InputError(f"{place}: the supporting number {number} is not an earlier sentence of this story")
+            raise InputError(
+                f"{place}: the supporting number {number} is not an earlier sentence of this story"
+            )

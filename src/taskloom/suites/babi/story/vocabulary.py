@@ -29,7 +29,9 @@ def _frozen(pairs: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(dict(pairs))
 
 
-DEFAULT_PRONOUNS: Mapping[str, str] = _frozen({**dict.fromkeys(HE, "he"), **dict.fromkeys(SHE, "she")})
+DEFAULT_PRONOUNS: Mapping[str, str] = _frozen(
+    {**dict.fromkeys(HE, "he"), **dict.fromkeys(SHE, "she")}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,14 @@ class Vocabulary:
         """
         for kind, least in (("persons", 1), ("objects", 0), ("places", 2)):
             if len(getattr(self, kind)) < least:
-                raise RecipeError(f"{where}: at least {least} {kind} are needed, not {len(getattr(self, kind))}")
+                raise RecipeError(
+                    f"{where}: at least {least} {kind} are needed, not {len(getattr(self, kind))}"
+                )
         for person, pronoun in self.pronouns.items():
             if pronoun not in PRONOUNS:
-                raise RecipeError(f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'")
+                raise RecipeError(
+                    f"{where}: the pronoun of {person} is one of he, she, they, not '{pronoun}'"
+                )
         names = [*self.persons, *self.objects, *self.places]
         for name in names:
             for word in name.casefold().split():
@@ -87,7 +93,9 @@ class Vocabulary:
 
 def verb_lists() -> dict[str, tuple[str, ...]]:
     """Return the verbs of all events by the names that recipes have for them: `grab`, and `not_grab` after "did not"."""
-    lists: dict[str, tuple[str, ...]] = {kind: t.verbs for kind, t in EVENT_TYPES.items() if t.verbs}
+    lists: dict[str, tuple[str, ...]] = {
+        kind: t.verbs for kind, t in EVENT_TYPES.items() if t.verbs
+    }
     return lists | {f"not_{kind}": t.denied for kind, t in EVENT_TYPES.items() if t.denied}
 
 

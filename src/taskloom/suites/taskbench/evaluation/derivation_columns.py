@@ -107,7 +107,9 @@ class WordPaths:
     def __init__(self, words: Words) -> None:
         self.words = words
 
-    def columns(self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32) -> list[pa.Array]:
+    def columns(
+        self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
+    ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values."""
         if is_predicate(tree):
             return self._truths(tree, inputs)
@@ -131,17 +133,26 @@ class WordPaths:
                 return [ys]
             case Chain():
                 between = self._between(tree.outer, tree.inner, xs, ys)
-                return [*self._values(tree.inner, xs, between), *self._values(tree.outer, between, ys)]
+                return [
+                    *self._values(tree.inner, xs, between),
+                    *self._values(tree.outer, between, ys),
+                ]
             case Union(parts):
                 columns = []
                 for part in parts:
-                    columns += self._values(part, xs, np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32))
+                    columns += self._values(
+                        part, xs, np.where(self._has(part, xs, ys), ys, NOTHING).astype(np.int32)
+                    )
                 return [*columns, ys]
             case Intersection(parts):
                 return [*(column for part in parts for column in self._values(part, xs, ys)), ys]
             case Difference():
                 nothing = np.full_like(ys, NOTHING)
-                return [*self._values(tree.kept, xs, ys), *self._values(tree.removed, xs, nothing), ys]
+                return [
+                    *self._values(tree.kept, xs, ys),
+                    *self._values(tree.removed, xs, nothing),
+                    ys,
+                ]
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:
@@ -179,10 +190,14 @@ class WordPaths:
         reached = np.concatenate(([0], np.cumsum(table.counts[rows])))
         low = 0
         while low < len(places):
-            high = max(low + 1, int(np.searchsorted(reached, reached[low] + BATCH // 4, side="right")) - 1)
+            high = max(
+                low + 1, int(np.searchsorted(reached, reached[low] + BATCH // 4, side="right")) - 1
+            )
             tried = table.take(rows[low:high])
             owners, zs = places[low:high][tried.owners()], tried.values
-            right = self._has(outer, zs, ys[owners]) if forward else self._has(inner, xs[owners], zs)
+            right = (
+                self._has(outer, zs, ys[owners]) if forward else self._has(inner, xs[owners], zs)
+            )
             # Written backwards, so that the first of several stays.
             middle[owners[right][::-1]] = zs[right][::-1]
             low = high
@@ -227,17 +242,26 @@ class FactPaths:
         self.space = space
         self._known: dict[str, dict[tuple[str, str], Path]] = {}
 
-    def columns(self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32) -> list[pa.Array]:
+    def columns(
+        self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
+    ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values."""
         if isinstance(tree, Atom | Inverse):
             return [held(solved.outputs).take(numbers(answers))]
         # A pair comes up again and again in sequences: each is looked for once.
         width = max(1, len(solved.outputs))
         different, places = np.unique(inputs * np.int64(width) + answers, return_inverse=True)
-        pairs = [(solved.inputs[code // width], solved.outputs[code % width]) for code in different.tolist()]
+        pairs = [
+            (solved.inputs[code // width], solved.outputs[code % width])
+            for code in different.tolist()
+        ]
         known = self._known.setdefault(show(tree), {})
         self._learn(tree, solved.type.source, [pair for pair in pairs if pair not in known], known)
-        columns = zip(*(known[pair] for pair in pairs), strict=True) if pairs else ([],) * len(outline(tree))
+        columns = (
+            zip(*(known[pair] for pair in pairs), strict=True)
+            if pairs
+            else ([],) * len(outline(tree))
+        )
         return [strings(column).take(numbers(places)) for column in columns]
 
     def prepare(self, tree: Expression, solved: FunctionTable) -> None:
@@ -259,14 +283,22 @@ class FactPaths:
             case Is(relation, _):
                 items = self._meet(relation, items, met)
             case Inverse() | Atom():
-                items = set() if is_predicate(tree) else {y for x in items for y in self._values(tree, x)}
+                items = (
+                    set()
+                    if is_predicate(tree)
+                    else {y for x in items for y in self._values(tree, x)}
+                )
             case Operator(parts):
                 items = set().union(*(self._meet(part, items, met) for part in parts))
         met |= items
         return items
 
     def _learn(
-        self, tree: Expression, kind: str, new: list[tuple[str, str]], known: dict[tuple[str, str], Path]
+        self,
+        tree: Expression,
+        kind: str,
+        new: list[tuple[str, str]],
+        known: dict[tuple[str, str], Path],
     ) -> None:
         """Find the paths of new pairs, and then the names of all that lies on them at once."""
         begun = self.space.meanings({x for x, _ in new}, kind)
@@ -362,7 +394,11 @@ class FactPaths:
             case Is(relation, value):
                 self.space.meanings({value}, "")
                 tries = (
-                    self._path(relation, x, [y for y in self._values(relation, x) if matches(relation, value, (y,))])
+                    self._path(
+                        relation,
+                        x,
+                        [y for y in self._values(relation, x) if matches(relation, value, (y,))],
+                    )
                     for x in decided
                 )
                 return next((p for p in tries if p), _blank(relation)) + truth
@@ -370,7 +406,11 @@ class FactPaths:
                 inner = tree.rest
                 met = Deriver(tree.head, self.space.predicate_type, self.space)
                 tries = (
-                    self._path(inner, x, [z for z in self._values(inner, x) if met.holds(met.decided((z,)))])
+                    self._path(
+                        inner,
+                        x,
+                        [z for z in self._values(inner, x) if met.holds(met.decided((z,)))],
+                    )
                     for x in decided
                 )
                 return next((p for p in tries if p), _blank(inner)) + truth

@@ -69,7 +69,9 @@ class Space(Protocol):
 class Deriver:
     """Answers single inputs of one function (in normal form)."""
 
-    def __init__(self, expression: Expression, kind: Type, space: Space, separators: bool = False) -> None:
+    def __init__(
+        self, expression: Expression, kind: Type, space: Space, separators: bool = False
+    ) -> None:
         self.expression = expression
         self.type = kind
         self.space = space
@@ -143,13 +145,23 @@ class Deriver:
                 assert_never(function)
 
     def _pointwise(
-        self, function: Intersection | Difference, given: tuple[str, ...], source: int | None, steps: list[Step]
+        self,
+        function: Intersection | Difference,
+        given: tuple[str, ...],
+        source: int | None,
+        steps: list[Step],
     ) -> tuple[tuple[str, ...], int]:
         """Combine the operands at each text by itself: what two texts share only together is not a value of either."""
         combine = set.intersection if isinstance(function, Intersection) else set.difference
         rows: list[tuple[str, ...]] = []
         for x in given:
-            rows.append(tuple(combine(*(set(self._values(part, (x,), None, [])[0]) for part in function.parts))))
+            rows.append(
+                tuple(
+                    combine(
+                        *(set(self._values(part, (x,), None, [])[0]) for part in function.parts)
+                    )
+                )
+            )
         operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
         values = _all(lambda x: x, rows)
         return values, self._add(steps, function.word, values, operands)
@@ -166,10 +178,14 @@ class Deriver:
                 return tuple(x for x in given if self.space.decides(name, x))
             case Is(relation, value):
                 rows = {x: self._values(relation, (x,), None, [])[0] for x in given}
-                return tuple(x for x in given if self.space.matches(relation, value, rows[x]) is not None)
+                return tuple(
+                    x for x in given if self.space.matches(relation, value, rows[x]) is not None
+                )
             case Chain():
                 head, rest = predicate.head, predicate.rest
-                return tuple(x for x in given if self._decided(head, self._values(rest, (x,), None, [])[0]))
+                return tuple(
+                    x for x in given if self._decided(head, self._values(rest, (x,), None, [])[0])
+                )
             case PredicateOperator(parts):
                 for part in parts:
                     given = self._decided(part, given)
@@ -203,13 +219,18 @@ class Deriver:
                 assert_never(predicate)
         return true
 
-    def _logic(self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]) -> bool:
+    def _logic(
+        self, predicate: Land | Lor | Lnot, given: tuple[str, ...], steps: list[Step]
+    ) -> bool:
         """Evaluate at each thing by itself: two namesakes that each fulfil one half do not fulfil a conjunction."""
         of = []
         for part in predicate.parts:
             self._holds(part, given, steps)
             of.append(len(steps) - 1)
-        true = any(self._combined(predicate, [self._holds(part, (x,), []) for part in predicate.parts]) for x in given)
+        true = any(
+            self._combined(predicate, [self._holds(part, (x,), []) for part in predicate.parts])
+            for x in given
+        )
         steps.append(Step(predicate.word, _truth(true), tuple(of)))
         return true
 
@@ -232,14 +253,22 @@ class Deriver:
         steps: list[Step] = []
         if predicate is not None:
             given = [(item, xs) for item, xs in given if self._kept(predicate, xs)]
-            steps.append(Step(f"filter({show(predicate)})", BETWEEN.join(item for item, _ in given), ()))
-        results = [item for item, _ in given] if function is None else self._mapped(function, given, steps)
+            steps.append(
+                Step(f"filter({show(predicate)})", BETWEEN.join(item for item, _ in given), ())
+            )
+        results = (
+            [item for item, _ in given]
+            if function is None
+            else self._mapped(function, given, steps)
+        )
         return Answer((join(results, self.separators),), tuple(steps))
 
     def _kept(self, predicate: Expression, given: tuple[str, ...]) -> bool:
         return self._holds(predicate, self._decided(predicate, given), [])
 
-    def _mapped(self, function: Expression, given: list[tuple[str, tuple[str, ...]]], steps: list[Step]) -> list[str]:
+    def _mapped(
+        self, function: Expression, given: list[tuple[str, tuple[str, ...]]], steps: list[Step]
+    ) -> list[str]:
         source = len(steps) - 1
         last: list[int] = []
         chosen: list[str] = []
@@ -247,7 +276,9 @@ class Deriver:
             values, step = self._values(function, xs, source if source >= 0 else None, steps)
             shown = self.space.show(values)
             if not shown:
-                raise InputError(f"'{item}' lies outside the domain of {show(function)}: it has no value there")
+                raise InputError(
+                    f"'{item}' lies outside the domain of {show(function)}: it has no value there"
+                )
             last.append(step)
             chosen.append(shown[0])
         steps.append(Step("map", BETWEEN.join(chosen), tuple(last)))

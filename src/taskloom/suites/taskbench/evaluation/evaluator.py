@@ -152,12 +152,18 @@ def solve(expression: Expression, kind: Type, words: Words) -> FunctionTable:
         rows, dropped = rows[true], rows[~true]
     if function is None:
         same = Table(np.arange(len(rows) + 1, dtype=np.int64), rows)
-        return FunctionTable(name, kind, words.shown, words.shown, rows, same, dropped, predicate is not None)
+        return FunctionTable(
+            name, kind, words.shown, words.shown, rows, same, dropped, predicate is not None
+        )
     rows, answers = _domain_values(function, rows, words)
-    return FunctionTable(name, kind, words.shown, words.shown, rows, answers, dropped, predicate is not None)
+    return FunctionTable(
+        name, kind, words.shown, words.shown, rows, answers, dropped, predicate is not None
+    )
 
 
-def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows, Callable[[], Table]]:
+def _domain_values(
+    function: Expression, rows: Rows, words: Words
+) -> tuple[Rows, Callable[[], Table]]:
     """Return the words at which a relation has values, and what computes the values."""
     language = type_of(function, atoms.signature).language
     whole = words.vocabulary[language]
@@ -165,7 +171,9 @@ def _domain_values(function: Expression, rows: Rows, words: Words) -> tuple[Rows
     if len(rows) == len(whole):
         return rows[mask], lambda: _vocabulary_values(function, language, words).filled()
     kept = rows[mask[np.searchsorted(whole, rows)]]
-    return kept, lambda: _vocabulary_values(function, language, words).take(np.searchsorted(whole, kept))
+    return kept, lambda: _vocabulary_values(function, language, words).take(
+        np.searchsorted(whole, kept)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -183,6 +191,8 @@ def _vocabulary_mask(function: Expression, language: str, words: Words) -> Mask:
             outer, inner = _last_step(function, rows, words)
             return inner.any(outer.counts > 0)
         case Union(parts):
-            return np.asarray(np.logical_or.reduce([_vocabulary_mask(part, language, words) for part in parts]))
+            return np.asarray(
+                np.logical_or.reduce([_vocabulary_mask(part, language, words) for part in parts])
+            )
         case _:
             return np.asarray(_vocabulary_values(function, language, words).counts > 0)

@@ -97,7 +97,9 @@ class PlainSolver:
             case Lor(parts):
                 return any(self.predicate(part, text) for part in parts)
             case Chain():
-                return any(self.predicate(expression.head, y) for y in self.relation(expression.rest, text))
+                return any(
+                    self.predicate(expression.head, y) for y in self.relation(expression.rest, text)
+                )
             case RelationOperator() | SequenceOperator():
                 raise ValueError(f"not a predicate: {expression.notation}")
             case _:
@@ -105,9 +107,13 @@ class PlainSolver:
 
     def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
         """Return what a sequence function makes of a sequence: the acceptable words at each position of the result."""
-        return [images for _, images in self._sequence(expression, [(text, {text}) for text in texts])]
+        return [
+            images for _, images in self._sequence(expression, [(text, {text}) for text in texts])
+        ]
 
-    def _sequence(self, expression: Expression, items: list[tuple[str, set[str]]]) -> list[tuple[str, set[str]]]:
+    def _sequence(
+        self, expression: Expression, items: list[tuple[str, set[str]]]
+    ) -> list[tuple[str, set[str]]]:
         assert isinstance(expression, Map | Filter)
         own, before = expression.element, expression.before
         if before is not None:
@@ -138,7 +144,9 @@ class PlainSolver:
             return atoms.call(known, text)
         if known.family == "random":
             language = random_relations.parts(name)[1]
-            partner = random_relations.image(name, text, self._vocabulary[language], self.words.pairing)
+            partner = random_relations.image(
+                name, text, self._vocabulary[language], self.words.pairing
+            )
             return set() if partner is None else {partner}
         match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
         assert match is not None
@@ -146,7 +154,9 @@ class PlainSolver:
         senses = self._senses(text, source)
         if self.rules.senses == "first":
             senses = senses[:1]
-        reached = set(senses) if match[1] in ("synonyms", "translate") else self._linked(match[1], senses)
+        reached = (
+            set(senses) if match[1] in ("synonyms", "translate") else self._linked(match[1], senses)
+        )
         texts = self.lexicon.texts
         written = self._list(f"lemmas {target}", self.lexicon.lemmas[target])
         lemmas = {texts[i] for s in reached for i in written[s]}
@@ -210,7 +220,10 @@ class PlainSolver:
 
     @cached_property
     def _vocabulary(self) -> dict[str, list[str]]:
-        return {code: [self.lexicon.texts[i] for i in row.tolist()] for code, row in self.words.vocabulary.items()}
+        return {
+            code: [self.lexicon.texts[i] for i in row.tolist()]
+            for code, row in self.words.vocabulary.items()
+        }
 
     @cached_property
     def _vocabulary_sets(self) -> dict[str, set[str]]:

@@ -27,7 +27,11 @@ class Paths(Protocol):
     """Finds the values between inputs and answers."""
 
     def columns(
-        self, tree: Expression, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
+        self,
+        tree: Expression,
+        solved: FunctionTable,
+        inputs: NDArray[np.int32],
+        answers: NDArray[np.int32],
     ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values, one for each pair of an input and its answer."""
 
@@ -39,13 +43,22 @@ class Trace:
     function: Function
     paths: Paths
 
-    def words(self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]) -> pa.Array:
+    def words(
+        self, solved: FunctionTable, inputs: NDArray[np.int32], answers: NDArray[np.int32]
+    ) -> pa.Array:
         """Return one derivation for each pair of an input and its official answer."""
         tree = self.function.expression
-        return derivations(outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs))
+        return derivations(
+            outline(tree), self.paths.columns(tree, solved, inputs, answers), len(inputs)
+        )
 
     def sequences(
-        self, solved: FunctionTable, kept: NDArray[np.int32], answers: NDArray[np.int32], texts: pa.Array, rows: int
+        self,
+        solved: FunctionTable,
+        kept: NDArray[np.int32],
+        answers: NDArray[np.int32],
+        texts: pa.Array,
+        rows: int,
     ) -> pa.Array:
         """Return one derivation for each sequence: the words that the filter kept, then the values at each of them.
 
@@ -68,7 +81,9 @@ class Trace:
             columns += self.paths.columns(element, solved, kept, answers)
         size = len(kept) // rows if rows else 0
         between = strings([BETWEEN])[0]
-        return derivations(steps, [pc.binary_join(even(column, size, rows), between) for column in columns], rows)
+        return derivations(
+            steps, [pc.binary_join(even(column, size, rows), between) for column in columns], rows
+        )
 
 
 def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
@@ -81,6 +96,8 @@ def derivations(steps: Outline, columns: list[pa.Array], rows: int) -> pa.Array:
     ends = np.cumsum([0, *(len(of) for _, of in steps)])
     sources = np.array([i for _, of in steps for i in of], dtype=np.int32)
     starts = np.append((np.arange(rows)[:, None] * ends[-1] + ends[:-1]).ravel(), rows * ends[-1])
-    used = pa.ListArray.from_arrays(numbers(starts.astype(np.int32)), numbers(np.tile(sources, rows)))
+    used = pa.ListArray.from_arrays(
+        numbers(starts.astype(np.int32)), numbers(np.tile(sources, rows))
+    )
     steps_array = pa.StructArray.from_arrays([rules, values, used], fields=list(STEP))
     return even(steps_array, many, rows)

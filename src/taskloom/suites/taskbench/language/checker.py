@@ -71,7 +71,9 @@ class Checker:
                 if low != high:
                     few += " or more" if high == MANY else f" or {high}"
                 operands = "operand" if few == "1" else "operands"
-                raise self.fail(expression, f"{expression.word} takes {few} {operands}, here it has {given}")
+                raise self.fail(
+                    expression, f"{expression.word} takes {few} {operands}, here it has {given}"
+                )
         return expression.infer(self)
 
     def want(self, expression: Expression, form: Form, by: str) -> Type:
@@ -87,7 +89,8 @@ class Checker:
         if taken != given:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(
-                part, f"this takes {kind_name(taken)}, and what comes before it gives {plural(given)}{remedy}"
+                part,
+                f"this takes {kind_name(taken)}, and what comes before it gives {plural(given)}{remedy}",
             )
 
     def alike(self, operator: Operator, form: Form) -> Type:
@@ -97,7 +100,8 @@ class Checker:
             other = self.want(part, form, operator.word)
             if other != first:
                 raise self.fail(
-                    part, f"the operands of {operator.word} must have one type: the first is {first}, this is {other}"
+                    part,
+                    f"the operands of {operator.word} must have one type: the first is {first}, this is {other}",
                 )
         return first
 

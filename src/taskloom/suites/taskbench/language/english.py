@@ -28,7 +28,9 @@ LEVELS = ("vague", "phrase", "instruction", "explicit")
 _THINGS = {"word[eng]": "English word", "word[spa]": "Spanish word", "entity": "thing"}
 
 
-def describe(expression: Expression, level: str = "instruction", thing: str = "", separators: bool = False) -> str:
+def describe(
+    expression: Expression, level: str = "instruction", thing: str = "", separators: bool = False
+) -> str:
     """Describe a function in English.
 
     Args:
@@ -41,7 +43,9 @@ def describe(expression: Expression, level: str = "instruction", thing: str = ""
 
     if level not in LEVELS:
         raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
-    return _Speaker(type_of(expression, atoms.signature), thing, separators).say(normal(expression), level)
+    return _Speaker(type_of(expression, atoms.signature), thing, separators).say(
+        normal(expression), level
+    )
 
 
 class _Speaker:
@@ -57,7 +61,11 @@ class _Speaker:
         if level == "phrase":
             return self.phrase(expression, self.thing or f"the {self.kind.rpartition(' ')[2]}")
         instruction = self.instruction(expression)
-        return instruction if level == "instruction" else f"{instruction} {self.explanation(expression)}"
+        return (
+            instruction
+            if level == "instruction"
+            else f"{instruction} {self.explanation(expression)}"
+        )
 
     def vague(self) -> str:
         if self.type.form == "predicate":
@@ -95,7 +103,11 @@ class _Speaker:
     def explanation(self, expression: Expression) -> str:
         from taskloom.suites.taskbench import atoms
 
-        sentences = [k.define for n in dict.fromkeys(atoms_of(expression)) if (k := atoms.known(n)) and k.define]
+        sentences = [
+            k.define
+            for n in dict.fromkeys(atoms_of(expression))
+            if (k := atoms.known(n)) and k.define
+        ]
         if self.type.form == "predicate":
             sentences.append("Answer with one word, true or false.")
         elif self.type.form == "relation":

@@ -209,7 +209,10 @@ class Chain(RelationOperator):
             part = self.parts[position]
             after = checker.check(part)
             if after.form == "sequence":
-                raise checker.fail(part, f"chain expects a relation here, and this is {after}; write map(f, filter(p))")
+                raise checker.fail(
+                    part,
+                    f"chain expects a relation here, and this is {after}; write map(f, filter(p))",
+                )
             if after.form == "predicate" and position > 0:
                 raise checker.fail(part, f"chain expects a relation here, and this is {after}")
             checker.fit(part, after.source, reached.target)
@@ -257,7 +260,9 @@ class Union(RelationOperator):
 
     def value(self, x: str, number: int, words: Phrases) -> str:
         """Describe it as "a synonym of x or an antonym of x"."""
-        return (" or ", " and ")[number].join(as_relation(part).value(x, number, words) for part in self.parts)
+        return (" or ", " and ")[number].join(
+            as_relation(part).value(x, number, words) for part in self.parts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +373,7 @@ class Inverse(RelationOperator):
         phrases = words.inverse_phrases(self.atom)
         if phrases is not None:
             return phrases[number].format(x=x)
-        return (
-            f"{('something', 'everything')[number]} that has {x} among {as_relation(self.part).value('it', ALL, words)}"
-        )
+        return f"{('something', 'everything')[number]} that has {x} among {as_relation(self.part).value('it', ALL, words)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,11 +493,15 @@ AnyOperator = Chain | Union | Intersection | Difference | Inverse | Land | Lor |
 
 Expression = Atom | Is | AnyOperator
 
-OPERATORS: dict[str, type[AnyOperator]] = {operator.word: operator for operator in get_args(AnyOperator)}
+OPERATORS: dict[str, type[AnyOperator]] = {
+    operator.word: operator for operator in get_args(AnyOperator)
+}
 """Every operator by its word."""
 
 
-def as_relation(expression: Expression) -> Atom | Chain | Union | Intersection | Difference | Inverse:
+def as_relation(
+    expression: Expression,
+) -> Atom | Chain | Union | Intersection | Difference | Inverse:
     """Return an expression that may be a relation; raise `ValueError` for any other."""
     if isinstance(expression, (Is, PredicateOperator, SequenceOperator)):
         raise ValueError(f"not a relation: {expression.notation}")
@@ -533,7 +540,9 @@ def depth(expression: Expression) -> int:
             return 1 + max(depth(part) for part in parts)
 
 
-def commuted(operator: type[Union | Intersection | Land | Lor], parts: Iterable[Expression]) -> Expression:
+def commuted(
+    operator: type[Union | Intersection | Land | Lor], parts: Iterable[Expression]
+) -> Expression:
     """Build a symmetric operator with its operands flattened, sorted by their notation, and listed once."""
     flat: dict[str, Expression] = {}
     for part in parts:

@@ -105,18 +105,25 @@ def parse(text: str, find: Find | None = None) -> Expression:
     reader = _TreeReader(text, find)
     expression = reader.item(tree.children[0])
     if expression is None:
-        raise ExpressionError("a place for the input alone is not a function; write a name such as synonyms[eng]", text)
+        raise ExpressionError(
+            "a place for the input alone is not a function; write a name such as synonyms[eng]",
+            text,
+        )
     return expression
 
 
 def _refuse_monsters(text: str) -> None:
     if len(text) > LONGEST:
-        raise ExpressionError(f"the expression has {len(text)} characters; at most {LONGEST} are read")
+        raise ExpressionError(
+            f"the expression has {len(text)} characters; at most {LONGEST} are read"
+        )
     level = 0
     for place, character in enumerate(text):
         level += (character in "({[") - (character in ")}]")
         if level > DEEPEST:
-            raise ExpressionError(f"brackets lie more than {DEEPEST} deep here", text, (place, place + 1))
+            raise ExpressionError(
+                f"brackets lie more than {DEEPEST} deep here", text, (place, place + 1)
+            )
     if not text.strip():
         raise ExpressionError("the expression is empty; write a function such as synonyms[eng]")
 
@@ -176,13 +183,19 @@ class _TreeReader:
             return self.sequence(operator, tree, suffixes, arguments)
         return self.operator(operator, tree, suffixes, arguments)
 
-    def wrapped(self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
+    def wrapped(
+        self, tree: Tree[Token], suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+    ) -> Expression:
         """Read the reference's wiki{…}: a hint to its query builder, nothing to us."""
         inner = self.inside(tree, suffixes, "wiki")
         return self.applied(inner, arguments)
 
     def inside(self, tree: Tree[Token], suffixes: list[Tree[Token]], name: str) -> Expression:
-        if len(suffixes) != 1 or _data(suffixes[0]) != "brace" or _data(suffixes[0].children[0]) == "pair":
+        if (
+            len(suffixes) != 1
+            or _data(suffixes[0]) != "brace"
+            or _data(suffixes[0].children[0]) == "pair"
+        ):
             raise self.fail(f"{name} takes one function in braces", tree)
         inner = self.item(suffixes[0].children[0])
         if inner is None:
@@ -246,7 +259,9 @@ class _TreeReader:
                 function = Chain((function, *later), (function.span[0], _span(group)[1]))
         return function
 
-    def atom(self, name: str, suffixes: list[Tree[Token]], arguments: list[Tree[Token]]) -> Expression:
+    def atom(
+        self, name: str, suffixes: list[Tree[Token]], arguments: list[Tree[Token]]
+    ) -> Expression:
         from taskloom.suites.taskbench import atoms
 
         spelling, pair, inverse = str(name), "", False
@@ -294,7 +309,9 @@ class _TreeReader:
 
         relation, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not relation or not value:
-            raise ExpressionError("is needs a relation and a value: is{occupation=actor}", self.text, span)
+            raise ExpressionError(
+                "is needs a relation and a value: is{occupation=actor}", self.text, span
+            )
         find = self.own or atoms.canonical
         known = find(f"is{{{relation}={value}}}{language}")
         if known is not None:

@@ -82,13 +82,19 @@ def _foreign(expression: Expression, style: _Style, input_text: str | None = Non
             return _foreign(parts[0], style, text)
         case SequenceOperator():
             function = style.binder + _foreign(expression.element, style, style.variable)
-            before = style.sequence if expression.before is None else f"({_foreign(expression.before, style)})"
+            before = (
+                style.sequence
+                if expression.before is None
+                else f"({_foreign(expression.before, style)})"
+            )
             return f"{expression.word}{{{function}}}{before}"
         case Operator(parts):
             # The operands are functions of the same input; what comes before is written once, after them.
             own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
-            return f"{expression.word}({shown})" + ("" if given in ("", style.variable, style.word) else given)
+            return f"{expression.word}({shown})" + (
+                "" if given in ("", style.variable, style.word) else given
+            )
 
 
 _CONSTANT = re.compile(r"(?<==)[^}]*(?=\})|(?<=\{)\d+(?=\})")

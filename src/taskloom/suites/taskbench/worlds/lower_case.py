@@ -109,8 +109,12 @@ class LowerCase:
     def _lowered(self, solved: FunctionTable) -> FunctionTable:
         inputs, outputs = self._lower(solved.inputs), self._lower(solved.outputs)
         used = Counter(inputs.classes[np.concatenate((solved.domain, solved.dropped))].tolist())
-        clear = np.array([used[text] == 1 for text in inputs.classes[solved.domain].tolist()], dtype=np.bool_)
-        dropped = [number for number in solved.dropped.tolist() if used[inputs.classes[number]] == 1]
+        clear = np.array(
+            [used[text] == 1 for text in inputs.classes[solved.domain].tolist()], dtype=np.bool_
+        )
+        dropped = [
+            number for number in solved.dropped.tolist() if used[inputs.classes[number]] == 1
+        ]
 
         def answers() -> Table:
             return merge_answers(solved.answers.take(np.flatnonzero(clear)), outputs.classes)
@@ -129,7 +133,9 @@ class LowerCase:
         if function.name not in self._spellings:
             original, written = self.world.solve(function).inputs, self.solve(function)
             places = np.concatenate((written.domain, written.dropped)).tolist()
-            self._spellings[function.name] = {written.inputs[place]: original[place] for place in places}
+            self._spellings[function.name] = {
+                written.inputs[place]: original[place] for place in places
+            }
         return self._spellings[function.name]
 
     def deriver(self, function: Function) -> LowerAnswerer:
@@ -161,9 +167,15 @@ class LowerCase:
         else:
             parts = cut(example.target, [tuple(answers) for answers in written])
         target = example.target
-        if len(parts) == len(written) and all(a in answers for a, answers in zip(parts, written, strict=True)):
-            target = join((answers[a] for a, answers in zip(parts, written, strict=True)), self.separators)
-        return replace(example, input=join(given, self.separators), key=join(given, True), targets=(target,))
+        if len(parts) == len(written) and all(
+            a in answers for a, answers in zip(parts, written, strict=True)
+        ):
+            target = join(
+                (answers[a] for a, answers in zip(parts, written, strict=True)), self.separators
+            )
+        return replace(
+            example, input=join(given, self.separators), key=join(given, True), targets=(target,)
+        )
 
 
 class LowerAnswerer:
@@ -202,11 +214,15 @@ class LowerPaths:
         self.function = function
         self._spelled: dict[tuple[int, int], FunctionTable] = {}
 
-    def columns(self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32) -> list[pa.Array]:
+    def columns(
+        self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
+    ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values."""
         # Words are followed by their numbers, which lower-casing leaves alone; entities are looked up by their names.
         table = solved if isinstance(self.paths, WordPaths) else self._original(solved)
-        return [_lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)]
+        return [
+            _lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)
+        ]
 
     def _original(self, solved: FunctionTable) -> FunctionTable:
         """Return a table, perhaps the mixture of two functions, with the world's spelling of its texts."""
@@ -214,7 +230,10 @@ class LowerPaths:
         if place not in self._spelled:
             asked = self.world.spellings(self.function)
             # Reversed, so that the first of several spellings is taken.
-            answered = {text.lower(): text for text in reversed(self.world.world.solve(self.function).outputs)}
+            answered = {
+                text.lower(): text
+                for text in reversed(self.world.world.solve(self.function).outputs)
+            }
             inputs = [asked.get(text, text) for text in solved.inputs]
             outputs = [answered.get(text, text) for text in solved.outputs]
             self._spelled[place] = replace(solved, inputs=inputs, outputs=outputs)

@@ -59,7 +59,9 @@ def seed_hash(name: str) -> int:
     return Key("taskbench", "random", *parts(name)).hash64("seed")
 
 
-def relation(name: str, hashes: NDArray[np.uint64], vocabulary: NDArray[np.int32], pairing: Pairing) -> Table:
+def relation(
+    name: str, hashes: NDArray[np.uint64], vocabulary: NDArray[np.int32], pairing: Pairing
+) -> Table:
     """Build the table of a random relation over all words.
 
     Args:
@@ -72,7 +74,9 @@ def relation(name: str, hashes: NDArray[np.uint64], vocabulary: NDArray[np.int32
     if n < 2:
         return Table.empty(rows)
     if pairing == "permutation":
-        images = Key("taskbench", "random", *parts(name)).permutation(n)(np.arange(n, dtype=np.int64))
+        images = Key("taskbench", "random", *parts(name)).permutation(n)(
+            np.arange(n, dtype=np.int64)
+        )
         return Table.of_pairs(vocabulary.astype(np.int64), vocabulary[images], rows)
     drawn = mix_all(hashes ^ np.uint64(seed_hash(name)))
     places = np.full(rows, -1, dtype=np.int64)
@@ -100,7 +104,11 @@ def image(name: str, text: str, vocabulary: Sequence[str], pairing: Pairing) -> 
     i = bisect_left(vocabulary, text)
     known = i < n and vocabulary[i] == text
     if pairing == "permutation":
-        return vocabulary[Key("taskbench", "random", *parts(name)).permutation(n)(i)] if known else None
+        return (
+            vocabulary[Key("taskbench", "random", *parts(name)).permutation(n)(i)]
+            if known
+            else None
+        )
     drawn = mix(Key("taskbench", "random").hash64(text) ^ seed_hash(name))
     if pairing == "other" and known:
         rest = drawn % (n - 1)

@@ -84,14 +84,21 @@ class WordFunctions:
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
         """Derive the acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
-        given = [self.words.known_text(x, function.type.source) for x in self._items(function, example.input)]
+        given = [
+            self.words.known_text(x, function.type.source)
+            for x in self._items(function, example.input)
+        ]
         if function.type.form == "predicate":
             return ("true" if self.plain.predicate(function.expression, given[0]) else "false",)
         if function.type.form == "relation":
             return tuple(
-                v.replace("_", " ").strip() for v in sorted(self.plain.relation(function.expression, given[0]))
+                v.replace("_", " ").strip()
+                for v in sorted(self.plain.relation(function.expression, given[0]))
             )
-        sets = [sorted(v.replace("_", " ").strip() for v in s) for s in self.plain.sequence(function.expression, given)]
+        sets = [
+            sorted(v.replace("_", " ").strip() for v in s)
+            for s in self.plain.sequence(function.expression, given)
+        ]
         return confirm(sets, example, self.separators)
 
     def _items(self, function: Function, text: str) -> list[str]:
@@ -108,7 +115,8 @@ class Worlds:
 
     def _of(self, function: Function) -> World:
         factual = any(
-            (k := atoms.known(a)) is not None and k.family == "factual" for a in atoms_of(function.expression)
+            (k := atoms.known(a)) is not None and k.family == "factual"
+            for a in atoms_of(function.expression)
         )
         name = "facts" if factual else "words"
         if name not in self._worlds:
@@ -118,7 +126,9 @@ class Worlds:
     @property
     def sources(self) -> tuple[Source, ...]:
         """Give the sources of the worlds that were opened."""
-        return tuple(dict.fromkeys(source for world in self._worlds.values() for source in world.sources))
+        return tuple(
+            dict.fromkeys(source for world in self._worlds.values() for source in world.sources)
+        )
 
     def solve(self, function: Function) -> FunctionTable:
         """Evaluate a function on its whole domain."""

@@ -88,7 +88,9 @@ def _score(
         tasks = [t for t in tasks if t.instances]  # nothing was done there; the notes name them
     if not tasks:
         raise InputError(f"{_name(gold, 'the gold tasks')} has no examples to score")
-    return _report(mode, _judge_all(tasks, predictions, mode == "official", pred), thresholds, notes)
+    return _report(
+        mode, _judge_all(tasks, predictions, mode == "official", pred), thresholds, notes
+    )
 
 
 def score_examples(
@@ -107,14 +109,20 @@ def score_examples(
     places: dict[str, list[int]] = {}
     for i, e in enumerate(rows):
         places.setdefault(e.task, []).append(i)
-    tasks = [task_of([rows[i] for i in at], line) for line, at in enumerate(places.values(), start=1)]
+    tasks = [
+        task_of([rows[i] for i in at], line) for line, at in enumerate(places.values(), start=1)
+    ]
     ordered = [predictions[i] for at in places.values() for i in at]
     return _score(tasks, ordered + extra, mode, thresholds, "the dataset", pred)
 
 
-def _predictions(pred: str | Path | Sequence[str], examples: int, names: Sequence[str] = ()) -> list[Prediction]:
+def _predictions(
+    pred: str | Path | Sequence[str], examples: int, names: Sequence[str] = ()
+) -> list[Prediction]:
     if isinstance(pred, str | Path):
-        rows = predictions_for(pred, examples, names=names, objects=True, lines=read_script_predictions)
+        rows = predictions_for(
+            pred, examples, names=names, objects=True, lines=read_script_predictions
+        )
         return [replace(row, text=with_braces(row.text)) for row in rows]
     return [Prediction(text, number) for number, text in enumerate(pred, start=1)]
 
@@ -127,10 +135,14 @@ def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
     for task in tasks:
         if task.kind is None or any(i.answer is None for i in task.instances):
             where = _name(gold, "the gold tasks")
-            raise InputError(f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'")
+            raise InputError(
+                f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'"
+            )
 
 
-def _check_number(wanted: int, predictions: Sequence[Prediction], gold: str, pred: object) -> list[str]:
+def _check_number(
+    wanted: int, predictions: Sequence[Prediction], gold: str, pred: object
+) -> list[str]:
     if len(predictions) < wanted:
         raise InputError(
             f"{_name(pred, 'the predictions')} has {len(predictions)} predictions and {gold} has {wanted} examples; "
@@ -144,18 +156,26 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
     for p in predictions:
         if p.fault:
             where = f"{_name(pred, 'the predictions')}:{p.line}"
-            raise Undefined(f"{where}: {p.fault} (the public script stops here; the mode 'corrected' scores it)")
+            raise Undefined(
+                f"{where}: {p.fault} (the public script stops here; the mode 'corrected' scores it)"
+            )
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
     """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing is right and nobody knows why."""
     odd = sum("\0" in p.text for p in predictions)
-    return [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"] if odd else []
+    return (
+        [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"]
+        if odd
+        else []
+    )
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
     """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong do."""
-    golds = [is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]]
+    golds = [
+        is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]
+    ]
     structured = ["}" in p.text for p in predictions]
     strays = sum(s and not g for s, g in zip(structured, golds, strict=False))
     lacking = sum(g and not s for s, g in zip(structured, golds, strict=False))
@@ -170,7 +190,9 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
 def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
     oddities = problems(tasks)
     notes = [f"task {p.task} (line {p.line}): {p.what}" for p in oddities[:3]]
-    return notes + ([f"{len(oddities) - 3} more oddities in the gold file"] if len(oddities) > 3 else [])
+    return notes + (
+        [f"{len(oddities) - 3} more oddities in the gold file"] if len(oddities) > 3 else []
+    )
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
@@ -193,12 +215,20 @@ def _judge_all(
             script, fault = _by_script(instance.answer, prediction, draws)
             if by_script and fault:
                 where = f"{_name(pred, 'the predictions')}:{prediction.line}"
-                raise Undefined(f"{where}: {fault} (the public script stops here; the mode 'corrected' scores it)")
+                raise Undefined(
+                    f"{where}: {fault} (the public script stops here; the mode 'corrected' scores it)"
+                )
             paper = corrected.judge(instance.answer, prediction.text)
             counted = script if by_script and script is not None else paper
             kind = mistake(instance.answer, prediction.text, counted)
             why = flags(instance.answer, prediction.text, script, paper)
-            rows.append((script, paper, InstanceScore(task.id, index, counted.score, counted.entries, kind, why)))
+            rows.append(
+                (
+                    script,
+                    paper,
+                    InstanceScore(task.id, index, counted.score, counted.entries, kind, why),
+                )
+            )
         if not (by_script and task.question == SKIPPED):
             judged.append((task, rows))
     return judged
@@ -222,14 +252,19 @@ def _report(
 ) -> ScoreReport:
     by_script = mode == "official"
     scores = [
-        totals.task_score(task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script)
+        totals.task_score(
+            task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script
+        )
         for task, rows in judged
     ]
     paired = totals.pair_official(scores) if by_script else totals.pair_corrected(scores)
     scores = [replace(s, paired=value) for s, value in zip(scores, paired, strict=True)]
     dropped = sum(value is None for value in paired)
     if dropped:
-        notes = [*notes, f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T"]
+        notes = [
+            *notes,
+            f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T",
+        ]
     by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last
         by_type["normal"] = by_type.pop("normal")

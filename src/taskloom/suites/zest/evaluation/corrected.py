@@ -22,7 +22,13 @@ from taskloom.suites.zest.task_files import is_structure, parse_structure
 
 _NA = re.compile(r"""\s*|[\s.,;:!?"'`()_-]*n\s*/?\s*a[\s.,;:!?"'`()_-]*""", re.IGNORECASE)
 _ALIKE = str.maketrans(
-    {**dict.fromkeys("‐‑‒–—―−", "-"), **dict.fromkeys("‘’‚′", "'"), **dict.fromkeys("“”„″", '"'), "∕": "/", "⁄": "/"}
+    {
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+        **dict.fromkeys("‘’‚′", "'"),
+        **dict.fromkeys("“”„″", '"'),
+        "∕": "/",
+        "⁄": "/",
+    }
     | dict.fromkeys("\ufeff\u200b\u200c\u200d\u2060\u00ad", "")
 )
 
@@ -47,7 +53,11 @@ NA = AnswerValue((), True)
 
 def fold(text: str) -> str:
     """Replace Unicode look-alikes (full-width letters, dashes, quotation marks, slashes) and remove invisible characters."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
+    return (
+        text
+        if text.isascii()
+        else unicodedata.normalize("NFKC", text.translate(_ALIKE)).translate(_ALIKE)
+    )
 
 
 def says_na(text: str) -> bool:
@@ -113,7 +123,9 @@ def _predicted_value(value: Any) -> AnswerValue:
         return NA if says_na(value) else AnswerValue((tuple(fold(value).split("|")),), False)
     if isinstance(value, dict):
         values = [_predicted_value(v) for v in value.values()]
-        return AnswerValue(((json.dumps(value),),), False) if any(v.positive for v in values) else NA
+        return (
+            AnswerValue(((json.dumps(value),),), False) if any(v.positive for v in values) else NA
+        )
     if isinstance(value, list):
         spans = tuple(span for item in value for way in _predicted_value(item).ways for span in way)
         return AnswerValue((spans,), False) if spans else NA
@@ -176,7 +188,9 @@ def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
     values = {}
     for key, given in gold.items():
         value = given if isinstance(given, str | list) and given else json.dumps(given)
-        values[key] = _gold_value([value] if isinstance(value, str) else [str(text) for text in value])
+        values[key] = _gold_value(
+            [value] if isinstance(value, str) else [str(text) for text in value]
+        )
     return values
 
 
@@ -226,22 +240,33 @@ _STEP = 1 << 40
 def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _Match:
     """Match keys by name: the best total of key F1 first, then of scores, then as few answers as possible where NA would do."""
     gold_items, predicted_items = list(gold.items()), list(predicted.items())
-    keys = [[_list_cents((_key(g),), (_key(s),)) for s, _ in predicted_items] for g, _ in gold_items]
+    keys = [
+        [_list_cents((_key(g),), (_key(s),)) for s, _ in predicted_items] for g, _ in gold_items
+    ]
     cells = [
-        [_entry(g, s, keys[i][j]) for j, (_, s) in enumerate(predicted_items)] for i, (_, g) in enumerate(gold_items)
+        [_entry(g, s, keys[i][j]) for j, (_, s) in enumerate(predicted_items)]
+        for i, (_, g) in enumerate(gold_items)
     ]
     worth = [
         [_worth(cells[i][j], g.na) if keys[i][j] else 0 for j in range(len(predicted_items))]
         for i, (_, g) in enumerate(gold_items)
     ]
-    weights = [[keys[i][j] * _STEP + worth[i][j] for j in range(len(predicted_items))] for i in range(len(gold_items))]
+    weights = [
+        [keys[i][j] * _STEP + worth[i][j] for j in range(len(predicted_items))]
+        for i in range(len(gold_items))
+    ]
     pairs = dict(best_pairs(weights))
     # A pair whose keys share no word is no match: both sides stand alone.
     pairs = {i: j for i, j in pairs.items() if keys[i][j] > 0}
-    entries = [cells[i][pairs[i]] if i in pairs else _entry(g, NA, 0) for i, (_, g) in enumerate(gold_items)]
+    entries = [
+        cells[i][pairs[i]] if i in pairs else _entry(g, NA, 0)
+        for i, (_, g) in enumerate(gold_items)
+    ]
     taken = set(pairs.values())
     # A gold NA laid over a predicted answer is one false positive; an unmatched predicted answer is one, too.
-    entries += [("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive]
+    entries += [
+        ("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive
+    ]
     return _Match(sum(worth[i][j] for i, j in pairs.items()), entries)
 
 

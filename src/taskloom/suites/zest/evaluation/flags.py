@@ -49,7 +49,9 @@ def differ(one: Judged | None, other: Judged) -> bool:
     return counts != other_counts or abs(gained - other_gained) > 1e-9
 
 
-def flags(gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged) -> tuple[str, ...]:
+def flags(
+    gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged
+) -> tuple[str, ...]:
     """List the peculiarities that act on an instance whose two judgements differ; empty when they agree."""
     if not differ(by_script, by_paper):
         return ()

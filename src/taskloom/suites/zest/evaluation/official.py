@@ -55,7 +55,9 @@ def judge(gold: Answer, prediction: str, draws: Random) -> Judged:
         return _judge_structure(gold, prediction, draws)
     alternatives = [gold] if isinstance(gold, str) else list(gold)
     if not alternatives:
-        raise Undefined("a gold answer is an empty list; the public script needs at least one alternative")
+        raise Undefined(
+            "a gold answer is an empty list; the public script needs at least one alternative"
+        )
     score = _text_score(alternatives, prediction, draws)
     return Judged(score, ((_bucket(alternatives[0], prediction), score),))
 
@@ -79,9 +81,13 @@ def _predicts_na(prediction: str) -> bool:
     values: list[Any] = []
     for item in parsed:
         if not isinstance(item, dict):
-            raise Undefined(f"the prediction {_short(prediction)} is a JSON list whose items are not all objects")
+            raise Undefined(
+                f"the prediction {_short(prediction)} is a JSON list whose items are not all objects"
+            )
         values += item.values()
-    verdicts = [_value_na(value, prediction) for value in values]  # all of them: one bad value stops the script
+    verdicts = [
+        _value_na(value, prediction) for value in values
+    ]  # all of them: one bad value stops the script
     return all(verdicts)
 
 
@@ -89,7 +95,9 @@ def _value_na(value: Any, prediction: str) -> bool:
     if value is None or value != value:  # null and NaN
         return True
     if not isinstance(value, str):
-        raise Undefined(f"the prediction {_short(prediction)} has a value that is neither text nor null")
+        raise Undefined(
+            f"the prediction {_short(prediction)} has a value that is neither text nor null"
+        )
     return value.lower() in ("n/a", "na", "nan")
 
 
@@ -110,7 +118,9 @@ def _text_score(alternatives: Sequence[str], prediction: str, draws: Random) -> 
 
 def _draw(items: list[Any], draws: Random) -> Any:
     if not items:
-        raise Undefined("the prediction has an empty JSON list, of which the public script cannot draw an element")
+        raise Undefined(
+            "the prediction has an empty JSON list, of which the public script cannot draw an element"
+        )
     return draws.choice(items)
 
 
@@ -130,7 +140,9 @@ def _judge_structure(gold: str, prediction: str, draws: Random) -> Judged:
     if not isinstance(predicted, list):
         return Judged(0.0, tuple((_bucket(_first(v), ""), 0.0) for d in wanted for v in d.values()))
     if not all(isinstance(item, dict) for item in predicted):
-        raise Undefined(f"the prediction {_short(prediction)} is a JSON list whose items are not all objects")
+        raise Undefined(
+            f"the prediction {_short(prediction)} is a JSON list whose items are not all objects"
+        )
     for item in predicted:
         _check_values(item)
     size = max(len(wanted), len(predicted))
@@ -156,12 +168,18 @@ def _gold_dicts(gold: str) -> list[Dict]:
     for item in parsed:
         for key, value in item.items():
             texts = [value] if isinstance(value, str) else value
-            if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+            if (
+                not isinstance(texts, list)
+                or not texts
+                or not all(isinstance(t, str) for t in texts)
+            ):
                 raise Undefined(
                     f"the gold answer {_short(gold)} has a value under '{key}' that is neither text nor texts"
                 )
             if any("{" in t or "}" in t for t in [key, *texts]):
-                raise Undefined(f"the gold answer {_short(gold)} has a brace inside a key or a value")
+                raise Undefined(
+                    f"the gold answer {_short(gold)} has a brace inside a key or a value"
+                )
     return parsed
 
 
@@ -218,7 +236,9 @@ def _combinations(pairs: Dict) -> list[list[str]]:
 
     def branch(chosen: list[tuple[str, Any]]) -> None:
         if not stack:
-            tried.append([f"{k} {part}".replace("_", " ") for k, v in chosen for part in str(v).split("|")])
+            tried.append(
+                [f"{k} {part}".replace("_", " ") for k, v in chosen for part in str(v).split("|")]
+            )
             return
         key, alternatives = stack.pop()
         for alternative in alternatives:

@@ -63,7 +63,16 @@ class ScoreReport:
         rows = [*self.by_type.items(), ("average", self.overall)]
         head = "," + ",".join(self.overall)
         return (
-            "\n".join([head, *(f"{name}," + ",".join(str(printed(v)) for v in r.values()) for name, r in rows)]) + "\n"
+            "\n".join(
+                [
+                    head,
+                    *(
+                        f"{name}," + ",".join(str(printed(v)) for v in r.values())
+                        for name, r in rows
+                    ),
+                ]
+            )
+            + "\n"
         )
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
@@ -92,17 +101,27 @@ class ScoreReport:
         columns = list(next(iter(self.own["type"].values()), {}))
         heads = ["mean", *(f"C@{c}" for c in columns[1:])]
         names = {**PAPER_NAMES}
-        rows = [(names.get(k, k), self.by_type[k]) for k in [*names, *self.by_type] if k in self.by_type]
+        rows = [
+            (names.get(k, k), self.by_type[k]) for k in [*names, *self.by_type] if k in self.by_type
+        ]
         rows = list(dict(rows).items())
-        out = [f"ZEST, {self.mode} evaluation: {len(self.tasks)} tasks, {len(self.instances)} instances", ""]
+        out = [
+            f"ZEST, {self.mode} evaluation: {len(self.tasks)} tasks, {len(self.instances)} instances",
+            "",
+        ]
         out += _grid("generalization", heads, [*rows, ("overall", self.overall)] if rows else [])
         for by in ("domain", "format"):
             out += ["", *_grid(f"by {by}, unpaired", heads, list(self.own[by].items()))]
         wrong = sum(self.mistakes.values())
         out += ["", f"mistakes: {wrong} of {len(self.instances)} instances"]
-        out += [f"  {name:<10} {n:>6}  {_percent(n, wrong)}" for name, n in self.mistakes.items() if n]
+        out += [
+            f"  {name:<10} {n:>6}  {_percent(n, wrong)}" for name, n in self.mistakes.items() if n
+        ]
         d = self.differences
-        out += ["", f"official and corrected differ on {d['instances']} instances and {d['tasks']} tasks"]
+        out += [
+            "",
+            f"official and corrected differ on {d['instances']} instances and {d['tasks']} tasks",
+        ]
         out += [f"  {flag:<20} {n:>6}  {FLAGS[flag]}" for flag, n in d["flags"].items()]
         return "\n".join([*out, *(f"note: {n}" for n in self.notes)])
 
@@ -114,7 +133,9 @@ def _percent(part: int, whole: int) -> str:
 def _grid(title: str, heads: Sequence[str], rows: Sequence[tuple[str, Row]]) -> list[str]:
     width = max([len(title), *(len(name) for name, _ in rows)])
     lines = [f"{title:<{width}}  " + "  ".join(f"{h:>6}" for h in heads)]
-    return lines + [f"{name:<{width}}  " + "  ".join(f"{100 * v:6.1f}" for v in r.values()) for name, r in rows]
+    return lines + [
+        f"{name:<{width}}  " + "  ".join(f"{100 * v:6.1f}" for v in r.values()) for name, r in rows
+    ]
 
 
 def _task(score: ZestTaskScore) -> dict[str, Any]:

@@ -115,7 +115,9 @@ _piece_cached = lru_cache(maxsize=1 << 15)(_piece)
 
 
 def _normalise(text: str) -> str:
-    pieces = (_piece_cached(p) if len(p) < CACHED_LENGTH else _piece(p) for p in _PIECES.split(text))
+    pieces = (
+        _piece_cached(p) if len(p) < CACHED_LENGTH else _piece(p) for p in _PIECES.split(text)
+    )
     return " ".join(p for p in pieces if p)
 
 
@@ -193,7 +195,9 @@ def list_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
 
 def exact(gold: Sequence[str], predicted: Sequence[str]) -> bool:
     """Return whether the normalised spans are the same, in any order."""
-    return len(gold) == len(predicted) and {normalise(g) for g in gold} == {normalise(p) for p in predicted}
+    return len(gold) == len(predicted) and {normalise(g) for g in gold} == {
+        normalise(p) for p in predicted
+    }
 
 
 def numpy_round(value: float) -> float:

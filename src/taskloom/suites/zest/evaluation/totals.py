@@ -9,7 +9,12 @@ from math import fsum
 from taskloom.core.scoring import ROUNDING, competence_at
 from taskloom.suites.zest.evaluation.official import Judged, Undefined
 from taskloom.suites.zest.evaluation.spans import in_turn, mean, numpy_round
-from taskloom.suites.zest.task_files import CLASSIFICATION_WORDS, EXTRACTION_WORDS, ZestTask, first_word
+from taskloom.suites.zest.task_files import (
+    CLASSIFICATION_WORDS,
+    EXTRACTION_WORDS,
+    ZestTask,
+    first_word,
+)
 
 PAIRED = ("paraphrase", "target_semantics")
 """The types for which a model must be competent in the base task as well (consistency, section 5.1)."""
@@ -86,7 +91,9 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
                 )
             continue
         if len(bases[name]) > 1:
-            raise Undefined(f"the gold file has two base tasks with the id {name}, from which task {task.id} derives")
+            raise Undefined(
+                f"the gold file has two base tasks with the id {name}, from which task {task.id} derives"
+            )
         base = bases[name][0]
     return None if base is None else min(score.f1, base)
 
@@ -115,7 +122,9 @@ def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = 
     """
     rounding = 0.0 if by_script else ROUNDING
     centre = mean(values) if by_script else fsum(values) / len(values)
-    return {"mean": centre} | {threshold_name(t): competence_at(values, t, rounding) for t in thresholds}
+    return {"mean": centre} | {
+        threshold_name(t): competence_at(values, t, rounding) for t in thresholds
+    }
 
 
 def threshold_name(threshold: float) -> str:
@@ -161,4 +170,6 @@ def official_format(task: ZestTask) -> str:
         return "extraction"
     if word in CLASSIFICATION_WORDS:
         return "classification"
-    raise Undefined(f"the question {task.question[:60]!r} begins with a word that the public script does not know")
+    raise Undefined(
+        f"the question {task.question[:60]!r} begins with a word that the public script does not know"
+    )

@@ -37,7 +37,15 @@ from taskloom.suites.taskbench.language.operators import (
     Operator,
     Union,
 )
-from taskloom.suites.zest.synthetic.domain import Domain, Measure, Members, Number, Records, Rule, Text
+from taskloom.suites.zest.synthetic.domain import (
+    Domain,
+    Measure,
+    Members,
+    Number,
+    Records,
+    Rule,
+    Text,
+)
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
 # What a passage states about one entity, on the generator's side. The independent reader has its own facts and its own evaluator
@@ -165,7 +173,9 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
         case Map((columns, (Atom() | Filter((_, _))) as rows)):
             return passage.table(columns, rows)
         case _:
-            texts = [v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)]
+            texts = [
+                v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)
+            ]
             return "|".join(dict.fromkeys(texts)) or NA
 
 
@@ -229,7 +239,9 @@ class Passage:
             case Chain():
                 rows = self._records(predicate.rest, of)
                 # A passage that names no trail does not say that no trail is gravel.
-                return _any_holds([self.holds(predicate.head, row) for row in rows]) if rows else None
+                return (
+                    _any_holds([self.holds(predicate.head, row) for row in rows]) if rows else None
+                )
             case _:
                 raise ValueError(f"no predicate: {predicate}")
 
@@ -253,7 +265,9 @@ class Passage:
     def table(self, columns: Expression, rows: Expression) -> str:
         """Build one object for each record: its name, and what is known of each column."""
         names = [
-            c.name for c in (columns.parts if isinstance(columns, Operator) else (columns,)) if isinstance(c, Atom)
+            c.name
+            for c in (columns.parts if isinstance(columns, Operator) else (columns,))
+            if isinstance(c, Atom)
         ]
         objects = []
         for row in self._records(rows, self.entity):
@@ -279,7 +293,12 @@ class Passage:
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
-            kind = next(f for r in self.domain.records for f in r.fields if f.name == name and of.kind == r.name)
+            kind = next(
+                f
+                for r in self.domain.records
+                for f in r.fields
+                if f.name == name and of.kind == r.name
+            )
             return [_value(of.fields[name], kind if isinstance(kind, Measure) else None)]
         if name in self.domain.records_by_name:
             return list(of.records.get(name, []))

@@ -76,7 +76,8 @@ def mixes(
     counts = answered(len(others), passages, total, silent)
     shares = _yes_shares(len(others), key)
     return settled_mixes | {
-        source: Mix(n, round(n * yes)) for source, n, yes in zip(others, counts, shares, strict=True)
+        source: Mix(n, round(n * yes))
+        for source, n, yes in zip(others, counts, shares, strict=True)
     }
 
 
@@ -145,7 +146,9 @@ class _Alike:
         return self.weight * (len(self.sources) - len(self.settled))
 
 
-def spread_answers(splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key) -> dict[str, Mix]:
+def spread_answers(
+    splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key
+) -> dict[str, Mix]:
     """Assign a mix to every task that has passages of its own, spread alike in each split, for each kind of task."""
     by_source: dict[str, Mix] = {}
     for split, members in splits.items():
@@ -164,14 +167,18 @@ def spread_answers(splits: Mapping[str, list[DescribedTask]], fields: ZestFields
                 silent = round(SILENT * len(members)) if group is groups[0] else 0
                 place = key.child("mixes", split, group.kind, int(yes_no), group.weight)
                 mixed = mixes(group.sources, group.settled, fields.passages, total, silent, place)
-                due += group.weight * (sum(group.settled) - sum(mix.answered for mix in mixed.values()))
+                due += group.weight * (
+                    sum(group.settled) - sum(mix.answered for mix in mixed.values())
+                )
                 left -= group.others
                 by_source |= mixed
         by_source |= _answer_flips(members, by_source, fields.passages)
     return by_source
 
 
-def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int) -> dict[str, Mix]:
+def _answer_flips(
+    members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int
+) -> dict[str, Mix]:
     """Let half of the passages answer a flip that is mostly n/a where its base task is, or it would change too few answers.
 
     Other tasks have as many answers fewer, so the rate of the split stays; where they have none to spare, so do the flips.
@@ -182,13 +189,19 @@ def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passag
     own = [t for t in members if t.source == t.id and mixed[t.id].answered]
     counts = {t.id: mixed[t.id].answered for t in own}
     # Yes/no tasks with many answers are settled, and stay so.
-    able = [t for t in own if t.kind != "target_semantics" and (counts[t.id] < least or not t.program.yes_no)]
+    able = [
+        t
+        for t in own
+        if t.kind != "target_semantics" and (counts[t.id] < least or not t.program.yes_no)
+    ]
     lenders = sorted((t.id for t in able), key=lambda name: -uses[name])
     spare = sum(uses[name] * (counts[name] - 1) for name in lenders)
     lent = 0
     for task in own:
         need = least - counts[task.id]
-        tied = task.kind == "target_semantics" and not _free(task.program, programs[task.derives_from[0]])
+        tied = task.kind == "target_semantics" and not _free(
+            task.program, programs[task.derives_from[0]]
+        )
         if tied and 0 < need <= spare - lent:
             counts[task.id] = least
             lent += need
@@ -197,7 +210,9 @@ def _answer_flips(members: list[DescribedTask], mixed: Mapping[str, Mix], passag
     return {name: _with_answers(mixed[name], n) for name, n in changed.items()}
 
 
-def _take_back(counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]) -> None:
+def _take_back(
+    counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]
+) -> None:
     """Take as many answers from the lenders as flips were lent, one of each in turn; every lender keeps one."""
     while lent:
         rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
@@ -236,13 +251,17 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
     owed = 0.0
     settled: set[str] = set()
     batches = []
-    for (flip, kind, yes_no, many), group in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+    for (flip, kind, yes_no, many), group in sorted(
+        alike.items(), key=lambda item: (item[0][0], -len(item[1]))
+    ):
         count = 0
         if yes_no:
             owed += share * many * len(group)
             count = min(len(group), round(owed / many))
             owed -= many * count
-        ranked = sorted(group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id))
+        ranked = sorted(
+            group, key=lambda t: (flip and t.derives_from[0] not in settled, _doubt(t, key), t.id)
+        )
         settled.update(t.id for t in ranked[:count])
         counts = settled_counts(count, passages, na_rate)
         batches.append(_Alike(kind, yes_no, many, [t.id for t in ranked], counts))

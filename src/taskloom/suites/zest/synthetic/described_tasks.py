@@ -20,7 +20,13 @@ from taskloom.core.seeding import Key, Random
 from taskloom.suites.zest.synthetic.algebra import program_text
 from taskloom.suites.zest.synthetic.domain import Domain, Flag, Members, Number, Text
 from taskloom.suites.zest.synthetic.flip_groups import Flip, FlipGroup, Form, form, groups
-from taskloom.suites.zest.synthetic.programs import JOINING, Program, by_predicate, conditional, wordings
+from taskloom.suites.zest.synthetic.programs import (
+    JOINING,
+    Program,
+    by_predicate,
+    conditional,
+    wordings,
+)
 from taskloom.suites.zest.task_files import Kind
 
 # The wordings of a task: its own questions, and statements asked for their truth.
@@ -93,7 +99,11 @@ def _statements(domain: Domain, program: Program) -> Iterator[str]:
     yield from (clause.replace("{E}", domain.this) for clause in clauses)
 
 
-YEARS = (("after", "before"), ("later than", "earlier than"), ("in the years following", "in the years preceding"))
+YEARS = (
+    ("after", "before"),
+    ("later than", "earlier than"),
+    ("in the years following", "in the years preceding"),
+)
 AMOUNTS = (("more than", "under"), ("over", "under"))
 """How statements in turn compare with a number: above it, and below it."""
 
@@ -193,7 +203,9 @@ def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[D
     return _draw_until_possible(request, key, split, size, PLENTY[-1])
 
 
-def _draw_until_possible(request: TaskRequest, key: Key, split: str, size: int, plenty: int) -> list[DescribedTask]:
+def _draw_until_possible(
+    request: TaskRequest, key: Key, split: str, size: int, plenty: int
+) -> list[DescribedTask]:
     """Draw tasks again where the base tasks happen to lack derivatives."""
     for turn in range(DRAWS - 1):
         try:
@@ -205,7 +217,9 @@ def _draw_until_possible(request: TaskRequest, key: Key, split: str, size: int, 
     return _draw_once(request, key, split, size, plenty, DRAWS - 1)
 
 
-def _draw_once(request: TaskRequest, key: Key, split: str, size: int, plenty: int, turn: int) -> list[DescribedTask]:
+def _draw_once(
+    request: TaskRequest, key: Key, split: str, size: int, plenty: int, turn: int
+) -> list[DescribedTask]:
     own = key.child("tasks", split, turn) if turn else key.child("tasks", split)
     later = max(0, turn - DRAWS // 2 + 1)
     pools = _pools(request, key, own, split, plenty, flips_first=later > 0)
@@ -219,15 +233,23 @@ def _draw_once(request: TaskRequest, key: Key, split: str, size: int, plenty: in
 _Pools = dict[bool, list[Iterator[FlipGroup]]]
 
 
-def _pools(request: TaskRequest, key: Key, own: Key, split: str, plenty: int, flips_first: bool) -> _Pools:
+def _pools(
+    request: TaskRequest, key: Key, own: Key, split: str, plenty: int, flips_first: bool
+) -> _Pools:
     """Collect the groups that a split owns by output type, from each domain in turn: one of each form, then another of each.
 
     Where base tasks lacked flips in earlier draws, those that have one come first.
     """
     by_type: _Pools = {True: [], False: []}
     for domain in request.domains:
-        owned = [g for g, owner in _owners(request.domains, request.unseen, key, domain, plenty) if owner == split]
-        ranked = sorted(owned, key=lambda g: own.hash64("group", domain.name, program_text(g.programs[0])))
+        owned = [
+            g
+            for g, owner in _owners(request.domains, request.unseen, key, domain, plenty)
+            if owner == split
+        ]
+        ranked = sorted(
+            owned, key=lambda g: own.hash64("group", domain.name, program_text(g.programs[0]))
+        )
         for yes_no, pool in by_type.items():
             seen: Counter[Form] = Counter()
             turns: list[tuple[bool, int, int, FlipGroup]] = []
@@ -242,7 +264,11 @@ def _pools(request: TaskRequest, key: Key, own: Key, split: str, plenty: int, fl
 
 @lru_cache(maxsize=64)
 def _owners(
-    domains: tuple[Domain, ...], unseen: Literal["form", "program"], key: Key, domain: Domain, plenty: int
+    domains: tuple[Domain, ...],
+    unseen: Literal["form", "program"],
+    key: Key,
+    domain: Domain,
+    plenty: int,
 ) -> list[tuple[FlipGroup, str]]:
     """Return the groups of a domain, each with the split that owns it: the same for all splits and draws."""
     flip_groups = groups(domain, key.random("groups", domain.name), plenty)
@@ -260,7 +286,9 @@ def _owners(
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
     # By their numbers, comparisons of records have base tasks as many as it takes, so each split gets some of them.
     turn = key.hash64("comparisons") + domains.index(domain)
-    compared = sorted((f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f))
+    compared = sorted(
+        (f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f)
+    )
     owners |= {f: TABLE_OWNERS[(turn + i) % len(TABLE_OWNERS)] for i, f in enumerate(compared)}
     return [(g, owners[forms_of[id(g)]]) for g in flip_groups]
 
@@ -310,15 +338,28 @@ class _Split:
             )
         # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
         others = self.size - counts["structure"]
-        self.yes_no = min(1.0, self.request.classification[self.split] * self.size / others) if others else 0.0
+        self.yes_no = (
+            min(1.0, self.request.classification[self.split] * self.size / others)
+            if others
+            else 0.0
+        )
         drawn = self._draw_groups(counts["normal"])
         bases = [self._task(g.domain, "normal", g.programs[0], (), i) for i, g in enumerate(drawn)]
-        flips = self._fill("target_semantics", "semantic flips", counts["target_semantics"], self._flips(drawn, bases))
+        flips = self._fill(
+            "target_semantics",
+            "semantic flips",
+            counts["target_semantics"],
+            self._flips(drawn, bases),
+        )
         tasks = bases + flips
-        tasks += self._fill("paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases, flips))
+        tasks += self._fill(
+            "paraphrase", "paraphrases", counts["paraphrase"], self._paraphrases(bases, flips)
+        )
         many = counts["combination"]
         tasks += self._fill("combination", "compositions", many, self._compositions(bases, many))
-        tasks += self._fill("structure", "output structures", counts["structure"], self._structures(bases))
+        tasks += self._fill(
+            "structure", "output structures", counts["structure"], self._structures(bases)
+        )
         return tasks
 
     def _draw_groups(self, count: int) -> list[FlipGroup]:
@@ -370,15 +411,30 @@ class _Split:
             forms = wordings(domain, program)
             # The shortest of three, and of joined questions the shortest of all: the paper's descriptions have 12 words.
             drawn = [
-                forms[self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)] for i in range(3)
+                forms[
+                    self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)
+                ]
+                for i in range(3)
             ]
-            question = min(drawn if kind == "normal" else forms, key=lambda text: (text.count(" "), text))
-        place = (domain.name, kind, program_text(program), question, number if kind == "paraphrase" else 0)
+            question = min(
+                drawn if kind == "normal" else forms, key=lambda text: (text.count(" "), text)
+            )
+        place = (
+            domain.name,
+            kind,
+            program_text(program),
+            question,
+            number if kind == "paraphrase" else 0,
+        )
         name = f"{self.key.hash64('id', *place):016x}{self.key.hash64('id again', *place):016x}"
         source = bases[0].source if kind == "paraphrase" else name
-        return DescribedTask(name, domain, kind, program, question, tuple(b.id for b in bases), source)
+        return DescribedTask(
+            name, domain, kind, program, question, tuple(b.id for b in bases), source
+        )
 
-    def _fill(self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]) -> list[DescribedTask]:
+    def _fill(
+        self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]
+    ) -> list[DescribedTask]:
         """Take `count` candidates in the split's proportion of output types; where one type runs out, the other fills up."""
         wanted = self._wanted(count)
         chosen: list[DescribedTask] = []
@@ -405,19 +461,26 @@ class _Split:
         others = sum(share for name, share in self.request.shares.items() if name != kind)
         return int(1_000 * count * others / max(1, self.size - count)) / 1_000
 
-    def _paraphrases(self, bases: list[DescribedTask], flips: list[DescribedTask]) -> Iterator[DescribedTask]:
+    def _paraphrases(
+        self, bases: list[DescribedTask], flips: list[DescribedTask]
+    ) -> Iterator[DescribedTask]:
         """Yield as many paraphrases of each base task as it has flips, then others: what a question is about tells nothing."""
         rng = self.key.random("paraphrases")
         questions = {b.question for b in bases}
         flipped = Counter(flip.derives_from[0] for flip in flips)
-        often = [[b for b in bases if flipped[b.id] > turn] for turn in range(max(flipped.values(), default=0))]
+        often = [
+            [b for b in bases if flipped[b.id] > turn]
+            for turn in range(max(flipped.values(), default=0))
+        ]
         for turn, chosen in enumerate([*often, *[bases] * TURNS]):
             for base in rng.sample(chosen, len(chosen)):
                 others = [w for w in _others(base) if w not in questions]
                 if others:
                     question = self._reworded(base.question, others, rng)
                     questions.add(question)
-                    yield self._task(base.domain, "paraphrase", base.program, (base,), turn, question)
+                    yield self._task(
+                        base.domain, "paraphrase", base.program, (base,), turn, question
+                    )
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
         """Choose another wording: any, or the one that shares most words with the first (near), or fewest (far)."""
@@ -446,7 +509,13 @@ class _Split:
             if len(parts) < 2 or len({p.program.args[0] for p in parts}) < len(parts):
                 continue
             # The entity's own facts are asked for first, so that "it" is the entity.
-            parts.sort(key=lambda p: (not p.program.yes_no, p.program.args[0] in p.domain.records_by_name, p.question))
+            parts.sort(
+                key=lambda p: (
+                    not p.program.yes_no,
+                    p.program.args[0] in p.domain.records_by_name,
+                    p.question,
+                )
+            )
             domain, program = parts[0].domain, _composed(parts, rng)
             # The same parts may be joined by another word, or, when new ones are rare, be asked in other words.
             question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
@@ -459,7 +528,11 @@ class _Split:
         """Draw base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
         first = rng.choice([b for b in bases if b.program.yes_no == yes_no] or bases)
         alike = [
-            b for b in bases if b.domain is first.domain and b.program.yes_no == first.program.yes_no and b is not first
+            b
+            for b in bases
+            if b.domain is first.domain
+            and b.program.yes_no == first.program.yes_no
+            and b is not first
         ]
         others = rng.randint(*self.request.depth) - 1
         condition: list[DescribedTask] = []
@@ -479,14 +552,19 @@ class _Split:
                 if program is None or program in shown:
                     continue
                 # A table of all records has no form of its base task, so the tables themselves are divided among splits.
-                if program.op == "pick" or _slot(self.world, base.domain, TABLE_OWNERS, *form(program)) == self.split:
+                if (
+                    program.op == "pick"
+                    or _slot(self.world, base.domain, TABLE_OWNERS, *form(program)) == self.split
+                ):
                     shown.add(program)
                     yield self._task(base.domain, "structure", program, (base,), turn)
 
 
 def _others(base: DescribedTask) -> list[str]:
     """Return the wordings of a base task's program, but those that say the same of it in the same words."""
-    alike = next(texts for texts in by_predicate(base.domain, base.program) if base.question in texts)
+    alike = next(
+        texts for texts in by_predicate(base.domain, base.program) if base.question in texts
+    )
     every = framed(base.domain, base.program)
     return [w for w in every if w not in alike] or [w for w in every if w != base.question]
 
@@ -510,7 +588,9 @@ def _composed(parts: list[DescribedTask], rng: Random) -> Program:
     if not programs[0].yes_no:
         return Program("both", programs)
     questions = programs[1:]
-    return Program("when", (programs[0], questions[0] if len(questions) == 1 else Program("both", questions)))
+    return Program(
+        "when", (programs[0], questions[0] if len(questions) == 1 else Program("both", questions))
+    )
 
 
 def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Program | None:

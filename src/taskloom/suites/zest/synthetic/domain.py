@@ -288,10 +288,20 @@ _AnyAttribute = Annotated[
 ]
 
 Pronoun = Literal["it", "she", "he", "they"]
-PRONOUNS = {"it": ("it", "its"), "she": ("her", "her"), "he": ("him", "his"), "they": ("them", "their")}
+PRONOUNS = {
+    "it": ("it", "its"),
+    "she": ("her", "her"),
+    "he": ("him", "his"),
+    "they": ("them", "their"),
+}
 """Each pronoun as an object and as an owner."""
 
-VERBS = {"is": ("is", "are"), "was": ("was", "were"), "has": ("has", "have"), "does": ("does", "do")}
+VERBS = {
+    "is": ("is", "are"),
+    "was": ("was", "were"),
+    "has": ("has", "have"),
+    "does": ("does", "do"),
+}
 """The verbs by which questions ask for fields, of one record and of many."""
 
 OPENERS = (
@@ -375,7 +385,13 @@ class Domain:
     @cached_property
     def atoms(self) -> frozenset[str]:
         """Collect the names that programs may use: attributes, records and their fields."""
-        return frozenset({*self.by_name, *self.records_by_name, *(f.name for r in self.records for f in r.fields)})
+        return frozenset(
+            {
+                *self.by_name,
+                *self.records_by_name,
+                *(f.name for r in self.records for f in r.fields),
+            }
+        )
 
     @cached_property
     def worded(self) -> dict[object, list[list[str]]]:

@@ -36,7 +36,13 @@ LEAST_NAMES = 9
 def problems(domain: Domain) -> list[str]:
     """List everything that is wrong with a domain, each as one sentence; empty when it can be used."""
     # The reader's grammar can be built only where all names lead somewhere.
-    basic = [*_names(domain), *_slots(domain), *_records(domain), *_rules(domain), *_attributes(domain)]
+    basic = [
+        *_names(domain),
+        *_slots(domain),
+        *_records(domain),
+        *_rules(domain),
+        *_attributes(domain),
+    ]
     return basic or [*_clauses(domain), *_questions(domain)]
 
 
@@ -63,9 +69,15 @@ def _slots(domain: Domain) -> Iterator[str]:
         ("closer", domain.closers),
     ):
         for text in texts:
-            if re.search(r"[\[\]|]", re.sub(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]", "", text)):
+            if re.search(
+                r"[\[\]|]", re.sub(r"\[(?:\d+\.\.\d+|[^\[\]|]+(?:\|[^\[\]|]+)+)\]", "", text)
+            ):
                 yield f"the {kind} {text!r} has a bracket that is not of the form [two|three] or [10..90]"
-    yield from (f"the closer {text!r} does not begin with a comma" for text in domain.closers if text[0] != ",")
+    yield from (
+        f"the closer {text!r} does not begin with a comma"
+        for text in domain.closers
+        if text[0] != ","
+    )
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -122,7 +134,11 @@ def _clauses(domain: Domain) -> Iterator[str]:
     for clause in clauses(domain):
         meanings = _meanings(clause, patterns)
         if len(meanings) != 1:
-            what = "nothing" if not meanings else "both " + " and ".join(" ".join(m) for m in sorted(meanings))
+            what = (
+                "nothing"
+                if not meanings
+                else "both " + " and ".join(" ".join(m) for m in sorted(meanings))
+            )
             yield f"the clause {clause!r} says {what} to the reader"
     for filler in sorted({variant for text in domain.fillers for variant in _variants(text)}):
         if _meanings(filler.removesuffix("."), patterns):
@@ -196,7 +212,9 @@ def _questions(domain: Domain) -> Iterator[str]:
             known = CLASSIFICATION_WORDS if program.yes_no else EXTRACTION_WORDS
             questions = wordings(domain, program)
             if len(set(questions)) < 2:
-                faults.add(f"the task {program_text(program)} has fewer than two wordings, so it has no paraphrase")
+                faults.add(
+                    f"the task {program_text(program)} has fewer than two wordings, so it has no paraphrase"
+                )
             for question in questions:
                 first = programs.setdefault(question, program)
                 if first != program:

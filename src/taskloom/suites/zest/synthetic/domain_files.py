@@ -67,14 +67,18 @@ def read_domain(path: Path, *, ours: bool = False) -> Domain:
         RecipeError: One sentence with the file and the key of the first problem.
     """
     if path.stat().st_size > LARGEST:
-        raise RecipeError(f"{path} has more than {LARGEST:,} bytes; a domain file is a few hundred lines")
+        raise RecipeError(
+            f"{path} has more than {LARGEST:,} bytes; a domain file is a few hundred lines"
+        )
     given = load(path, RecipeError, ours=ours)
     if _is_huge(given):
         raise RecipeError(
             f"{path} has more than {MOST_VALUES:,} values, its aliases counted where they stand; write fewer"
         )
     if not isinstance(given, dict):
-        raise RecipeError(f"{path} must be a mapping with name, noun, attributes, records, … of a domain")
+        raise RecipeError(
+            f"{path} must be a mapping with name, noun, attributes, records, … of a domain"
+        )
     try:
         return _reader().validate_python(_with_text_keys(given))
     except ValidationError as error:
@@ -142,7 +146,11 @@ def _fault(problem: ErrorDetails) -> str:
     text = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if kind == "value_error":
         return text
-    quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, bool | int | float) else ""
+    quotes = (
+        "; put it in quotes"
+        if kind == "string_type" and isinstance(value, bool | int | float)
+        else ""
+    )
     return f"{text}, not {value!r:.60}{quotes}"
 
 
@@ -196,7 +204,11 @@ def find_domain(name: str, path: Path | None = None) -> Domain:
     if name in _LOADED:
         return _LOADED[name][1]
     if name not in domain_names():
-        own = "a domain file is YAML" if name.endswith(".py") else "your own is given by its file, ./castles.yaml"
+        own = (
+            "a domain file is YAML"
+            if name.endswith(".py")
+            else "your own is given by its file, ./castles.yaml"
+        )
         raise RecipeError(f"there is no domain '{name}'; {nearest(name, domain_names())}; {own}")
     return _packaged(name)
 
@@ -217,10 +229,16 @@ def load_domain(path: Path) -> tuple[str, Domain]:
     domain = read_domain(path)
     place = path.resolve()
     # The same file may be edited and loaded again, in a notebook for example.
-    if domain.name in domain_names() or (domain.name in _LOADED and _LOADED[domain.name][2] != place):
-        raise RecipeError(f"{path}: the name '{domain.name}' is taken by another domain; rename yours")
+    if domain.name in domain_names() or (
+        domain.name in _LOADED and _LOADED[domain.name][2] != place
+    ):
+        raise RecipeError(
+            f"{path}: the name '{domain.name}' is taken by another domain; rename yours"
+        )
     faults = problems(domain)
     if faults:
-        raise RecipeError(f"{path}: {faults[0]}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""))
+        raise RecipeError(
+            f"{path}: {faults[0]}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
+        )
     _LOADED[domain.name] = content, domain, place
     return content, domain

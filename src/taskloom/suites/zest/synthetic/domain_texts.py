@@ -69,12 +69,18 @@ def _check_braces(text: str, needed: tuple[str, ...]) -> None:
 
 def _name(text: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
-        raise ValueError("a name is one word of small letters, digits and _, since programs are written with it")
+        raise ValueError(
+            "a name is one word of small letters, digits and _, since programs are written with it"
+        )
     return text
 
 
 def _word(text: str) -> str:
-    if re.search(r"\. |[|{}]", text) or text != text.strip() or text.lower() in ("yes", "no", "n/a"):
+    if (
+        re.search(r"\. |[|{}]", text)
+        or text != text.strip()
+        or text.lower() in ("yes", "no", "n/a")
+    ):
         raise ValueError(
             f"{text!r} cannot be a value or a name: a reader could not tell where it ends, or what it says"
         )
@@ -86,14 +92,24 @@ def _words(given: Any) -> Any:
     if isinstance(given, str):
         shared = _shared_lists()
         if given not in shared:
-            raise ValueError(f"there is no word list '{given}'; {nearest(given, shared)}, or write a list of words")
+            raise ValueError(
+                f"there is no word list '{given}'; {nearest(given, shared)}, or write a list of words"
+            )
         return shared[given]
     if isinstance(given, dict):
         lists = given.get("combine")
-        if set(given) != {"combine"} or not isinstance(lists, list) or not all(_is_words(words) for words in lists):
-            raise ValueError("write a list of words, the name of a word list, or combine: with lists of words")
+        if (
+            set(given) != {"combine"}
+            or not isinstance(lists, list)
+            or not all(_is_words(words) for words in lists)
+        ):
+            raise ValueError(
+                "write a list of words, the name of a word list, or combine: with lists of words"
+            )
         if prod(map(len, lists)) > MOST_COMBINED:
-            raise ValueError(f"combine: stands for more than {MOST_COMBINED:,} values; write shorter lists")
+            raise ValueError(
+                f"combine: stands for more than {MOST_COMBINED:,} values; write shorter lists"
+            )
         return [" ".join(words) for words in product(*lists)]
     return given
 
@@ -116,7 +132,9 @@ class CountCheck:
     def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """Return the words, or raise what is wrong with them."""
         if len(set(words)) < max(self.count, len(words)):
-            raise ValueError(f"must have {self.count} values or more, and none twice: passages need that many")
+            raise ValueError(
+                f"must have {self.count} values or more, and none twice: passages need that many"
+            )
         return words
 
 

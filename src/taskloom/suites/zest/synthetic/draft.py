@@ -62,7 +62,12 @@ class Draft:
 
 
 def draw(
-    domain: Domain, program: Program, wanted: Wanted, amounts: Amounts, rng: Random, rival: Program | None = None
+    domain: Domain,
+    program: Program,
+    wanted: Wanted,
+    amounts: Amounts,
+    rng: Random,
+    rival: Program | None = None,
 ) -> tuple[Draft, str]:
     """Draw a draft on which the program gives the wanted kind of answer; return it with that answer.
 
@@ -81,13 +86,16 @@ def draw(
             return fitting
     if fitting:
         return fitting
-    raise RecipeError(f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program_text(program)}")
+    raise RecipeError(
+        f"{domain.name}: {TRIES} drafts gave no '{wanted}' for the program {program_text(program)}"
+    )
 
 
 def contradictory(draft: Draft) -> bool:
     """Return whether a passage breaks a rule that it states: all parks of a district close, but one is open."""
     return any(
-        person.values.get(s.rule.when) == s.value and person.values.get(s.rule.then, s.outcome) != s.outcome
+        person.values.get(s.rule.when) == s.value
+        and person.values.get(s.rule.then, s.outcome) != s.outcome
         for s in draft.rules
         for person in draft.people
     )
@@ -131,9 +139,16 @@ class _Drawing:
     def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
         """Answer the base task of a flip about another attribute or record where the flip itself has no answer."""
         rival = self.rival
-        if rival is None or wanted != "na" or rival.args[0] == program.args[0] or rival.args[0] in draft.locked:
+        if (
+            rival is None
+            or wanted != "na"
+            or rival.args[0] == program.args[0]
+            or rival.args[0] in draft.locked
+        ):
             return
-        self._steer(draft, draft.main, rival, self.rng.choice(("yes", "no")) if rival.yes_no else "answer")
+        self._steer(
+            draft, draft.main, rival, self.rng.choice(("yes", "no")) if rival.yes_no else "answer"
+        )
         draft.locked.add(rival.args[0])
 
     def _names(self, count: int) -> list[str]:
@@ -163,10 +178,14 @@ class _Drawing:
             if wanted == "answer":
                 kinds = ["yes", "answer"]
             else:
-                kinds = ["yes", "na"] if rng.random() < 0.3 else [rng.choice(("no", "na")), "answer"]
+                kinds = (
+                    ["yes", "na"] if rng.random() < 0.3 else [rng.choice(("no", "na")), "answer"]
+                )
         else:
             return [(program, wanted)]
-        return [aim for part, kind in zip(parts, kinds, strict=True) for aim in self._aims(part, kind)]
+        return [
+            aim for part, kind in zip(parts, kinds, strict=True) for aim in self._aims(part, kind)
+        ]
 
     def _steer(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
         name = leaf.args[0]
@@ -182,7 +201,12 @@ class _Drawing:
         elif leaf.op == "has":
             self._steer_member(draft, facts, leaf, wanted)
         elif wanted != "na":
-            self._state(draft, facts, name, wanted == "yes" if leaf.op == "flag" else self._value(name, leaf, wanted))
+            self._state(
+                draft,
+                facts,
+                name,
+                wanted == "yes" if leaf.op == "flag" else self._value(name, leaf, wanted),
+            )
 
     def _steer_member(self, draft: Draft, facts: Facts, leaf: Program, wanted: Wanted) -> None:
         name, value = leaf.args
@@ -197,7 +221,10 @@ class _Drawing:
         if wanted == "yes":
             some.insert(self.rng.randint(0, len(some)), value)
         elif wanted == "no":
-            absent = [value, *self.rng.sample([v for v in others if v not in some], self.rng.randint(0, 1))]
+            absent = [
+                value,
+                *self.rng.sample([v for v in others if v not in some], self.rng.randint(0, 1)),
+            ]
             facts.lacks[name] = self.rng.sample(absent, len(absent))
         elif facts is draft.main:
             draft.barred.add((name, value))
@@ -225,7 +252,9 @@ class _Drawing:
             if leaf is not None and leaf.op in ("more", "less"):
                 above = (leaf.op == "more") == (wanted == "yes")
                 bound = leaf.args[1]
-                low, high = (bound + attribute.step, high) if above else (low, bound - attribute.step)
+                low, high = (
+                    (bound + attribute.step, high) if above else (low, bound - attribute.step)
+                )
             return rng.randrange(low, high + 1, attribute.step)
         if isinstance(attribute, Flag):
             return rng.random() < 0.5
@@ -233,7 +262,11 @@ class _Drawing:
         if leaf is not None and leaf.op == "is":
             if wanted != "yes" and self.rival is not None and self.rival.args[0] == name:
                 return self.rival.args[1]
-            return leaf.args[1] if wanted == "yes" else rng.choice([v for v in attribute.values if v != leaf.args[1]])
+            return (
+                leaf.args[1]
+                if wanted == "yes"
+                else rng.choice([v for v in attribute.values if v != leaf.args[1]])
+            )
         return rng.choice(attribute.values)
 
     def _steer_records(self, facts: Facts, records: Records, leaf: Program, wanted: Wanted) -> None:
@@ -243,7 +276,9 @@ class _Drawing:
         if leaf.op in ("names", "table"):
             if wanted != "na":
                 fields = leaf.args[1:] if leaf.op == "table" else ()
-                facts.records[records.name] = self._records(records, rng.randint(1, 3), often=fields)
+                facts.records[records.name] = self._records(
+                    records, rng.randint(1, 3), often=fields
+                )
             return
         often: tuple[str, ...] = ()
         if leaf.op == "pick":
@@ -280,15 +315,21 @@ class _Drawing:
                 fits = fitting and (i == sure or rng.random() < 0.5)
                 record.fields[kind.name] = self._field(kind, leaf, fits)
 
-    def _records(self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()) -> list[Record]:
+    def _records(
+        self, records: Records, count: int, without: str = "", often: tuple[str, ...] = ()
+    ) -> list[Record]:
         # No two records of a passage share a first name, so that every name stands for one of them.
-        heads = self.rng.sample([h for h in records.heads if (records.name, h) not in self.used], count)
+        heads = self.rng.sample(
+            [h for h in records.heads if (records.name, h) not in self.used], count
+        )
         self.used.update((records.name, h) for h in heads)
         drawn = []
         for head in heads:
             record = Record(full_name(head, self.rng.choice(records.tails)), records.name)
             for kind in records.fields:
-                if kind.name != without and self.rng.random() < (0.75 if kind.name in often else 0.35):
+                if kind.name != without and self.rng.random() < (
+                    0.75 if kind.name in often else 0.35
+                ):
                     record.fields[kind.name] = self._field(kind)
             drawn.append(record)
         return drawn
@@ -309,13 +350,17 @@ class _Drawing:
             return rng.choice(kind.values)
         if not fitting and self.rival is not None and self.rival.args[:2] == leaf.args[:2]:
             return self.rival.args[2]
-        return leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
+        return (
+            leaf.args[2] if fitting else rng.choice([v for v in kind.values if v != leaf.args[2]])
+        )
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
         """Give another entity what the task asks for."""
         if self.rng.random() < TEMPTING:
             leaf = self.rng.choice(program.leaves)
-            self._steer(draft, other, leaf, self.rng.choice(("yes", "no")) if leaf.yes_no else "answer")
+            self._steer(
+                draft, other, leaf, self.rng.choice(("yes", "no")) if leaf.yes_no else "answer"
+            )
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
         """State further facts until there are as many as wanted; about the entity none that are locked."""
@@ -335,7 +380,11 @@ class _Drawing:
             size += 1
             attribute = self.domain.by_name[name]
             if isinstance(attribute, Members):
-                free = [v for v in attribute.values if (name, v) not in draft.barred or facts is not draft.main]
+                free = [
+                    v
+                    for v in attribute.values
+                    if (name, v) not in draft.barred or facts is not draft.main
+                ]
                 facts.has[name] = self.rng.sample(free, self.rng.randint(1, 4))
             else:
                 facts.values[name] = self._value(name)
@@ -347,7 +396,9 @@ class _Drawing:
         rule = self.rng.choice(self.domain.rules)
         ground = self.domain.by_name[rule.when]
         assert isinstance(ground, Text)
-        taken = {s.value for s in draft.rules if s.rule is rule} | {draft.main.values.get(rule.when)}
+        taken = {s.value for s in draft.rules if s.rule is rule} | {
+            draft.main.values.get(rule.when)
+        }
         value = self.rng.choice([v for v in ground.values if v not in taken])
         draft.rules.append(Stated(rule, value, self._value(rule.then)))
 

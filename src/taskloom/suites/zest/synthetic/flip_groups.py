@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from taskloom.core.seeding import Random
-from taskloom.suites.zest.synthetic.domain import Domain, Feature, Flag, Measure, Members, Number, Records, Text
+from taskloom.suites.zest.synthetic.domain import (
+    Domain,
+    Feature,
+    Flag,
+    Measure,
+    Members,
+    Number,
+    Records,
+    Text,
+)
 from taskloom.suites.zest.synthetic.programs import Program
 
 Flip = Literal["direction", "value", "attribute"]
@@ -90,7 +99,13 @@ def parts_ways(flip: Program, base: Program) -> bool:
 
 OPPOSITES = frozenset(
     frozenset(pair)
-    for pair in (("more", "less"), ("over", "under"), ("any_over", "any_under"), ("most", "least"), ("top", "bottom"))
+    for pair in (
+        ("more", "less"),
+        ("over", "under"),
+        ("any_over", "any_under"),
+        ("most", "least"),
+        ("top", "bottom"),
+    )
 )
 
 
@@ -112,7 +127,9 @@ def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
             families += _compared(("more", "less"), (a.name,), a.thresholds(THRESHOLDS * plenty))
         elif isinstance(a, Text | Members) and (a.has if isinstance(a, Members) else a.confirm):
             op = "has" if isinstance(a, Members) else "is"
-            families += [[Program(op, (a.name, v)) for v in cell] for cell in _cells(a.values, rng, plenty)]
+            families += [
+                [Program(op, (a.name, v)) for v in cell] for cell in _cells(a.values, rng, plenty)
+            ]
     names = [Program("names", (r.name,)) for r in domain.records]
     families += [names[i : i + 2] for i in range(0, len(names), 2)]
     for r in domain.records:
@@ -120,7 +137,9 @@ def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
     return [FlipGroup(domain, tuple(rng.sample(programs, len(programs)))) for programs in families]
 
 
-def _compared(ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]) -> list[list[Program]]:
+def _compared(
+    ops: tuple[str, str], at: tuple[str, ...], thresholds: list[int]
+) -> list[list[Program]]:
     """Group programs by threshold: above it and below it."""
     return [[Program(op, (*at, t)) for op in ops] for t in thresholds]
 
@@ -136,7 +155,10 @@ def _of_records(records: Records, rng: Random, plenty: int) -> list[list[Program
     for f in records.fields:
         at = (records.name, f.name)
         if isinstance(f, Measure):
-            families += [[Program("most", at), Program("least", at)], [Program("top", at), Program("bottom", at)]]
+            families += [
+                [Program("most", at), Program("least", at)],
+                [Program("top", at), Program("bottom", at)],
+            ]
             for ops in (("over", "under"), ("any_over", "any_under")):
                 families += _compared(ops, at, f.thresholds(RECORD_THRESHOLDS * plenty))
         else:

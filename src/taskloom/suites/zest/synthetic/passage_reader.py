@@ -91,8 +91,12 @@ def _compile(domain: Domain) -> list[Pattern]:
             patterns += [_pattern(domain, t, ("flag", a.name, "yes")) for t in a.affirms]
             patterns += [_pattern(domain, t, ("flag", a.name, "no")) for t in a.denies]
         elif isinstance(a, Members):
-            patterns += [_pattern(domain, t, ("has", a.name), _list_of(a.values, "and")) for t in a.says]
-            patterns += [_pattern(domain, t, ("lacks", a.name), _list_of(a.values, "or")) for t in a.denies]
+            patterns += [
+                _pattern(domain, t, ("has", a.name), _list_of(a.values, "and")) for t in a.says
+            ]
+            patterns += [
+                _pattern(domain, t, ("lacks", a.name), _list_of(a.values, "or")) for t in a.denies
+            ]
         else:
             value = _number(a.unit) if isinstance(a, Number) else _any_of(a.values)
             patterns += [_pattern(domain, t, ("value", a.name), value) for t in a.says]
@@ -102,15 +106,25 @@ def _compile(domain: Domain) -> list[Pattern]:
         ground = domain.by_name[rule.when]
         values = _any_of(getattr(ground, "values", ()))
         for outcome, templates in (("yes", rule.affirms), ("no", rule.denies)):
-            patterns += [_pattern(domain, t, ("rule", rule.when, rule.then, outcome), values) for t in templates]
+            patterns += [
+                _pattern(domain, t, ("rule", rule.when, rule.then, outcome), values)
+                for t in templates
+            ]
         then = domain.by_name[rule.then]
-        outcomes = _number(then.unit) if isinstance(then, Number) else _any_of(getattr(then, "values", ()))
-        patterns += [_pattern(domain, t, ("rule", rule.when, rule.then), values, implied=outcomes) for t in rule.says]
+        outcomes = (
+            _number(then.unit) if isinstance(then, Number) else _any_of(getattr(then, "values", ()))
+        )
+        patterns += [
+            _pattern(domain, t, ("rule", rule.when, rule.then), values, implied=outcomes)
+            for t in rule.says
+        ]
     return patterns
 
 
 def _frame(domain: Domain) -> Frame:
-    openers = [re.escape(text) for text in OPENERS] + [_slotted(text) + " " for text in domain.openers]
+    openers = [re.escape(text) for text in OPENERS] + [
+        _slotted(text) + " " for text in domain.openers
+    ]
     closers = [_slotted(text) for text in domain.closers] or ["(?!)"]
     return Frame(
         fillers=re.compile("|".join(_slotted(text) for text in domain.fillers)),
@@ -127,7 +141,11 @@ def _slotted(text: str) -> str:
 
 
 def _slot(inside: str) -> str:
-    return r"\d+" if re.fullmatch(r"\d+\.\.\d+", inside) else f"(?:{_any_of(tuple(inside.split('|')))})"
+    return (
+        r"\d+"
+        if re.fullmatch(r"\d+\.\.\d+", inside)
+        else f"(?:{_any_of(tuple(inside.split('|')))})"
+    )
 
 
 def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
@@ -135,12 +153,18 @@ def _record_patterns(domain: Domain, records: Records) -> list[Pattern]:
     for f in records.fields:
         if isinstance(f, Feature):
             patterns += [
-                _pattern(domain, t, ("field", records.name, f.name, "yes"), records=records) for t in f.affirms
+                _pattern(domain, t, ("field", records.name, f.name, "yes"), records=records)
+                for t in f.affirms
             ]
-            patterns += [_pattern(domain, t, ("field", records.name, f.name, "no"), records=records) for t in f.denies]
+            patterns += [
+                _pattern(domain, t, ("field", records.name, f.name, "no"), records=records)
+                for t in f.denies
+            ]
         else:
             value = _number(f.unit) if isinstance(f, Measure) else _any_of(f.values)
-            patterns += [_pattern(domain, t, ("field", records.name, f.name), value, records) for t in f.says]
+            patterns += [
+                _pattern(domain, t, ("field", records.name, f.name), value, records) for t in f.says
+            ]
     return patterns
 
 
@@ -167,12 +191,16 @@ def _pattern(
 ) -> Pattern:
     pieces = re.split(r"(\{[EVNW]\})", template)
     entity = f"(?P<E>{_named(domain)}|the {domain.short}|{domain.pronoun})"
-    record = f"(?P<N>{_names(records.heads, records.tails)}|the {records.one}|it)" if records else ""
+    record = (
+        f"(?P<N>{_names(records.heads, records.tails)}|the {records.one}|it)" if records else ""
+    )
     slots = {"{E}": entity, "{V}": f"(?P<V>{value})", "{N}": record, "{W}": f"(?P<W>{implied})"}
     text = "".join(slots.get(p) or _slotted(p) for p in pieces if p)
     # "the {N}" becomes "it" or "the law" as a whole.
     text = text.replace(r"the\ (?P<N>", "(?:the )?(?P<N>")
-    literals = [q for p in pieces if p and not p.startswith("{") for q in re.split(r"\[[^\]]*\]", p) if q]
+    literals = [
+        q for p in pieces if p and not p.startswith("{") for q in re.split(r"\[[^\]]*\]", p) if q
+    ]
     anchor = max(literals, key=len).removeprefix("the ")
     return Pattern(anchor, re.compile(text), states)
 
@@ -209,7 +237,9 @@ class _PassageReader:
             if self.frame.fillers.fullmatch(sentence):
                 continue
             if not self._sentence(self.frame.asides.sub("", sentence.removesuffix("."))):
-                raise InputError(f"the reader does not understand this sentence about {self.domain.name}: {sentence!r}")
+                raise InputError(
+                    f"the reader does not understand this sentence about {self.domain.name}: {sentence!r}"
+                )
         if not self.reading.entities:
             raise InputError("the passage is about nothing that the reader knows")
         return self.reading
@@ -280,7 +310,9 @@ class _PassageReader:
         groups = match.groupdict()
         kind, *names = pattern.states
         if kind == "rule":
-            self.reading.rules.append((names[0], groups["V"], names[1], groups.get("W") or names[2]))
+            self.reading.rules.append(
+                (names[0], groups["V"], names[1], groups.get("W") or names[2])
+            )
             return
         entity = self._resolve(groups["E"]) if "E" in groups else None
         if kind in ("own", "field"):

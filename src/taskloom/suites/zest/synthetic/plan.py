@@ -43,10 +43,14 @@ def plan(fields: ZestFields, key: Key) -> Plan:
         "things are asked of each item, or n/a where the passage does not say.",
         scorer=zest,
         sources=tuple(
-            Source(name, load_domain(fields.find_file(name))[0]) for name in fields.domains if is_file_name(name)
+            Source(name, load_domain(fields.find_file(name))[0])
+            for name in fields.domains
+            if is_file_name(name)
         ),
         answer=_answerer(world) if fields.parts == "both" else None,
-        check=check if fields.parts != "question" else lambda example: _check_passage(world, example),
+        check=check
+        if fields.parts != "question"
+        else lambda example: _check_passage(world, example),
         warnings=(
             "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
         ),

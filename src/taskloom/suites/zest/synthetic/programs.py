@@ -28,7 +28,9 @@ from taskloom.suites.zest.synthetic.domain import (
     Text,
 )
 
-YES_NO = frozenset({"more", "less", "is", "has", "flag", "any", "any_over", "any_under", "and", "or"})
+YES_NO = frozenset(
+    {"more", "less", "is", "has", "flag", "any", "any_over", "any_under", "and", "or"}
+)
 """Operations that answer yes, no or n/a."""
 
 PRESENCE = frozenset({"has", "flag", "any"})
@@ -73,7 +75,11 @@ def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
     if (known := domain.worded.get(program)) is not None:
         return known
     records = domain.records_by_name.get(program.args[0])
-    forms = _of_records(records, program) if records else [[text] for text in _of_attribute(domain, program)]
+    forms = (
+        _of_records(records, program)
+        if records
+        else [[text] for text in _of_attribute(domain, program)]
+    )
     return domain.worded.setdefault(
         program, [[text.replace("{this}", domain.this) for text in alike] for alike in forms]
     )
@@ -84,7 +90,10 @@ def _of_attribute(domain: Domain, program: Program) -> list[str]:
     attribute = domain.by_name[name]
     if isinstance(attribute, Number) and program.op in ("more", "less"):
         value = attribute.text(program.args[1])
-        return [t.replace("{V}", value) for t in (attribute.more if program.op == "more" else attribute.less)]
+        return [
+            t.replace("{V}", value)
+            for t in (attribute.more if program.op == "more" else attribute.less)
+        ]
     if isinstance(attribute, Text) and program.op == "is":
         return [t.replace("{V}", program.args[1]) for t in attribute.confirm]
     if isinstance(attribute, Members) and program.op == "has":
@@ -142,13 +151,21 @@ def _of_records(records: Records, program: Program) -> list[list[str]]:
     if op == "table":
         return [_of_table(_of_names(records)[:PLAIN], [records.field(f) for f in program.args[1:]])]
     if op == "pick":
-        return [_of_table(_of_records(records, picked(program))[0][:2], [records.field(f) for f in program.args[4:]])]
+        return [
+            _of_table(
+                _of_records(records, picked(program))[0][:2],
+                [records.field(f) for f in program.args[4:]],
+            )
+        ]
     words = {"{one}": records.one, "{many}": records.many, "{where}": records.where}
     field = records.field(program.args[1])
     if op in ("most", "least", "top", "bottom"):
         assert isinstance(field, Measure)
         verb = words["{verb}"] = VERBS["was" if field.verb == "was" else "is"][0]
-        phrases = [_extreme(records, verb, most) for most in (field.most if op in ("most", "top") else field.least)]
+        phrases = [
+            _extreme(records, verb, most)
+            for most in (field.most if op in ("most", "top") else field.least)
+        ]
         frames = field.how if op in ("top", "bottom") else EXTREME
     else:
         phrases = [_fitting(records, field, phrase) for phrase in _phrases(field, program)]
@@ -168,7 +185,10 @@ def _filled(frame: str, words: Mapping[str, str]) -> str:
 def _extreme(records: Records, verb: str, most: str) -> dict[str, str]:
     """Build "the longest trail in this park", or "the trail in this park with the greatest length"."""
     if most.startswith("with "):
-        return {"{X}": f"the {records.one} {records.where} {most}", "{is_most}": f"{verb} the one {most}"}
+        return {
+            "{X}": f"the {records.one} {records.where} {most}",
+            "{is_most}": f"{verb} the one {most}",
+        }
     return {"{X}": f"the {most} {records.one} {records.where}", "{is_most}": f"{verb} the {most}"}
 
 
@@ -223,7 +243,9 @@ def _relative(field: Field, predicate: str) -> str:
 
 
 def _said_of_many(verb: str, phrase: str) -> str:
-    return phrase if verb == "does" and not phrase.startswith("not ") else f"{VERBS[verb][1]} {phrase}"
+    return (
+        phrase if verb == "does" and not phrase.startswith("not ") else f"{VERBS[verb][1]} {phrase}"
+    )
 
 
 def _phrases(field: Field, program: Program) -> list[str]:
@@ -234,7 +256,9 @@ def _phrases(field: Field, program: Program) -> list[str]:
         return [text.replace("{V}", value) for text in field.being]
     number = field.text(value)
     compared = field.more if program.op in ("over", "any_over") else field.less
-    return [text.replace("{V}", number) if "{V}" in text else f"{text} {number}" for text in compared]
+    return [
+        text.replace("{V}", number) if "{V}" in text else f"{text} {number}" for text in compared
+    ]
 
 
 def picked(program: Program) -> Program:
@@ -271,7 +295,10 @@ def _joined(domain: Domain, program: Program) -> list[str]:
         if program.op == "when":
             questions.append(_conditional(domain, program, others[0]))
             continue
-        rest = [again(domain, _lowered(t), " ".join([first, *others[:j]]))[:-1] for j, t in enumerate(others)]
+        rest = [
+            again(domain, _lowered(t), " ".join([first, *others[:j]]))[:-1]
+            for j, t in enumerate(others)
+        ]
         joiner = "or" if program.op == "or" else "and"
         questions.append(", ".join([first[:-1], *rest[:-1]]) + f" {joiner} {rest[-1]}?")
     return list(dict.fromkeys(questions))
@@ -298,9 +325,13 @@ def again(domain: Domain, text: str, before: str) -> str:
     if domain.pronoun == "it" and any(re.search(rf"\b{r.one}\b", before) for r in domain.records):
         return text.replace(this, f"the {domain.short}")
     for r in domain.records:
-        text = text.replace(f"there {article(r.one)} {r.one} of {this} that", f"there one among {its} {r.many} that")
+        text = text.replace(
+            f"there {article(r.one)} {r.one} of {this} that", f"there one among {its} {r.many} that"
+        )
         text = re.sub(rf"any (?:{r.one}|{r.many}) of {this}", f"any of {its} {r.many}", text)
-        text = re.sub(rf"^(?:which|what) (?:{r.one}|{r.many}) of {this}", f"which of {its} {r.many}", text)
+        text = re.sub(
+            rf"^(?:which|what) (?:{r.one}|{r.many}) of {this}", f"which of {its} {r.many}", text
+        )
     text = re.sub(rf"\bthe ((?:[\w-]+ ){{0,2}}[\w-]+) of {this}\b", rf"{its} \1", text)
     text = text.replace(f"{this}'s", its)
     text = re.sub(rf"(^|\b(?:did|does|do|was|is|has|can) ){this}\b", rf"\1{domain.pronoun}", text)

@@ -112,7 +112,9 @@ def _common(clauses: list[Clause]) -> bool:
 class _Writer:
     """Keeps track of what a pronoun would refer to."""
 
-    def __init__(self, domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]) -> None:
+    def __init__(
+        self, domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]
+    ) -> None:
         self.domain = domain
         self.decks = decks
         self.place = place
@@ -132,14 +134,18 @@ class _Writer:
         sentences = self._sentences([first, *units])
         words = sum(s.count(" ") + 1 for s in sentences)
         return " ".join(
-            self._with_fillers(sentences, words) if words < SHORTEST or rng.random() < FILLED else sentences
+            self._with_fillers(sentences, words)
+            if words < SHORTEST or rng.random() < FILLED
+            else sentences
         )
 
     def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
         """Put in a filler, or as many as the shortest passage needs."""
         rng = self.rng
         # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
-        places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [len(sentences)]
+        places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [
+            len(sentences)
+        ]
         for extra in range(len(self.domain.fillers)):
             filler = self.decks.fillers.deal(*self.place, extra)
             words += filler.count(" ") + 1
@@ -165,7 +171,11 @@ class _Writer:
             theirs = self._attribute_units(number, facts)
             self.rng.shuffle(theirs)
             others += [[clause for unit in theirs for clause in unit]] if theirs else []
-        return own, others, [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules]
+        return (
+            own,
+            others,
+            [[Clause(self._rule_text(s), s.value, ways=10)] for s in self.draft.rules],
+        )
 
     def _ordered(self, own: list[Unit], others: list[Unit], rules: list[Unit]) -> list[Unit]:
         """Order the units by one of the discourse plans."""
@@ -191,19 +201,43 @@ class _Writer:
         attribute = self.domain.by_name[stated.rule.then]
         if isinstance(attribute, Flag):
             return self._pick(stated.rule.affirms if stated.outcome else stated.rule.denies)
-        outcome = attribute.text(stated.outcome) if isinstance(attribute, Number) else str(stated.outcome)
+        outcome = (
+            attribute.text(stated.outcome) if isinstance(attribute, Number) else str(stated.outcome)
+        )
         return self._pick(stated.rule.says).replace("{W}", outcome)
 
     def _attribute_units(self, number: int, facts: Facts) -> list[Unit]:
-        units: list[Unit] = [[self._value_clause(number, name, value)] for name, value in facts.values.items()]
+        units: list[Unit] = [
+            [self._value_clause(number, name, value)] for name, value in facts.values.items()
+        ]
         for name, members in facts.has.items():
             kind = self._members(name)
             ways = len(kind.says) * perm(len(kind.values), len(members))
-            units.append([Clause(self._pick(kind.says), listing(members, "and"), number, says=(name,), ways=ways)])
+            units.append(
+                [
+                    Clause(
+                        self._pick(kind.says),
+                        listing(members, "and"),
+                        number,
+                        says=(name,),
+                        ways=ways,
+                    )
+                ]
+            )
         for name, members in facts.lacks.items():
             kind = self._members(name)
             ways = len(kind.denies) * perm(len(kind.values), len(members))
-            units.append([Clause(self._pick(kind.denies), listing(members, "or"), number, says=(name,), ways=ways)])
+            units.append(
+                [
+                    Clause(
+                        self._pick(kind.denies),
+                        listing(members, "or"),
+                        number,
+                        says=(name,),
+                        ways=ways,
+                    )
+                ]
+            )
         for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
             # The records of one kind follow each other, so that the passage tells them in the order of the answer.
@@ -211,7 +245,9 @@ class _Writer:
             turn = self.rng.randrange(len(records.says))
             unit: Unit = []
             for i, record in enumerate(listed, start=turn):
-                unit += self._record_clauses(number, records, record, records.says[i % len(records.says)])
+                unit += self._record_clauses(
+                    number, records, record, records.says[i % len(records.says)]
+                )
             units.append(unit)
         return units
 
@@ -227,26 +263,41 @@ class _Writer:
         attribute = self.domain.by_name[name]
         if isinstance(attribute, Flag):
             templates = attribute.affirms if value else attribute.denies
-            return Clause(self._pick(templates), str(value), number, says=(name,), ways=2 * len(templates))
+            return Clause(
+                self._pick(templates), str(value), number, says=(name,), ways=2 * len(templates)
+            )
         assert isinstance(attribute, Number | Text)
         if isinstance(attribute, Number):
-            text, many = attribute.text(value), (attribute.high - attribute.low) // attribute.step + 1
+            text, many = (
+                attribute.text(value),
+                (attribute.high - attribute.low) // attribute.step + 1,
+            )
         else:
             text, many = str(value), len(attribute.values)
-        return Clause(self._pick(attribute.says), text, number, says=(name,), ways=many * len(attribute.says))
+        return Clause(
+            self._pick(attribute.says), text, number, says=(name,), ways=many * len(attribute.says)
+        )
 
     def _record_clauses(self, number: int, records: Records, record: Record, template: str) -> Unit:
-        clauses = [Clause(template, "", number, record, records, (records.name,), len(records.says))]
+        clauses = [
+            Clause(template, "", number, record, records, (records.name,), len(records.says))
+        ]
         for name, value in record.fields.items():
             kind = records.field(name)
             if isinstance(kind, Feature):
-                template, text, many = self._pick(kind.affirms if value else kind.denies), str(value), 2
+                template, text, many = (
+                    self._pick(kind.affirms if value else kind.denies),
+                    str(value),
+                    2,
+                )
             elif isinstance(kind, Measure):
                 many = (kind.high - kind.low) // kind.step + 1
                 template, text = self._pick(kind.says), kind.text(value)
             else:
                 template, text, many = self._pick(kind.says), str(value), len(kind.values)
-            clauses.append(Clause(template, text, number, record, records, (records.name, name), 2 * many))
+            clauses.append(
+                Clause(template, text, number, record, records, (records.name, name), 2 * many)
+            )
         return clauses
 
     def _sentences(self, units: list[Unit]) -> list[str]:
@@ -271,14 +322,25 @@ class _Writer:
             card = self.details.pop(self.rng.randrange(len(self.details)))
             detail = self.decks.detail(card, *self.place)
             return ("", detail) if detail.startswith(",") else (detail + " ", "")
-        if len(clauses) == 1 and clauses[0].ways != ALONE and self.rng.random() < OPENED and self.openers:
+        if (
+            len(clauses) == 1
+            and clauses[0].ways != ALONE
+            and self.rng.random() < OPENED
+            and self.openers
+        ):
             return self.openers.pop(self.rng.randrange(len(self.openers))), ""
         return "", ""
 
     def _plan(self, clauses: list[Clause], at: int) -> tuple[str, list[Clause]]:
         """Choose the clauses of the next sentence, and how the first two of them are joined."""
         one, *rest = clauses[at : at + 3]
-        if at == 0 or not rest or self.rng.random() > JOINED or one.entity < 0 or rest[0].entity < 0:
+        if (
+            at == 0
+            or not rest
+            or self.rng.random() > JOINED
+            or one.entity < 0
+            or rest[0].entity < 0
+        ):
             return "", [one]
         if one.entity != rest[0].entity:
             # "X was founded in 1911, while Y was founded in 1911" would be no contrast.
@@ -299,7 +361,9 @@ class _Writer:
         trailing = one.template.endswith("{N}") and other.record is one.record and other.subject
         return "trailing" if trailing and self.rng.random() < 0.8 else self._pick(JOINS)
 
-    def _sentence(self, plan: str, opener: str, closer: str, clauses: list[Clause], by_name: bool = False) -> str:
+    def _sentence(
+        self, plan: str, opener: str, closer: str, clauses: list[Clause], by_name: bool = False
+    ) -> str:
         one, *rest = clauses
         if not plan:
             text = self._say(one, by_name)
@@ -309,7 +373,9 @@ class _Writer:
             other = rest.pop(0)
             link = " and " if plan == "shared" else ", which "
             text = (
-                self._say(one, by_name) + link + other.template.removeprefix(other.subject).replace("{V}", other.value)
+                self._say(one, by_name)
+                + link
+                + other.template.removeprefix(other.subject).replace("{V}", other.value)
             )
             self.focus = one.entity if one.record is None else one.record
         else:
@@ -323,7 +389,9 @@ class _Writer:
 
     def _relative(self, one: Clause, other: Clause) -> str:
         """Join two clauses: "Echo Basin, which covers 9,000 acres, was opened in 1911"."""
-        first, second = (c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other))
+        first, second = (
+            c.template.replace("{V}", c.value).removeprefix("{E} ") for c in (one, other)
+        )
         name = self._name_entity("{E}", one.entity, by_name=True)
         self.focus = self.last_entity = one.entity
         return f"{name}, {self.domain.relative} {first}, {second}"
@@ -375,11 +443,17 @@ class _Writer:
             return 1.0
         return 0.0 if again else self.rng.random()
 
-    def _name_record(self, text: str, record: Record, records: Records, by_name: bool, again: bool) -> str:
+    def _name_record(
+        self, text: str, record: Record, records: Records, by_name: bool, again: bool
+    ) -> str:
         chance = self._chance(by_name, again)
         for start in ("{N}", "the {N}"):
             if text.startswith(start) and self.focus is record and chance < 0.45:
                 return "it" + text[len(start) :]
-            if text.startswith(start) and self.last_record.get(records.name) is record and chance < 0.65:
+            if (
+                text.startswith(start)
+                and self.last_record.get(records.name) is record
+                and chance < 0.65
+            ):
                 return f"the {records.one}" + text[len(start) :]
         return text.replace("{N}", record.name)

@@ -52,7 +52,11 @@ def parse_program(domain: Domain, program: str) -> Expression:
 def _parsed(atoms: frozenset[str], program: str) -> Expression:
     def atom(spelling: str) -> str | None:
         head, _, inside = spelling.partition("{")
-        name = inside.removesuffix("}").partition("=")[0] if head in ("above", "below", "most", "least") else spelling
+        name = (
+            inside.removesuffix("}").partition("=")[0]
+            if head in ("above", "below", "most", "least")
+            else spelling
+        )
         return spelling if name in atoms else None
 
     return parse(program, atom)
@@ -65,10 +69,16 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
             ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
             return ("no", "n/a", "yes")[min(ranked) if isinstance(program, Land) else max(ranked)]
         case Union(parts):
-            answers = [a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"]
+            answers = [
+                a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"
+            ]
             return "|".join(dict.fromkeys(answers)) or "n/a"
         case Map((question, Filter((condition,)))):
-            return _answer(domain, question, reading) if _answer(domain, condition, reading) == "yes" else "n/a"
+            return (
+                _answer(domain, question, reading)
+                if _answer(domain, condition, reading) == "yes"
+                else "n/a"
+            )
         case Map((columns, rows)):
             return _structure(domain, columns, rows, reading.subject)
         case Chain((*tests, Atom(kind))):
@@ -110,7 +120,11 @@ def _about_entity(domain: Domain, program: Expression, reading: Reading) -> str:
         return "n/a"
     text = thing.stated.get(name)
     if text is None:
-        implied = [outcome for when, v, then, outcome in reading.rules if then == name and thing.stated.get(when) == v]
+        implied = [
+            outcome
+            for when, v, then, outcome in reading.rules
+            if then == name and thing.stated.get(when) == v
+        ]
         if not implied:
             return "n/a"
         text = implied[0]
@@ -132,7 +146,9 @@ def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
     assert isinstance(program, Operator)
     test, kind = program.parts
     name, how, value = _test(test)
-    return [t for t in _rows(kind, thing) if name in t.stated and _meets(t.stated[name], how, value)]
+    return [
+        t for t in _rows(kind, thing) if name in t.stated and _meets(t.stated[name], how, value)
+    ]
 
 
 def _of_some(tests: list[Expression], records: list[ReadEntity]) -> str:
@@ -145,7 +161,9 @@ def _of_some(tests: list[Expression], records: list[ReadEntity]) -> str:
         if any(_meets(t.stated[name], how, value) for t in stated):
             return "yes"
         return "no" if len(stated) == len(records) else "n/a"
-    best = sorted(stated, key=lambda t: _amount(t.stated[name]), reverse=how == "most")[0].stated[name]
+    best = sorted(stated, key=lambda t: _amount(t.stated[name]), reverse=how == "most")[0].stated[
+        name
+    ]
     return best if len(tests) == 2 else "|".join(t.name for t in stated if t.stated[name] == best)
 
 

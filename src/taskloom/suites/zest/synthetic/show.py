@@ -53,7 +53,9 @@ def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, 
 def passages_of(members: list[tuple[DescribedTask, Example]]) -> list[str]:
     """Return the passages of a family; a remark in the place of one that is the base task's."""
     passages = [context(example.input) for _, example in members]
-    return [SAME if passage == passages[0] and i > 0 else passage for i, passage in enumerate(passages)]
+    return [
+        SAME if passage == passages[0] and i > 0 else passage for i, passage in enumerate(passages)
+    ]
 
 
 def show(world: TaskWorld, example: Example) -> RenderableType:
@@ -65,7 +67,11 @@ def show(world: TaskWorld, example: Example) -> RenderableType:
     table = Table(show_lines=True, expand=True)
     table.add_column("", no_wrap=True)
     for t, _ in members:
-        table.add_column(PAPER_NAMES[t.kind] + (" (this)" if t.id == example.task else ""), ratio=1, overflow="fold")
+        table.add_column(
+            PAPER_NAMES[t.kind] + (" (this)" if t.id == example.task else ""),
+            ratio=1,
+            overflow="fold",
+        )
     table.add_row("task", *(f"[bold]{escape(t.question)}[/bold]" for t, _ in members))
     table.add_row("program", *(escape(program_text(t.program)) for t, _ in members))
     table.add_row("passage", *(p if p == SAME else escape(p) for p in passages_of(members)))
@@ -82,7 +88,9 @@ def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPict
     members = members_of(_WORLDS[name], example)
     columns = [
         FamilyMember(
-            PAPER_NAMES[t.kind], (t.question, program_text(t.program), passage, e.target), t.id == example.task
+            PAPER_NAMES[t.kind],
+            (t.question, program_text(t.program), passage, e.target),
+            t.id == example.task,
         )
         for (t, e), passage in zip(members, passages_of(members), strict=True)
     ]
@@ -91,6 +99,8 @@ def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPict
 
 def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
     """Find the first instance from a number on that has an answer, or return that number: a row of n/a would show little."""
-    kinds = answer_kinds(world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source])
+    kinds = answer_kinds(
+        world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source]
+    )
     order = [(number + i) % world.passages for i in range(world.passages)]
     return next((n for n in order if kinds[n] != "na"), number)

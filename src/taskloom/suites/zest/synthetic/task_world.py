@@ -73,9 +73,9 @@ class TaskWorld:
     def _written(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft, str]:
         """Write an instance's text; return it with its facts and the answer of the task's program."""
         rng = self.key.random("passage", task.source, number)
-        wanted = answer_kinds(self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source])[
-            number
-        ]
+        wanted = answer_kinds(
+            self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source]
+        )[number]
         rival = self.rivals.get(task.id)
         place = self.places[task.source], number
         for amounts in self._attempts():
@@ -97,7 +97,9 @@ class TaskWorld:
 
 
 @lru_cache(maxsize=4096)
-def answer_kinds(key: Key, source: str, yes_no: bool, passages: int, mix: Mix) -> tuple[draft.Wanted, ...]:
+def answer_kinds(
+    key: Key, source: str, yes_no: bool, passages: int, mix: Mix
+) -> tuple[draft.Wanted, ...]:
     """Assign a kind of answer to each instance of a task."""
     kinds: list[draft.Wanted] = ["na"] * (passages - mix.answered)
     if yes_no:
@@ -127,7 +129,10 @@ def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
 def _implied(program: Program, drafted: draft.Draft) -> bool:
     """Return whether something that the program looks at is known by a rule only."""
     names = [leaf.args[0] for leaf in program.leaves]
-    return any(n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None for n in names)
+    return any(
+        n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None
+        for n in names
+    )
 
 
 def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[Step]:
@@ -157,7 +162,17 @@ def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
     for line, task in enumerate(world.splits[split], start=1):
         rows = [world.example(task, i) for i in range(world.passages)]
         instances = tuple(Instance(context(e.input), _file_answer(e)) for e in rows)
-        tasks.append(ZestTask(task.id, task.question, task.kind, task.derives_from, task.domain.name, instances, line))
+        tasks.append(
+            ZestTask(
+                task.id,
+                task.question,
+                task.kind,
+                task.derives_from,
+                task.domain.name,
+                instances,
+                line,
+            )
+        )
     return tasks
 
 
@@ -173,20 +188,38 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
         depth=(fields.composition_depth.low, fields.composition_depth.high),
         width=(fields.structure_width.low, fields.structure_width.high),
         classification={
-            split: PAPER[split]["classification"] if fields.classification is None else fields.classification
+            split: PAPER[split]["classification"]
+            if fields.classification is None
+            else fields.classification
             for split in PAPER
         },
         unseen=fields.unseen,
     )
-    amounts = draft.Amounts((fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high))
+    amounts = draft.Amounts(
+        (fields.facts.low, fields.facts.high), (fields.distractors.low, fields.distractors.high)
+    )
     drawn = draw_tasks(request, key)
     mixed = spread_answers(drawn, fields, key)
     splits = {split: _whole_family_first(members, mixed) for split, members in drawn.items()}
     splits["train"] = splits["train"][: fields.train_prefix]
     rivals = {task.id: program for members in drawn.values() for task, program in _flipped(members)}
-    decks = {domain.name: phrase_deck.decks(key.child("decks", domain.name), domain) for domain in request.domains}
+    decks = {
+        domain.name: phrase_deck.decks(key.child("decks", domain.name), domain)
+        for domain in request.domains
+    }
     places = _places(drawn)
-    return TaskWorld(key, splits, fields.passages, mixed, amounts, rivals, places, decks, fields.layout, fields.parts)
+    return TaskWorld(
+        key,
+        splits,
+        fields.passages,
+        mixed,
+        amounts,
+        rivals,
+        places,
+        decks,
+        fields.layout,
+        fields.parts,
+    )
 
 
 def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
@@ -210,7 +243,9 @@ def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Prog
     return ((t, programs[t.derives_from[0]]) for t in members if t.kind == "target_semantics")
 
 
-def _whole_family_first(members: list[DescribedTask], mixed: Mapping[str, Mix]) -> list[DescribedTask]:
+def _whole_family_first(
+    members: list[DescribedTask], mixed: Mapping[str, Mix]
+) -> list[DescribedTask]:
     """Move a base task with derivatives of all four kinds, none with few answers, to the front, for people who look at a split."""
     families: dict[str, list[DescribedTask]] = {}
     for task in members:
@@ -221,6 +256,14 @@ def _whole_family_first(members: list[DescribedTask], mixed: Mapping[str, Mix]) 
         mix = mixed[task.source]
         return min(mix.yes, mix.answered - mix.yes) if task.program.yes_no else mix.answered
 
-    whole = [i for i, t in enumerate(members) if len({d.kind for d in families.get(t.id, ())}) == len(KINDS) - 1]
-    at = max(whole, key=lambda i: min(answers(t) for t in (members[i], *families[members[i].id])), default=0)
+    whole = [
+        i
+        for i, t in enumerate(members)
+        if len({d.kind for d in families.get(t.id, ())}) == len(KINDS) - 1
+    ]
+    at = max(
+        whole,
+        key=lambda i: min(answers(t) for t in (members[i], *families[members[i].id])),
+        default=0,
+    )
     return members[at : at + 1] + members[:at] + members[at + 1 :]

@@ -26,7 +26,12 @@ from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
-from taskloom.suites.taskbench.worlds.facts.properties import CLASS_PROPERTIES, ROOT, SUBCLASS_OF, asked
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    CLASS_PROPERTIES,
+    ROOT,
+    SUBCLASS_OF,
+    asked,
+)
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
@@ -95,7 +100,9 @@ class FactSpace:
         label = self.world.label(entity)
         written = "" if label is None else label.strip().replace(" ", "_")
         known = self._lexical().numbers
-        return next(((spelling,) for spelling in (written, written.lower()) if spelling in known), ())
+        return next(
+            ((spelling,) for spelling in (written, written.lower()) if spelling in known), ()
+        )
 
     def holds(self, name: str, item: str) -> bool:
         """Return whether a predicate holds of one entity or word."""
@@ -113,7 +120,9 @@ class FactSpace:
 
     def _truth(self, name: str, item: str) -> bool | None:
         what = asked(name)
-        return self._matching(what.prop in CLASS_PROPERTIES, [what.object], self._row(what.prop, item))
+        return self._matching(
+            what.prop in CLASS_PROPERTIES, [what.object], self._row(what.prop, item)
+        )
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
         """Return whether a value, given as id or label, is among these values of a relation; None where that is not known."""
@@ -169,13 +178,18 @@ class FactSpace:
         named = self.world.namesakes(wanted)
         known = self.words.numbers if self.words and not kind else {}
         as_word = {text: text.replace(" ", "_") for text in wanted}
-        return {text: (*named[text], *((as_word[text],) if as_word[text] in known else ())) for text in wanted}
+        return {
+            text: (*named[text], *((as_word[text],) if as_word[text] in known else ()))
+            for text in wanted
+        }
 
 
 class FactFunctions:
     """Functions of entities. Where an expression also uses words, it is evaluated input by input."""
 
-    def __init__(self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool) -> None:
+    def __init__(
+        self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool
+    ) -> None:
         self.world = world
         self.words = words
         self.separators = separators
@@ -196,7 +210,11 @@ class FactFunctions:
 
     def trace(self, function: Function) -> Trace:
         """Return how the official answers come about."""
-        tree = map_filter(function.expression)[0] if function.type.form == "sequence" else function.expression
+        tree = (
+            map_filter(function.expression)[0]
+            if function.type.form == "sequence"
+            else function.expression
+        )
         if tree is not None:
             self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
@@ -210,7 +228,11 @@ class FactFunctions:
             self._checked.add(function.name)
         if function.type.form != "sequence":
             return deriver(example.input).targets
-        return confirm([list(s) for s in deriver.positions(example.key or example.input)], example, self.separators)
+        return confirm(
+            [list(s) for s in deriver.positions(example.key or example.input)],
+            example,
+            self.separators,
+        )
 
     def solve(self, function: Function) -> FunctionTable:
         """Evaluate a function on its whole domain."""
@@ -221,7 +243,9 @@ class FactFunctions:
     def _solve(self, function: Function) -> FunctionTable:
         kind, tree = function.type, function.expression
         if kind.form == "predicate":
-            return _solved(function, {x: (TRUTH[true],) for x, true in self._balanced(tree).items()})
+            return _solved(
+                function, {x: (TRUTH[true],) for x, true in self._balanced(tree).items()}
+            )
         if kind.form == "relation":
             return _solved(function, self._answers(tree))
         element, predicate = map_filter(tree)
@@ -251,7 +275,9 @@ class FactFunctions:
         """Choose as many true as false inputs, the false ones of the same types as the true ones."""
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
-        chosen = facts.balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
+        chosen = facts.balanced(
+            self.world, predicate, size, Key("taskbench", "negatives", show(tree))
+        )
         truth = self._truth(tree)
         labels = self.world.labels(chosen)
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
@@ -261,8 +287,12 @@ class FactFunctions:
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
-            names = sorted({name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"})
-            known = sorted({x for name in names for x in self.world.relation(relation_name(Atom(name)))})
+            names = sorted(
+                {name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"}
+            )
+            known = sorted(
+                {x for name in names for x in self.world.relation(relation_name(Atom(name)))}
+            )
             texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
             self.world.namesakes(texts)
         else:
@@ -290,7 +320,9 @@ def _fits(text: str) -> bool:
     return not any(c in text for c in _UNFIT) and items(text, True) == [text]
 
 
-def _solved(function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()) -> FunctionTable:
+def _solved(
+    function: Function, answers: Mapping[str, tuple[str, ...]], dropped: Iterable[str] = ()
+) -> FunctionTable:
     """Return the graph of a function that is given by texts."""
     inputs = sorted(answers)
     outside = sorted(dropped)
@@ -307,5 +339,7 @@ def _solved(function: Function, answers: Mapping[str, tuple[str, ...]], dropped:
         np.arange(len(inputs), dtype=np.int32),
         Table(starts, values),
         np.arange(len(inputs), len(inputs) + len(outside), dtype=np.int32),
-        map_filter(function.expression)[1] is not None if function.type.form == "sequence" else False,
+        map_filter(function.expression)[1] is not None
+        if function.type.form == "sequence"
+        else False,
     )

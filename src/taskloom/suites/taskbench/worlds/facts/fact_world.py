@@ -41,7 +41,9 @@ class ClassPaths:
         self._below: dict[str, list[str]] = {}
         self._kinds: dict[tuple[str, ...], frozenset[str]] = {}
 
-    def truth(self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]) -> dict[str, bool]:
+    def truth(
+        self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]
+    ) -> dict[str, bool]:
         """Decide of each input whether any of its values is a kind of any of the classes; where the graph is silent, leave it out.
 
         Args:
@@ -151,7 +153,9 @@ class CatalogueWorld:
         """Build the predicate that any of these is among the values of a relation, or where those are classes, a kind of one."""
         way = direction(relation)
         if (way, values) not in self._predicates:
-            self._predicates[way, values] = self._matching(self._relation_with(way, values), way, values)
+            self._predicates[way, values] = self._matching(
+                self._relation_with(way, values), way, values
+            )
         return self._predicates[way, values]
 
     def _relation(self, way: Direction) -> Relation:

@@ -16,7 +16,13 @@ from taskloom.core.plan import Source
 from taskloom.core.seeding import Key, Random
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
-from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PREDICATES, PROPERTIES, ROOT, SUBCLASS_OF
+from taskloom.suites.taskbench.worlds.facts.properties import (
+    INSTANCE_OF,
+    PREDICATES,
+    PROPERTIES,
+    ROOT,
+    SUBCLASS_OF,
+)
 from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 
 # The schema of an invented world: kinds of entities, how many of each, and which relations hold between which kinds.
@@ -104,7 +110,16 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "position": tuple(
         f"{rank} of {office}"
         for rank in ("minister", "secretary", "chancellor", "warden")
-        for office in ("finance", "justice", "trade", "education", "the harbour", "the treasury", "agriculture", "war")
+        for office in (
+            "finance",
+            "justice",
+            "trade",
+            "education",
+            "the harbour",
+            "the treasury",
+            "agriculture",
+            "war",
+        )
     ),
     "role": (
         "goalkeeper",
@@ -276,7 +291,10 @@ class WorldKnobs:
                 f"a synthetic world needs at least 2 generations of 20 people, not {self.people} people in {self.generations}"
             )
         if not (
-            0 < self.density <= 1 and 0 <= self.ambiguity < 1 and 1 <= self.values <= 5 and 0 <= self.surnames <= 1
+            0 < self.density <= 1
+            and 0 <= self.ambiguity < 1
+            and 1 <= self.values <= 5
+            and 0 <= self.surnames <= 1
         ):
             raise InputError(
                 "a synthetic world needs a density above 0 and at most 1, an ambiguity from 0 to below 1, surnames from 0 to 1 "
@@ -294,12 +312,18 @@ def synthetic_world(knobs: WorldKnobs | None = None) -> TableWorld:
     """Build the invented world of these knobs."""
     knobs = knobs or WorldKnobs()
     builder = _built(knobs)
-    digest = Key("synthetic facts", VERSION, *(f"{k}={v!r}" for k, v in sorted(asdict(knobs).items()))).digest.hex()
+    digest = Key(
+        "synthetic facts", VERSION, *(f"{k}={v!r}" for k, v in sorted(asdict(knobs).items()))
+    ).digest.hex()
     source = Source("synthetic world", digest)
-    return TableWorld(lambda p: builder.pairs.get(p, {}), lambda: builder.labels.items(), lambda: (source,))
+    return TableWorld(
+        lambda p: builder.pairs.get(p, {}), lambda: builder.labels.items(), lambda: (source,)
+    )
 
 
-def roomy_world(tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = None) -> tuple[TableWorld, WorldKnobs]:
+def roomy_world(
+    tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = None
+) -> tuple[TableWorld, WorldKnobs]:
     """Build a world that is grown until every task has at least `examples` examples.
 
     For a predicate that means as many with half of them true and half false.
@@ -321,7 +345,9 @@ def roomy_world(tasks: Iterable[str], examples: int, knobs: WorldKnobs | None = 
             return world, knobs
         tried, name, room = knobs.people, thinnest.task, thinnest.room
         # Room grows with the people; a tenth more than in proportion, for luck, but never more than tenfold on thin evidence.
-        knobs = replace(knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room))))
+        knobs = replace(
+            knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room)))
+        )
     raise InputError(
         f"even with {tried:,} people '{name}' has room for only {room} of {examples} examples: "
         "raise the density, or begin with more people"
@@ -392,7 +418,9 @@ class _WorldBuilder:
             rng = self.key.random("generation", generation)
             women: list[str] = []
             men: list[str] = []
-            size = knobs.people // knobs.generations + (generation < knobs.people % knobs.generations)
+            size = knobs.people // knobs.generations + (
+                generation < knobs.people % knobs.generations
+            )
             for i in range(size):
                 female = i % 2 == 0
                 couple = parents[int(len(parents) * rng.random())] if parents else None
@@ -427,7 +455,11 @@ class _WorldBuilder:
             id = self._new(kind, rng.choice(forms).format(self.names.word()))
             if kind in ("genre", "ware"):
                 # A tree of classes: each below an earlier one, or below its kind.
-                above = self.kinds[kind][int(i * rng.random())] if i and rng.random() < 0.8 else CLASSES[kind][0]
+                above = (
+                    self.kinds[kind][int(i * rng.random())]
+                    if i and rng.random() < 0.8
+                    else CLASSES[kind][0]
+                )
                 self.put(SUBCLASS_OF, id, above)
 
     def _confuse(self) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 from taskloom.core.seeding import Key
 
 _SYLLABLES = [
-    c + v for c in ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "") for v in "aeiou"
+    c + v
+    for c in ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "")
+    for v in "aeiou"
 ]
 _ENDS = ("", "n", "r", "s", "l")
 
@@ -51,7 +53,10 @@ class Names:
         number = self._members.get(family, 0)
         self._members[family] = number + 1
         pool = self._given[female]
-        start, step = self._key.hash64("start", family), 1 + self._key.hash64("step", family) % (_GIVEN - 1)
+        start, step = (
+            self._key.hash64("start", family),
+            1 + self._key.hash64("step", family) % (_GIVEN - 1),
+        )
         first = [pool[(start + step * number) % _GIVEN]]
         while number := number // _GIVEN:
             first.append(pool[(start + step * (number - 1)) % _GIVEN])
@@ -59,7 +64,9 @@ class Names:
 
     def _spell(self, numbers: range, syllables: int) -> list[str]:
         base = len(_SYLLABLES)
-        codes = self._key.permutation(base**syllables, "syllables", syllables)(np.array(numbers, dtype=np.int64))
+        codes = self._key.permutation(base**syllables, "syllables", syllables)(
+            np.array(numbers, dtype=np.int64)
+        )
         words = []
         for code in codes.tolist():
             end = _ENDS[code % len(_ENDS)]

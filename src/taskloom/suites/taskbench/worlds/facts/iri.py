@@ -48,7 +48,9 @@ def to_iri(id: str) -> str:
     """Return the IRI of an id."""
     iri = ENTITY + id if _SHORT.fullmatch(id) else id
     if not _SAFE_IRI.fullmatch(iri):
-        raise InputError(f"{id[:80]!r} is not an entity: an id looks like 'Q84', an IRI like '{ENTITY}Q84'")
+        raise InputError(
+            f"{id[:80]!r} is not an entity: an id looks like 'Q84', an IRI like '{ENTITY}Q84'"
+        )
     return iri
 
 
@@ -71,7 +73,9 @@ def text_term(text: str) -> str:
         if c in _ESCAPED:
             out.append(_ESCAPED[c])
         elif 0xD800 <= ord(c) <= 0xDFFF or c == "\0":
-            raise InputError(f"{text[:80]!r} has a character that no text can hold (half of a pair, or zero)")
+            raise InputError(
+                f"{text[:80]!r} has a character that no text can hold (half of a pair, or zero)"
+            )
         elif ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029\ufffe\uffff":
             out.append(f"\\u{ord(c):04X}")
         else:

@@ -52,7 +52,9 @@ class NamedPredicate:
     counted: Counted
 
 
-def name_relation(world: FactWorld, relation: Relation, collisions: Collisions = "merge") -> NamedRelation:
+def name_relation(
+    world: FactWorld, relation: Relation, collisions: Collisions = "merge"
+) -> NamedRelation:
     """Turn the relation into text; entities without a label cannot be named and are left out, on either side."""
     relation = _with_namesakes(world, relation)
     labels = world.labels(relation.keys() | relation.outputs())
@@ -74,7 +76,9 @@ def name_relation(world: FactWorld, relation: Relation, collisions: Collisions =
     )
 
 
-def name_predicate(world: FactWorld, predicate: Predicate, collisions: Collisions = "merge") -> NamedPredicate:
+def name_predicate(
+    world: FactWorld, predicate: Predicate, collisions: Collisions = "merge"
+) -> NamedPredicate:
     """Turn the predicate into text."""
     if predicate.partial:
         truths = world.namesakes(world.labels(predicate).values())
@@ -114,7 +118,13 @@ def _resolve(
 
 
 def _count(
-    inputs: int, kept: Mapping[str, list[str]], entities: Mapping[str, tuple[str, ...]], ambiguous: int, answers: int
+    inputs: int,
+    kept: Mapping[str, list[str]],
+    entities: Mapping[str, tuple[str, ...]],
+    ambiguous: int,
+    answers: int,
 ) -> Counted:
     named = sum(map(len, kept.values()))
-    return Counted(inputs - named, ambiguous, sum(map(len, entities.values())) - len(entities), answers)
+    return Counted(
+        inputs - named, ambiguous, sum(map(len, entities.values())) - len(entities), answers
+    )

@@ -32,7 +32,9 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
     return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
 
 
-def same_type_negatives(world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key) -> list[str]:
+def same_type_negatives(
+    world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key
+) -> list[str]:
     """Draw up to n entities of which the predicate is false, spread over types as the true ones are.
 
     What a type lacks in false entities is made up from the other types of true entities, then from any. For "is an instance of",
@@ -40,7 +42,11 @@ def same_type_negatives(world: FactWorld, predicate: Predicate, true: Iterable[s
     """
     true = list(true)
     false = _shuffled(predicate.negatives, key)
-    types = _nearness(world, predicate, true, false) if predicate.classes else _types(world, [*true, *false])
+    types = (
+        _nearness(world, predicate, true, false)
+        if predicate.classes
+        else _types(world, [*true, *false])
+    )
     wanted = Counter(types[x] for x in true)
     by_type: dict[str, list[str]] = {}
     for x in false:
@@ -60,7 +66,9 @@ def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
     return {x: max(classes.get(x, ("",)), key=lambda c: (common[c], c)) for x in ids}
 
 
-def _nearness(world: FactWorld, predicate: Predicate, true: list[str], false: list[str]) -> dict[str, str]:
+def _nearness(
+    world: FactWorld, predicate: Predicate, true: list[str], false: list[str]
+) -> dict[str, str]:
     parents = world.relation(SUBCLASS_OF).at(predicate.classes).outputs()
     near = parents | world.relation(f"{SUBCLASS_OF}.inv").at(parents).outputs()
     classes = world.relation(INSTANCE_OF).at(false)

@@ -32,7 +32,10 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
     """
     name, _, settings = where.partition("#")
     if name == "synthetic":
-        from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
+        from taskloom.suites.taskbench.worlds.facts.invented_facts import (
+            WorldKnobs,
+            synthetic_world,
+        )
 
         kinds = {field.name: type(field.default) for field in fields(WorldKnobs)}
         return synthetic_world(WorldKnobs(**_settings(where, settings, kinds)))
@@ -43,7 +46,9 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
         manners = {field.name: type(field.default) for field in fields(Manners)}
         given = _settings(where, settings, _ENDPOINT | manners)
         polite = Manners(**{k: v for k, v in given.items() if k in manners})
-        return EndpointWorld(name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT})
+        return EndpointWorld(
+            name, manners=polite, cache=cache, **{k: v for k, v in given.items() if k in _ENDPOINT}
+        )
     from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 
     if not name or (not Path(name).exists() and "/" not in name and "." not in name):

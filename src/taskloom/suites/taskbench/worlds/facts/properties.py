@@ -120,7 +120,9 @@ def direction(name: str) -> Direction:
     if stem in PROPERTIES:
         return Direction(PROPERTIES[stem], stem != name)
     if name in PREDICATES:
-        raise InputError(f"'{name}' is a predicate (yes or no), not a relation: ask for it as a predicate")
+        raise InputError(
+            f"'{name}' is a predicate (yes or no), not a relation: ask for it as a predicate"
+        )
     raise InputError(f"no factual relation is called '{name}'; {nearest(name, RELATIONS)}")
 
 
@@ -129,5 +131,7 @@ def asked(name: str) -> FactPredicate:
     if name in PREDICATES:
         return PREDICATES[name]
     if name in RELATIONS:
-        raise InputError(f"'{name}' is a relation (it gives entities), not a predicate: ask for it as a relation")
+        raise InputError(
+            f"'{name}' is a relation (it gives entities), not a predicate: ask for it as a relation"
+        )
     raise InputError(f"no factual predicate is called '{name}'; {nearest(name, PREDICATES)}")

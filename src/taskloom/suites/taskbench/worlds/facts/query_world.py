@@ -87,7 +87,9 @@ class QueryWorld(CatalogueWorld):
             batch: Entities in one query.
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
-            raise InputError(f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity")
+            raise InputError(
+                f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity"
+            )
         super().__init__()
         self._source = client
         self._inputs = inputs
@@ -133,7 +135,9 @@ class QueryWorld(CatalogueWorld):
     def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
         return self._batched(
             [iri_term(x) for x in ids],
-            lambda terms: f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(language)})",
+            lambda terms: (
+                f"VALUES ?x {{ {terms} }} ?x <{LABEL}> ?y FILTER(LANG(?y) = {text_term(language)})"
+            ),
         )
 
     def ids(self, label: str) -> tuple[str, ...]:
@@ -153,7 +157,9 @@ class QueryWorld(CatalogueWorld):
             ],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        named = self.labels({to_id(iri) for iri, _ in pairs if is_entity(iri)})  # Each goes by one label only.
+        named = self.labels(
+            {to_id(iri) for iri, _ in pairs if is_entity(iri)}
+        )  # Each goes by one label only.
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
         return {label: self._named[label] for label in wanted}
@@ -163,7 +169,11 @@ class QueryWorld(CatalogueWorld):
         return self._source.sources()
 
     def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
-        return Relation(self._at(way, inputs), lambda ids: self._at(way, ids), lambda: self._relation(way.flipped))
+        return Relation(
+            self._at(way, inputs),
+            lambda ids: self._at(way, ids),
+            lambda: self._relation(way.flipped),
+        )
 
     def _at(self, way: Direction, ids: Iterable[str]) -> Rows:
         """Return the rows of these ids, complete; each is asked for once."""
@@ -218,7 +228,9 @@ class QueryWorld(CatalogueWorld):
         pairs: dict[tuple[str, str], None] = {}
         after, size = "", self._page
         while True:
-            query = f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
+            query = (
+                f"SELECT ?x ?y WHERE {{ {pattern}{after} }} ORDER BY STR(?x) STR(?y) LIMIT {size}"
+            )
             try:
                 rows = self._source.select(query, ("x", "y"))
             except Overloaded:
@@ -231,7 +243,9 @@ class QueryWorld(CatalogueWorld):
             if len(rows) < min(size, BELIEVED):
                 return list(pairs)
             if len(pairs) == before:
-                raise SparqlError(f"{self._source.name} gives the same page again: it does not sort its rows")
+                raise SparqlError(
+                    f"{self._source.name} gives the same page again: it does not sort its rows"
+                )
             x, y = (text_term(value) for value in rows[-1])
             after = f" FILTER(STR(?x) > {x} || (STR(?x) = {x} && STR(?y) > {y}))"
 

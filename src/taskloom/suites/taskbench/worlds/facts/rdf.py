@@ -83,20 +83,32 @@ class RdfWorld(TableWorld):
             chunk: Bytes loaded at once.
         """
         if keep not in ("auto", "memory", "disk"):
-            raise InputError(f"a fact store is kept in 'memory', on 'disk' or 'auto'matically, not '{keep}'")
+            raise InputError(
+                f"a fact store is kept in 'memory', on 'disk' or 'auto'matically, not '{keep}'"
+            )
         if only not in ("everything", "catalogue"):
-            raise InputError(f"of a dump 'everything' or only the 'catalogue' is loaded, not '{only}'")
+            raise InputError(
+                f"of a dump 'everything' or only the 'catalogue' is loaded, not '{only}'"
+            )
         self._languages = (check_language(language), ALL_LANGUAGES)
-        lines = lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages) if only == "catalogue" else None
+        lines = (
+            lines_about({*PROPERTIES.values(), INSTANCE_OF}, self._languages)
+            if only == "catalogue"
+            else None
+        )
         files = rdf_files(Path(path))
         cache = cache or cache_folder("facts")
         if keep == "auto":
-            keep = "memory" if sum(file.stat().st_size for file in files) <= MEMORY_LIMIT else "disk"
+            keep = (
+                "memory" if sum(file.stat().st_size for file in files) <= MEMORY_LIMIT else "disk"
+            )
         paths = tuple(file_source(file, cache if keep == "disk" else None) for file in files)
         if keep == "memory":
             self.store: Any = memory_store(files, chunk, lines)
         else:
-            name = Key(*(source.digest for source in paths), lines.pattern if lines else b"").digest.hex()
+            name = Key(
+                *(source.digest for source in paths), lines.pattern if lines else b""
+            ).digest.hex()
             self.store = disk_store(files, name, cache, chunk, lines)
         super().__init__(self._pairs, self._labelled, lambda: paths)
 
@@ -120,7 +132,12 @@ class RdfWorld(TableWorld):
         # Values that are not entities (dates, numbers, unknown values) have no place in a map between entities.
         for quad in self.store.quads_for_pattern(None, NamedNode(PROPERTY + property), None):
             x, y = quad.subject, quad.object
-            if isinstance(x, NamedNode) and isinstance(y, NamedNode) and is_entity(x.value) and is_entity(y.value):
+            if (
+                isinstance(x, NamedNode)
+                and isinstance(y, NamedNode)
+                and is_entity(x.value)
+                and is_entity(y.value)
+            ):
                 yield to_id(x.value), to_id(y.value)
 
     def _labelled(self) -> Iterator[tuple[str, str]]:

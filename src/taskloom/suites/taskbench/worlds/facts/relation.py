@@ -74,7 +74,9 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return self._rows.keys()
 
     def __repr__(self) -> str:
-        return f"Relation({len(self)} inputs, {self.size} pairs{', a sample' if self.partial else ''})"
+        return (
+            f"Relation({len(self)} inputs, {self.size} pairs{', a sample' if self.partial else ''})"
+        )
 
     @property
     def partial(self) -> bool:
@@ -154,11 +156,16 @@ class Predicate(Mapping[str, bool]):
         politician may be labelled as no actor.
         """
         wanted = frozenset(values)
-        return cls.of_rows(relation, lambda rows: {x: not wanted.isdisjoint(ys) for x, ys in rows.items()})
+        return cls.of_rows(
+            relation, lambda rows: {x: not wanted.isdisjoint(ys) for x, ys in rows.items()}
+        )
 
     @classmethod
     def of_rows(
-        cls, relation: Relation, truth: Callable[[Rows], Mapping[str, bool]], classes: Iterable[str] = ()
+        cls,
+        relation: Relation,
+        truth: Callable[[Rows], Mapping[str, bool]],
+        classes: Iterable[str] = (),
     ) -> Predicate:
         """Build the predicate whose truth follows from the outputs of a relation.
 

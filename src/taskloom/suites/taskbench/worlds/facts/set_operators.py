@@ -63,7 +63,9 @@ def chain(outer: Relation, inner: Relation, *, text: str = "the chain") -> Relat
             "functions with fewer answers, or narrow one of them by an intersection"
         )
     rows = {x: set().union(*(known.get(y, ()) for y in ys)) for x, ys in inner.items()}
-    return Relation(rows, (lambda ids: chain(outer, inner.at(ids), text=text)) if inner.partial else None)
+    return Relation(
+        rows, (lambda ids: chain(outer, inner.at(ids), text=text)) if inner.partial else None
+    )
 
 
 def union(a: Relation, b: Relation, domain: Domain = "either") -> Relation:
@@ -124,7 +126,9 @@ def lnot(p: Predicate) -> Predicate:
 
 def _widened(a: Relation, b: Relation) -> tuple[Relation, Relation]:
     """Expand each relation to the other's domain, which changes nothing unless one is a sample."""
-    return (a.at(a.keys() | b.keys()) if a.partial else a), (b.at(a.keys() | b.keys()) if b.partial else b)
+    return (a.at(a.keys() | b.keys()) if a.partial else a), (
+        b.at(a.keys() | b.keys()) if b.partial else b
+    )
 
 
 def _asker(
@@ -180,7 +184,9 @@ class FactComposer:
             kind = Type("predicate" if element is None else "relation", kind.source)
             tree = element or predicate or tree
         tree = tree.normal()
-        return tree.notation, self.predicate(tree) if kind.form == "predicate" else self.relation(tree)
+        return tree.notation, self.predicate(tree) if kind.form == "predicate" else self.relation(
+            tree
+        )
 
     def relation(self, tree: Expression) -> Relation:
         """Return the relation that an expression says."""
@@ -195,7 +201,10 @@ class FactComposer:
                 return self.world.relation(relation_name(tree))
             case Chain(parts):
                 name = tree.notation
-                return reduce(lambda inner, outer: chain(outer, inner, text=name), map(self.relation, reversed(parts)))
+                return reduce(
+                    lambda inner, outer: chain(outer, inner, text=name),
+                    map(self.relation, reversed(parts)),
+                )
             case Union(parts):
                 return reduce(self.union, map(self.relation, parts))
             case Intersection(parts):
@@ -234,7 +243,9 @@ class FactComposer:
         """Return the entities that a value in a predicate may mean: of that id, or of that name."""
         entities = [x for x in dict.fromkeys((value, *self.world.ids(value))) if is_id(x)]
         if not entities:
-            raise InputError(f"'{value}' is not an entity of this world; give a label as the world writes it, or an id")
+            raise InputError(
+                f"'{value}' is not an entity of this world; give a label as the world writes it, or an id"
+            )
         return entities
 
     def _matching(self, relation: Expression, values: list[str]) -> Predicate:

@@ -17,7 +17,16 @@ from typing import cast
 from taskloom import __version__
 from taskloom.core.errors import DataError, InputError
 from taskloom.core.files import digest, json_digest
-from taskloom.core.http import AnswerCache, Backoff, HttpClient, Pace, Refused, TryLater, check_url, retried
+from taskloom.core.http import (
+    AnswerCache,
+    Backoff,
+    HttpClient,
+    Pace,
+    Refused,
+    TryLater,
+    check_url,
+    retried,
+)
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 
@@ -59,12 +68,20 @@ class Manners:
     contact: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.rate > 0 and self.tries >= 1 and self.timeout > 0 and self.backoff >= 0 and self.patience >= 0):
+        if not (
+            self.rate > 0
+            and self.tries >= 1
+            and self.timeout > 0
+            and self.backoff >= 0
+            and self.patience >= 0
+        ):
             raise InputError(
                 "an endpoint's rate and timeout must be above 0, its tries at least 1, and no wait below 0"
             )
         if not all(0x20 <= ord(c) < 0x7F for c in self.contact):
-            raise InputError("the contact of an endpoint is plain text on one line: it is sent as a header")
+            raise InputError(
+                "the contact of an endpoint is plain text on one line: it is sent as a header"
+            )
 
 
 class SparqlClient:
@@ -103,7 +120,9 @@ class SparqlClient:
         except TryLater as error:
             kind = Overloaded if error.overloaded else SparqlError
             tries = f"{error.tries} tries" if error.tries > 1 else "one try"
-            raise kind(f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept") from error
+            raise kind(
+                f"the endpoint {self.url} {error} (after {tries}); what has arrived is kept"
+            ) from error
         except Refused as error:
             raise SparqlError(f"the endpoint {self.url} {error}") from error
 
@@ -132,11 +151,17 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
     try:
         bindings = json.loads(text)["results"]["bindings"]
         rows = [
-            tuple(b[v]["value"] if v in b and b[v]["type"] != "bnode" else None for v in variables) for b in bindings
+            tuple(b[v]["value"] if v in b and b[v]["type"] != "bnode" else None for v in variables)
+            for b in bindings
         ]
     except json.JSONDecodeError as error:
         raise TryLater(f"broke off its answer after {len(body)} bytes", overloaded=True) from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # ValueError: a number of thousands of digits
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: a number of thousands of digits
         raise Refused(
             "answered with JSON that is not SPARQL results: is the address that of the query service?"
         ) from error
@@ -162,7 +187,9 @@ class CachedClient:
         """
         self.client = client
         self.name = f"the endpoint {client.url}"
-        self._cache = AnswerCache(cache / "answers" / f"{digest(client.url, 8)}.sqlite", SparqlError)
+        self._cache = AnswerCache(
+            cache / "answers" / f"{digest(client.url, 8)}.sqlite", SparqlError
+        )
         self._refresh = refresh
         self._used: dict[str, str] = {}
 
@@ -173,7 +200,9 @@ class CachedClient:
         rows = None if fresh else _unpack(self._cache.get(name), len(variables))
         if rows is None:
             rows = self.client.select(query, variables)
-            self._cache.put(name, gzip.compress(json.dumps(rows, ensure_ascii=False).encode(), 5, mtime=0))
+            self._cache.put(
+                name, gzip.compress(json.dumps(rows, ensure_ascii=False).encode(), 5, mtime=0)
+            )
         self._used[name] = json_digest(rows, 20)
         return rows
 
@@ -191,4 +220,8 @@ def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
         rows = [tuple(row) for row in json.loads(gzip.decompress(answer))]
     except (OSError, EOFError, zlib.error, ValueError, TypeError):
         return None
-    return rows if all(len(row) == width and all(isinstance(v, str) for v in row) for row in rows) else None
+    return (
+        rows
+        if all(len(row) == width and all(isinstance(v, str) for v in row) for row in rows)
+        else None
+    )

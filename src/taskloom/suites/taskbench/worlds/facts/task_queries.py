@@ -115,7 +115,9 @@ class _QueryWriter:
             return "?x ?y", self.relation(element, "?x", "?y")
         if element is None:
             return f"?x {KEPT}", self.predicate(predicate, "?x", KEPT)
-        kept = self._decided(predicate, "?x", KEPT, "", ("?x", "?y"), self.relation(element, "?x", "?y"))
+        kept = self._decided(
+            predicate, "?x", KEPT, "", ("?x", "?y"), self.relation(element, "?x", "?y")
+        )
         dropped = self._decided(predicate, "?x", KEPT, "!", ("?x",))
         return f"?x {KEPT} ?y", _union(kept, dropped)
 
@@ -128,7 +130,9 @@ class _QueryWriter:
                 between = [self._new() for _ in parts[1:]]
                 places = [x, *between, y]
                 steps = zip(reversed(parts), places[:-1], places[1:], strict=True)
-                return [line for part, start, end in steps for line in self.relation(part, start, end)]
+                return [
+                    line for part, start, end in steps for line in self.relation(part, start, end)
+                ]
             case Union(parts):
                 both = [line for part in parts for line in self.relation(part, x, self._new())]
                 return _union(*(self.relation(part, x, y) for part in parts)) + (
@@ -137,7 +141,10 @@ class _QueryWriter:
             case Intersection(parts):
                 return [line for part in parts for line in self.relation(part, x, y)]
             case Difference():
-                return [*self.relation(tree.kept, x, y), *_group("MINUS", self.relation(tree.removed, x, y))]
+                return [
+                    *self.relation(tree.kept, x, y),
+                    *_group("MINUS", self.relation(tree.removed, x, y)),
+                ]
             case Is() | PredicateOperator() | SequenceOperator():
                 raise ValueError(f"not a relation: {tree.notation}")
             case _:
@@ -148,7 +155,13 @@ class _QueryWriter:
         return self._decided(tree, x, y, None, (x,))
 
     def _decided(
-        self, tree: Expression, of: str, y: str, only: str | None, groups: tuple[str, ...], given: Sequence[str] = ()
+        self,
+        tree: Expression,
+        of: str,
+        y: str,
+        only: str | None,
+        groups: tuple[str, ...],
+        given: Sequence[str] = (),
     ) -> Lines:
         """Write that y tells whether a predicate holds, for each value of some variables.
 
@@ -166,7 +179,9 @@ class _QueryWriter:
         names = " ".join(groups)
         body = _union(*([*given, *lines] for lines in test.values))
         select = f"SELECT {names} ({test.truth} AS {y}) WHERE {{"
-        return _group("", [select, *_indented(body), "}", f"GROUP BY {names}", f"HAVING ({condition})"])
+        return _group(
+            "", [select, *_indented(body), "}", f"GROUP BY {names}", f"HAVING ({condition})"]
+        )
 
     def _test(self, tree: Expression, x: str) -> _Test:
         match tree:
@@ -213,7 +228,9 @@ class _QueryWriter:
         """Write whether a predicate holds of any value of a relation, of which something must be known."""
         every, right = self._new(), self._new()
         parts = [
-            self._decided(tree.head, value, self._new(), only, (x, value), self.relation(tree.rest, x, value))
+            self._decided(
+                tree.head, value, self._new(), only, (x, value), self.relation(tree.rest, x, value)
+            )
             for value, only in ((every, None), (right, ""))
         ]
         return _Test(_some(right), _some(every), parts)
@@ -279,9 +296,13 @@ def _property(prop: str) -> str:
 
 def _entity(id: str) -> str:
     term = iri_term(id)
-    return term.replace(f"<{ENTITY}", "wd:").removesuffix(">") if term == f"<{ENTITY}{id}>" else term
+    return (
+        term.replace(f"<{ENTITY}", "wd:").removesuffix(">") if term == f"<{ENTITY}{id}>" else term
+    )
 
 
 def _prefixes(text: str) -> str:
     used = [("wd:", ENTITY), ("wdt:", PROPERTY)]
-    return "".join(f"PREFIX {prefix} <{iri}>\n" for prefix, iri in used if re.search(rf"\b{prefix}", text))
+    return "".join(
+        f"PREFIX {prefix} <{iri}>\n" for prefix, iri in used if re.search(rf"\b{prefix}", text)
+    )

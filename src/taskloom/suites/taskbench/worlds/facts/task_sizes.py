@@ -55,11 +55,15 @@ def survey(
     return sizes
 
 
-def _size(world: FactWorld, function: Relation | Predicate, minimum: int, collisions: Collisions) -> TaskSize:
+def _size(
+    world: FactWorld, function: Relation | Predicate, minimum: int, collisions: Collisions
+) -> TaskSize:
     if isinstance(function, Predicate):
         truth = name_predicate(world, function, collisions).truth
         true = sum(truth.values())
-        return TaskSize("", len(truth), true, 1.0, len(truth) >= minimum, 2 * min(true, len(truth) - true))
+        return TaskSize(
+            "", len(truth), true, 1.0, len(truth) >= minimum, 2 * min(true, len(truth) - true)
+        )
     answers = name_relation(world, function, collisions).answers
     mean = sum(map(len, answers.values())) / len(answers) if answers else 0.0
     return TaskSize("", len(answers), None, mean, len(answers) >= minimum, None)

@@ -42,12 +42,16 @@ def rdf_files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.name.endswith(ENDINGS) and p.is_file())
         if not files:
-            raise DataError(f"the folder {path} has no file that ends in {_ENDS}: facts are read as N-Triples")
+            raise DataError(
+                f"the folder {path} has no file that ends in {_ENDS}: facts are read as N-Triples"
+            )
         return files
     if not path.is_file():
         raise DataError(f"there is no file or folder {path} to read facts from")
     if not path.name.endswith(ENDINGS):
-        raise DataError(f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps are)")
+        raise DataError(
+            f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps are)"
+        )
     return [path]
 
 
@@ -89,7 +93,10 @@ def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Patte
     """
     facts = f"{re.escape(PROPERTY)}(?:{'|'.join(sorted(properties))})>[ \\t]*<[^>\\n]*>"
     labels = f'{re.escape(LABEL)}>[ \\t]*"[^\\n]*"@(?:{"|".join(sorted(languages))})'
-    return re.compile(f"^[ \\t]*<[^>\\n]*>[ \\t]*<(?:{facts}|{labels})[ \\t]*\\.[^\\n]*\\n?".encode(), re.MULTILINE)
+    return re.compile(
+        f"^[ \\t]*<[^>\\n]*>[ \\t]*<(?:{facts}|{labels})[ \\t]*\\.[^\\n]*\\n?".encode(),
+        re.MULTILINE,
+    )
 
 
 def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> Any:
@@ -100,7 +107,9 @@ def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> An
     return store
 
 
-def disk_store(files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None) -> Any:
+def disk_store(
+    files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None
+) -> Any:
     """Open the store on disk with the triples of the files for reading; build it unless it is there already.
 
     Args:
@@ -175,7 +184,9 @@ def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes
                     yield number, str(path), line, lines
                     number, line = number + 1, line + lines.count(b"\n")
         except (EOFError, zlib.error, OSError) as error:
-            raise DataError(f"{path} is damaged or cut off after line {line}: {error}; fetch it again") from error
+            raise DataError(
+                f"{path} is damaged or cut off after line {line}: {error}; fetch it again"
+            ) from error
 
 
 def _opened(path: Path) -> gzip.GzipFile | bz2.BZ2File | IO[bytes]:

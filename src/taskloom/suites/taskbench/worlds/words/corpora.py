@@ -20,10 +20,16 @@ WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
 
 def trees() -> list[Path]:
     """List the folders that may hold an NLTK data tree, in the order in which they are searched."""
-    places = [Path(os.environ["TASKLOOM_DATA"]) / "nltk_data"] if os.environ.get("TASKLOOM_DATA") else []
+    places = (
+        [Path(os.environ["TASKLOOM_DATA"]) / "nltk_data"] if os.environ.get("TASKLOOM_DATA") else []
+    )
     places.append(cache_folder() / "data" / "nltk_data")
     places += [Path(p) for p in os.environ.get("NLTK_DATA", "").split(os.pathsep) if p]
-    places += [Path.home() / "nltk_data", Path("/usr/share/nltk_data"), Path("/usr/local/share/nltk_data")]
+    places += [
+        Path.home() / "nltk_data",
+        Path("/usr/share/nltk_data"),
+        Path("/usr/local/share/nltk_data"),
+    ]
     return places
 
 
@@ -36,12 +42,16 @@ class Corpus:
         try:
             self._zip = zipfile.ZipFile(path) if path.suffix == ".zip" else None
         except (OSError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is not a zip file, or it is damaged ({error}); get the corpus again") from error
+            raise DataError(
+                f"{path} is not a zip file, or it is damaged ({error}); get the corpus again"
+            ) from error
 
     def names(self) -> list[str]:
         """Return the names of its files, below the corpus's own folder, sorted."""
         if self._zip is not None:
-            names = [n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")]
+            names = [
+                n.removeprefix(f"{self.name}/") for n in self._zip.namelist() if not n.endswith("/")
+            ]
         else:
             names = [str(p.relative_to(self.path)) for p in self.path.rglob("*") if p.is_file()]
         return sorted(names)
@@ -53,7 +63,9 @@ class Corpus:
                 return self._zip.read(f"{self.name}/{name}").decode(encoding)
             return (self.path / name).read_bytes().decode(encoding)
         except (KeyError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            raise DataError(f"{self.path} lacks the file {name}, or it is damaged; get the corpus again") from error
+            raise DataError(
+                f"{self.path} lacks the file {name}, or it is damaged; get the corpus again"
+            ) from error
 
     def lines(self, name: str, encoding: str = "utf-8") -> Iterator[str]:
         """Read the lines of one file."""
@@ -105,7 +117,9 @@ def fetch(folder: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for corpus in WANTED:
         # What NLTK prints of a failure (four lines) is said below in one sentence.
-        if not nltk.download(corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()):
+        if not nltk.download(
+            corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()
+        ):
             raise DataError(
                 f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree that has it"
             )

@@ -95,7 +95,9 @@ def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
     rows = [[new() for _ in range(rng.choice((1, 2, 2, 3)))] for _ in net.pos]
     shared = rng.sample(net.links["antonyms"], 200) + rng.sample(net.links["entailments"], 300)
     entailing = [a for a, _ in net.links["entailments"]]
-    shared += [(rng.choice(entailing), other) for pos in "ar" for other in rng.sample(_ranges()[pos], 500)]
+    shared += [
+        (rng.choice(entailing), other) for pos in "ar" for other in rng.sample(_ranges()[pos], 500)
+    ]
     shared += [(rng.randrange(len(rows)), rng.randrange(len(rows))) for _ in range(len(rows) // 8)]
     for one, other in shared:
         word = rng.choice(rows[one])

@@ -94,7 +94,9 @@ class Lexicon:
         """Give for each part of speech the lower-case base forms with their words: what morphology may arrive at."""
         forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
-        pairs = np.unique(np.stack((self.pos[owners].astype(np.int64), self.lemmas["eng"].values)), axis=1)
+        pairs = np.unique(
+            np.stack((self.pos[owners].astype(np.int64), self.lemmas["eng"].values)), axis=1
+        )
         for pos, word in pairs.T.tolist():
             forms[POS[pos]].setdefault(self.texts[word].lower(), []).append(word)
         return forms
@@ -118,7 +120,9 @@ class Lexicon:
             for base in forms:
                 for word in self.base_forms[p][base]:
                     senses.extend(
-                        s for s in self.senses["eng"].row(word).tolist() if POS[self.pos[s]] == p and s not in senses
+                        s
+                        for s in self.senses["eng"].row(word).tolist()
+                        if POS[self.pos[s]] == p and s not in senses
                     )
         return tuple(senses)
 
@@ -127,7 +131,9 @@ class Lexicon:
 def open_lexicon(name: str) -> Lexicon:
     """Open a lexicon: `nltk` (the paper's, from an NLTK data tree), `packaged` (English) or `synthetic` (invented)."""
     if name == "synthetic":
-        return _cached("synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read)
+        return _cached(
+            "synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read
+        )
     if name == "packaged":
         raw = packaged.digest()
         return _cached("packaged", (Source("wordnet-3.0-english", raw),), packaged.read)
@@ -168,7 +174,9 @@ def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
 
 
 def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
-    return DataError(f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again")
+    return DataError(
+        f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again"
+    )
 
 
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
@@ -187,7 +195,9 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
     texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
     numbers = {text: i for i, text in enumerate(texts)}
     first: dict[str, int] = {}
-    fold = np.array([first.setdefault(text.lower(), i) for i, text in enumerate(texts)], dtype=np.int32)
+    fold = np.array(
+        [first.setdefault(text.lower(), i) for i, text in enumerate(texts)], dtype=np.int32
+    )
     tables = {
         "lemmas_eng": of_sets([sorted(numbers[w] for w in set(row)) for row in net.lemmas]),
         "lemmas_spa": of_sets([sorted(numbers[w] for w in row) for row in raw.spanish]),
@@ -213,7 +223,9 @@ def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
         arrays["sentiment"] = np.array(raw.sentiment, dtype=np.int8)
     for name, table in tables.items():
         arrays[f"{name}-starts"], arrays[f"{name}-values"] = table.starts, table.values
-    irregular = [" ".join((p, form, *base)) for p in POS for form, base in net.exceptions[p].items()]
+    irregular = [
+        " ".join((p, form, *base)) for p in POS for form, base in net.exceptions[p].items()
+    ]
     return arrays, "\n".join([str(len(texts)), *texts, *irregular])
 
 
@@ -247,19 +259,27 @@ def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
     """Rank the senses of a form that has no base form but itself; the index has them by part of speech."""
     if not any(counts):
         return list(dict.fromkeys(row))
-    return list(dict.fromkeys(sense for _, sense in sorted(zip(counts, row, strict=True), key=_most_frequent)))
+    return list(
+        dict.fromkeys(
+            sense for _, sense in sorted(zip(counts, row, strict=True), key=_most_frequent)
+        )
+    )
 
 
 def _most_frequent(counted: tuple[int, int]) -> int:
     return -counted[0]
 
 
-def _inflected_senses(net: WordNet, form: str, forms_of: Mapping[str, Collection[str]]) -> list[int]:
+def _inflected_senses(
+    net: WordNet, form: str, forms_of: Mapping[str, Collection[str]]
+) -> list[int]:
     """Rank the senses of a form and of its base forms."""
     ranked = []
     for rank, p in enumerate(POS):
         for base in bases(form, p, forms_of[p], net.exceptions[p]):
-            for place, (sense, count) in enumerate(zip(net.index[base], net.counts[base], strict=True)):
+            for place, (sense, count) in enumerate(
+                zip(net.index[base], net.counts[base], strict=True)
+            ):
                 if net.pos[sense] == p:
                     ranked.append((-count, rank, place, sense))
     return list(dict.fromkeys(sense for *_, sense in sorted(ranked)))

@@ -24,7 +24,16 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
         ("men", "man"),
         ("ies", "y"),
     ),
-    "v": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "v": (
+        ("s", ""),
+        ("ies", "y"),
+        ("es", "e"),
+        ("es", ""),
+        ("ed", "e"),
+        ("ed", ""),
+        ("ing", "e"),
+        ("ing", ""),
+    ),
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
@@ -33,7 +42,9 @@ ENDINGS = {pos: tuple(old for old, _ in rules) for pos, rules in _RULES.items()}
 """The endings that a rule of a part of speech may detach."""
 
 
-def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, list[str]]) -> list[str]:
+def bases(
+    form: str, pos: str, known: Collection[str], exceptions: Mapping[str, list[str]]
+) -> list[str]:
     """Return the known base forms of a lower-case form for one part of speech, the form itself first.
 
     Args:
@@ -55,7 +66,9 @@ def bases(form: str, pos: str, known: Collection[str], exceptions: Mapping[str, 
 
 
 def _detach(forms: list[str], pos: str) -> list[str]:
-    return [f[: len(f) - len(old)] + new for f in forms for old, new in _RULES[pos] if f.endswith(old)]
+    return [
+        f[: len(f) - len(old)] + new for f in forms for old, new in _RULES[pos] if f.endswith(old)
+    ]
 
 
 def _known(forms: list[str], known: Collection[str]) -> list[str]:

@@ -44,7 +44,9 @@ def pack(net: WordNet) -> bytes:
         "sense_counts": np.array([len(net.index[f]) for f in forms], dtype=np.uint8),
         "senses": np.array([s for f in forms for s in net.index[f]], dtype=np.int32),
         "tagged": np.array([n for f in forms for n in net.counts[f]], dtype=np.uint16),
-        "exceptions": _blob([" ".join((p, f, *b)) for p in POS for f, b in net.exceptions[p].items()]),
+        "exceptions": _blob(
+            [" ".join((p, f, *b)) for p in POS for f, b in net.exceptions[p].items()]
+        ),
     }
     for link in ("hypernyms", "entailments", "antonyms"):
         arrays[link] = np.array(net.links[link], dtype=np.int32).reshape(-1, 2).T
@@ -82,7 +84,9 @@ def read() -> RawLexicon:
 def common(net: WordNet) -> list[str]:
     """Return the vocabulary: lower-case single words that WordNet's own sense-tagged texts show to be common."""
     written = {lemma for row in net.lemmas for lemma in row}
-    return [f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f]
+    return [
+        f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f
+    ]
 
 
 def _blob(lines: list[str]) -> NDArray[np.uint8]:

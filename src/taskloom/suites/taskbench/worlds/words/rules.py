@@ -104,7 +104,12 @@ class LexicalWorld:
         pairs: set[tuple[int, int]] = set()
         for word in np.flatnonzero(lexicon.senses["eng"].counts).tolist():
             for pos, forms in lexicon.bases(lexicon.texts[word]).items():
-                pairs.update((word, base) for form in forms for base in lexicon.base_forms[pos][form] if base != word)
+                pairs.update(
+                    (word, base)
+                    for form in forms
+                    for base in lexicon.base_forms[pos][form]
+                    if base != word
+                )
         array = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
         return Table.of_pairs(array[:, 0], array[:, 1], len(lexicon.texts))
 

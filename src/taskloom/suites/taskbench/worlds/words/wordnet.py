@@ -33,7 +33,9 @@ class WordNet:
 
     pos: list[str] = field(default_factory=list)
     lemmas: list[list[str]] = field(default_factory=list)
-    links: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: {k: [] for k in _POINTERS.values()})
+    links: dict[str, list[tuple[int, int]]] = field(
+        default_factory=lambda: {k: [] for k in _POINTERS.values()}
+    )
     index: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[str, list[int]] = field(default_factory=dict)
     exceptions: dict[str, dict[str, list[str]]] = field(default_factory=dict)
@@ -61,7 +63,9 @@ def read_wordnet(corpus: Corpus) -> WordNet:
     for source, symbol, pos, offset in pointers:
         target = net.places.get((pos, offset))
         if target is None:
-            raise DataError(f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which is not there")
+            raise DataError(
+                f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which is not there"
+            )
         net.links[_POINTERS[symbol]].append((source, target))
     senses = _read_index(corpus, net)
     _read_counts(corpus, net, senses)
@@ -71,7 +75,9 @@ def read_wordnet(corpus: Corpus) -> WordNet:
     return net
 
 
-def _read_synset(line: str, pos: str, net: WordNet, pointers: list[tuple[int, str, str, int]]) -> None:
+def _read_synset(
+    line: str, pos: str, net: WordNet, pointers: list[tuple[int, str, str, int]]
+) -> None:
     parts = line.partition("|")[0].split()
     number = len(net.pos)
     net.places[pos, int(parts[0])] = number
@@ -82,7 +88,9 @@ def _read_synset(line: str, pos: str, net: WordNet, pointers: list[tuple[int, st
     at = 4 + 2 * words
     for i in range(at + 1, at + 1 + 4 * int(parts[at]), 4):
         if parts[i] in _POINTERS:
-            pointers.append((number, parts[i], "a" if parts[i + 2] == "s" else parts[i + 2], int(parts[i + 1])))
+            pointers.append(
+                (number, parts[i], "a" if parts[i + 2] == "s" else parts[i + 2], int(parts[i + 1]))
+            )
 
 
 def _read_index(corpus: Corpus, net: WordNet) -> dict[tuple[str, str, int], int]:
@@ -140,7 +148,9 @@ def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
 def read_sentiment(corpus: Corpus, net: WordNet) -> list[int]:
     """Read the sign of positive minus negative score of each synset: 1, -1, 0, or 2 where it is not scored."""
     signs = [2] * len(net.pos)
-    name = next((n for n in corpus.names() if n.startswith("SentiWordNet")), "SentiWordNet_3.0.0.txt")
+    name = next(
+        (n for n in corpus.names() if n.startswith("SentiWordNet")), "SentiWordNet_3.0.0.txt"
+    )
     for line in corpus.lines(name):
         if line.startswith("#") or "\t" not in line:
             continue
@@ -157,7 +167,9 @@ def brown_counts(corpus: Corpus) -> Counter[str]:
     counts: Counter[str] = Counter()
     for name in corpus.names():
         if re.fullmatch(r"c[a-r]\d\d", name):
-            counts.update(token.rpartition("/")[0].lower() for token in corpus.text(name, "latin-1").split())
+            counts.update(
+                token.rpartition("/")[0].lower() for token in corpus.text(name, "latin-1").split()
+            )
     return counts
 
 

@@ -57,7 +57,9 @@ class Words:
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self._images: dict[tuple[str, str], tuple[str, ...]] = {}
         self._own = {name: self._try_out(name) for name in own}
-        values = {text for images in self._own.values() for texts in images.values() for text in texts}
+        values = {
+            text for images in self._own.values() for texts in images.values() for text in texts
+        }
         new = sorted(text for text in values if text not in lexicon.numbers)
         self.texts = lexicon.texts + new if new else lexicon.texts
         self.shown = [*lexicon.shown, *(t.replace("_", " ") for t in new)] if new else lexicon.shown
@@ -80,7 +82,9 @@ class Words:
         texts, place = self.lexicon.texts, self.lexicon.place
         if not place:
             return random_relations.text_hashes(self.texts)
-        entry = load_or_compute(f"{place}-hashes", lambda: {"hashes": random_relations.text_hashes(texts)})
+        entry = load_or_compute(
+            f"{place}-hashes", lambda: {"hashes": random_relations.text_hashes(texts)}
+        )
         return np.append(entry["hashes"], random_relations.text_hashes(self.texts[len(texts) :]))
 
     def _of_language(self, code: str) -> NDArray[np.bool_]:
@@ -97,9 +101,14 @@ class Words:
         known = atoms.known(name)
         assert known is not None
         if known.type.source == "entity" or known.type.target == "entity":
-            raise TaskloomError(f"the added atom '{name}' is one of entities; added atoms work on words so far")
+            raise TaskloomError(
+                f"the added atom '{name}' is one of entities; added atoms work on words so far"
+            )
         texts = self.lexicon.texts
-        return {texts[i]: atoms.call(known, texts[i]) for i in self._language(known.type.language).tolist()}
+        return {
+            texts[i]: atoms.call(known, texts[i])
+            for i in self._language(known.type.language).tolist()
+        }
 
     def relation(self, name: str) -> Table:
         """Return a relation as a table over all words."""
@@ -119,11 +128,15 @@ class Words:
         assert known is not None
         if known.family == "random":
             language = random_relations.parts(name)[1]
-            table = random_relations.relation(name, self._hashes, self.vocabulary[language], self.pairing)
+            table = random_relations.relation(
+                name, self._hashes, self.vocabulary[language], self.pairing
+            )
             # Words of the other language have no part in it, not even in its inverse.
             return table.keep(self._of_language(language)[table.owners()])
         if known.family == "own":
-            pairs = [(self.numbers[x], self.numbers[y]) for x, ys in self._own[name].items() for y in ys]
+            pairs = [
+                (self.numbers[x], self.numbers[y]) for x, ys in self._own[name].items() for y in ys
+            ]
             array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             return Table.of_pairs(array[:, 0], array[:, 1], len(self.texts))
         return _padded(self.lexical.relation(name), len(self.texts))
@@ -134,7 +147,10 @@ class Words:
             known = atoms.known(name)
             assert known is not None
             if known.family == "own":
-                holds = [text in self._own[name] and "true" in self._own[name][text] for text in self.texts]
+                holds = [
+                    text in self._own[name] and "true" in self._own[name][text]
+                    for text in self.texts
+                ]
                 self._masks[name] = np.array(holds, dtype=np.bool_)
             else:
                 mask = self.lexical.predicate(name)
@@ -210,6 +226,8 @@ def _padded(table: Table, rows: int) -> Table:
 
 
 @lru_cache(maxsize=8)
-def open_words(lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]) -> Words:
+def open_words(
+    lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]
+) -> Words:
     """Open words with their tables, kept for the whole process: equal settings share their tables."""
     return Words(open_lexicon(lexicon), rules, pairing, own)
