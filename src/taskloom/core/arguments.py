@@ -1,7 +1,10 @@
-"""The one form that arguments have inside: whatever a person's Python spells `1` as, it is `1` from the door on."""
+"""The one form that arguments have inside: whatever a person's Python spells `1` as, it is `1` from
+the door on.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Mapping
 from os import PathLike, fspath
@@ -12,7 +15,8 @@ from taskloom.core.errors import ParameterError, TaskloomError, echo
 
 
 def whole(value: Any, parameter: str, least: int | None = None) -> int:
-    """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of one number.
+    """Return a whole number as an `int`: digests of `1`, `np.int64(1)` and `"1"` are then those of
+    one number.
 
     Args:
         value: A whole number of any library, or its digits as text.
@@ -52,16 +56,48 @@ def path_of(value: str | PathLike[str]) -> Path:
         ) from None
 
 
-def plain(value: Any) -> Any:
-    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one recipe."""
+MOST_NESTED = 100
+"""Maximum depth of lists and mappings in each other, in YAML as in Python values."""
+
+
+def plain(value: Any, levels: int = MOST_NESTED) -> Any:
+    """Copy a value with the types that YAML has, so that Python's spellings of one recipe are one
+    recipe.
+
+    Args:
+        value: A value of any type.
+        levels: Maximum depth of the lists and mappings in it.
+    """
+    if isinstance(value, Mapping | list | tuple) and levels == 0:
+        raise TaskloomError(f"a value is nested too deeply; at most {MOST_NESTED} levels are read")
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): plain(v, levels - 1) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain(v, levels - 1) for v in value]
     if isinstance(value, PathLike):
         return fspath(value)
     if type(value).__module__ == "numpy" and hasattr(
         value, "tolist"
     ):  # its numbers, truth values, texts and arrays
-        return plain(value.tolist())
+        return plain(value.tolist(), levels)
     return value
+
+
+LATER = "later"
+"""Marks a field that was added later: `Annotated[bool, LATER]`, or for a setting of a learner
+`later_setting`. Left at its default it is not part of a digest, so that the digests of older
+recipes and runs stay what they are.
+"""
+
+
+def later_defaults(values: Any) -> set[str]:
+    """Names of the `LATER` fields of a pydantic model or dataclass that have their default."""
+    # Training must not need pydantic, so a model is recognised by its attribute, not its class.
+    declared: dict[str, Any] | None = getattr(type(values), "model_fields", None)
+    if declared is None:
+        declared = {field.name: field for field in dataclasses.fields(values)}
+    return {
+        name
+        for name, field in declared.items()
+        if LATER in field.metadata and getattr(values, name) == field.default
+    }

@@ -1,8 +1,10 @@
-"""Any suite by description: the description of its task stands before every input, and some tasks stay out of training.
+"""Any suite by description: the description of its task stands before every input, and some tasks
+stay out of training.
 
-A described input is one line that tells what to do, then the input as it was. Rows are those of the recipe without
-`described`, so the two can be compared example by example; their content key and their question stay those of the bare
-input. Which tasks training lacks is decided by a keyed hash of the task, and every training row is checked for it.
+A described input is one line that tells what to do, then the input as it was. Rows are those of the
+recipe without `described`, so the two can be compared example by example; their content key and
+their question stay those of the bare input. Which tasks training lacks is decided by a keyed hash
+of the task, and every training row is checked for it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from taskloom.core.seeding import Key
 BETWEEN = "\n"
 """Stands between a description, which is one line, and the input."""
 
-ALONE = "inputs are descriptions alone, so that all examples of a task read alike: the audit counts them as overlaps"
+ALONE = (
+    "inputs are descriptions alone, so that all examples of a task read alike: the audit counts"
+    " them as overlaps"
+)
 
 UNSEEN = "unseen_task"
 """The trait that says whether a row's task was withheld from training."""
@@ -73,12 +78,13 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
     tasks = plan.tasks
     if tasks.without is None or (tasks.names is not None and len(tasks.names) < 2):
         raise RecipeError(
-            "described.unseen: this recipe has one task, or its tests hold other tasks than its training anyway, so none can "
-            "be withheld; leave 'unseen' out"
+            "described.unseen: this recipe has one task, or its tests hold other tasks than its"
+            " training anyway, so none can be withheld; leave 'unseen' out"
         )
     if not any(split.role == "train" for split in plan.splits):
         raise RecipeError(
-            "described.unseen: this recipe has no training split to withhold tasks from; leave it out"
+            "described.unseen: this recipe has no training split to withhold tasks from; leave"
+            " it out"
         )
     if not isinstance(unseen, float | int):
         for name in unseen:
@@ -88,7 +94,8 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
                 )
             if not tasks.possible(name):
                 raise RecipeError(
-                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an example shows how they are written"
+                    f"described.unseen: no task is called '{name}'; the trait '{tasks.by}' of an"
+                    " example shows how they are written"
                 )
             if tasks.always(name):
                 raise RecipeError(
@@ -96,7 +103,8 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
                 )
         if tasks.names is not None and set(tasks.names) <= set(unseen):
             raise RecipeError(
-                "described.unseen: these are all tasks, so training would be empty; leave one of them out"
+                "described.unseen: these are all tasks, so training would be empty; leave one of"
+                " them out"
             )
         return frozenset(unseen).__contains__
     place = key.child("unseen")
@@ -108,7 +116,9 @@ def withheld(plan: Plan, unseen: float | Sequence[str], key: Key) -> Withheld:
 
 
 def undescribed(text: str) -> str:
-    """Return an input without the line that describes its task; a text of one line is an input already."""
+    """Return an input without the line that describes its task; a text of one line is an input
+    already.
+    """
     head, line, rest = text.partition(BETWEEN)
     return rest if line else head
 
@@ -142,7 +152,9 @@ class Describer:
         return " ".join(text.split())
 
     def tasks(self, split: Split) -> tuple[str, ...] | None:
-        """Return the tasks of a split, where they are listed: those that are withheld are not in training."""
+        """Return the tasks of a split, where they are listed: those that are withheld are not in
+        training.
+        """
         names = self.plan.tasks.names if split.tasks is None else split.tasks
         if names is None or self.withheld is None or split.role != "train":
             return split.tasks
@@ -166,9 +178,11 @@ class Describer:
         )
         columns = {
             "input": pc.if_else(pc.equal(descriptions, ""), bare, input),
-            "question": pa.nulls(len(bare), pa.string())
-            if self.alone
-            else pc.coalesce(table.column("question"), bare),
+            "question": (
+                pa.nulls(len(bare), pa.string())
+                if self.alone
+                else pc.coalesce(table.column("question"), bare)
+            ),
             "key": pc.coalesce(table.column("key"), bare),
         }
         for name, column in columns.items():
@@ -209,7 +223,9 @@ class Describer:
         return example.task if by == "task" else str(example.traits.get(by, ""))
 
     def check(self, example: Example) -> tuple[str, ...]:
-        """Run the second solver on the bare input; the description and the mark of an unseen task are checked too."""
+        """Run the second solver on the bare input; the description and the mark of an unseen task
+        are checked too.
+        """
         if self.withheld is not None and bool(example.traits.get(UNSEEN)) != self.withheld(
             self._task(example)
         ):
@@ -253,7 +269,9 @@ def with_trait(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 
 
 def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
-    """Return a split without the rows of withheld tasks, for suites whose rows are quickly made: they are made to be counted."""
+    """Return a split without the rows of withheld tasks, for suites whose rows are quickly made:
+    they are made to be counted.
+    """
     table = shards.to_table(split.rows(0, split.n), 0, plan.traits)
     names = task_column(table, plan.tasks.by).fill_null("").dictionary_encode()
     marks = np.array([is_withheld(name) for name in names.dictionary.to_pylist()], dtype=bool)
@@ -276,7 +294,9 @@ def thinned(split: Split, plan: Plan, is_withheld: Withheld) -> Split:
 def withhold(
     plan: Plan, change: Callable[[Split, Withheld], Split] | None = None
 ) -> Callable[[Withheld], Plan]:
-    """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they depend on training."""
+    """Build a suite's `Tasks.without`: thin the training splits, and change other splits where they
+    depend on training.
+    """
 
     def without(is_withheld: Withheld) -> Plan:
         splits = [

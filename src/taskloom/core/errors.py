@@ -1,7 +1,7 @@
 """One error family. Every message says what is wrong, where, and what would be right.
 
-The command line prints the message of a `TaskloomError` as one sentence and exits with status 2; anything else that
-escapes is a bug in Taskloom and keeps its traceback.
+The command line prints the message of a `TaskloomError` as one sentence and exits with status 2;
+anything else that escapes is a bug in Taskloom and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import reprlib
 from collections.abc import Iterable
 
 SHORTEST_PART = 3
-"""Letters of a name that is looked for inside others: `bag` finds `bag-of-words`; fewer would find anything."""
+"""Letters of a name that is looked for inside others: `bag` finds `bag-of-words`; fewer would find
+anything.
+"""
 
 MOST_NAMES = 12
 """Names that an error lists; the lists of commands have all of them."""
 
 LONGEST = 4_000
-"""Characters of a message: what a person typed is echoed, but a megabyte of it hides the sentence."""
+"""Characters of a message: what a person typed is echoed, but a megabyte of it hides the
+sentence.
+"""
 
 
 class TaskloomError(Exception):
@@ -66,7 +70,8 @@ class InputError(TaskloomError):
 class ParameterError(TaskloomError):
     """A value that a parameter cannot have.
 
-    The message names the parameter; the command line, which knows it as an option, prints the option in its place.
+    The message names the parameter; the command line, which knows it as an option, prints the
+    option in its place.
 
     Attributes:
         parameter: The name of the parameter.
@@ -101,7 +106,8 @@ def echo(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
-    """Return a closing remark with the nearest known names, or with the first of them when none is near.
+    """Return a closing remark with the nearest known names, or with the first of them when none is
+    near.
 
     >>> nearest("ctl/AA", ["ctl/A", "ctl/R", "babi/1"])
     "did you mean 'ctl/A' or 'ctl/R'?"
@@ -146,7 +152,9 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
 
 
 def raised_at(error: BaseException, file: str = "") -> str:
-    """Return where a person's own code raised an error, as ` (FILE, line N)`: the last place in `file`, or the last of all."""
+    """Return where a person's own code raised an error, as ` (FILE, line N)`: the last place in
+    `file`, or the last of all.
+    """
     place, trace = "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename

@@ -13,8 +13,9 @@ Trait = str | int | float | bool
 class Step:
     """One step of a derivation: the rule that was applied and the value it gave.
 
-    A derivation is a list of steps in order, and so a graph: `of` lists the positions of the steps whose values this step used.
-    `of=None` means "the step before", which makes a chain the short case.
+    A derivation is a list of steps in order, and so a graph: `of` lists the positions of the steps
+    whose values this step used. `of=None` means "the step before", which makes a chain the short
+    case.
     """
 
     rule: str
@@ -30,8 +31,10 @@ class Example:
         input: The text that a model sees.
         targets: Every acceptable output; the first is the official one.
         traits: Named scalar facts that analyses group by.
-        key: The content that decides the split (a word, a story signature, a function sequence). Empty means: the input.
-        question: The part of the input that asks, where the rest is context. Empty means: the whole input asks.
+        key: The content that decides the split (a word, a story signature, a function sequence).
+            Empty means: the input.
+        question: The part of the input that asks, where the rest is context. Empty means: the whole
+            input asks.
         derivation: How the answer comes about, step by step.
         task: The name of the task, filled in by the task itself.
     """
@@ -55,11 +58,13 @@ class Example:
         derivation: Sequence[Step] = (),
         task: str = "",
     ) -> None:
-        # `Example("a b", "b a")` is what a task author writes; one spelling inside is what everybody else reads.
+        # `Example("a b", "b a")` is what a task author writes; one spelling inside is what
+        # everybody else reads.
         put = object.__setattr__
         put(self, "input", input)
         put(self, "targets", (targets,) if isinstance(targets, str) else tuple(targets))
-        # A plain dict and no read-only view, which could be neither pickled (for workers) nor written as JSON.
+        # A plain dict and no read-only view, which could be neither pickled (for workers) nor
+        # written as JSON.
         put(self, "traits", {} if traits is None else traits)
         put(self, "key", key)
         put(self, "question", question)
@@ -67,7 +72,7 @@ class Example:
         put(self, "task", task)
 
     def _repr_html_(self) -> str:
-        from taskloom.core.notebook import table
+        from taskloom.core.tables import table
 
         rows = [("input", self.input), ("answer", " | ".join(self.targets[:20]))]
         if self.derivation:
@@ -83,7 +88,7 @@ class Example:
                     ),
                 )
             )
-        return table((self.task or "example", ""), rows)
+        return table((self.task or "example", ""), rows).html()
 
     @property
     def target(self) -> str:

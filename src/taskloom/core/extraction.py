@@ -1,13 +1,19 @@
 """Extraction: how an answer is cut out of what a model writes, before a scorer sees it.
 
-A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box, quotes. The extraction is part
-of how a model is prompted, so a learner has it as a setting, which its runs record, and the adapters of other tools as an argument.
+A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
+quotes. The extraction is part of how a model is prompted, so a learner has it as a setting, which
+its runs record, and the adapters of other tools as an argument.
+
+Thinking is never the answer: `without_thinking` removes it before anything is extracted, and a
+thought that does not end is no answer.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from taskloom.core.errors import ParameterError, echo, nearest
 
@@ -18,16 +24,40 @@ KINDS = {
     "boxed": r"the last \boxed{…}",
     "tag": "tag:NAME, what stands between the last <NAME> and </NAME>",
     "regex": "regex:PATTERN, the last match, or its first group where it has one",
-    "final": "a box, a tag <answer>, what follows 'the answer is' or 'Answer:', a closing list, or else the last line",
+    "final": (
+        "a box, a tag <answer>, what follows 'the answer is' or 'Answer:', a closing list, or else"
+        " the last line"
+    ),
 }
 """The kinds of extraction, by the word that chooses them, with what each cuts out."""
 
 LONGEST_REPLY = 100_000
-"""Characters of a reply that are looked at, from its end: an answer stands there, and a model that loops writes without end."""
+"""Characters of a reply that are looked at, from its end: an answer stands there, and a model that
+loops writes without end.
+"""
+
+THOUGHTS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("◁think▷", "◁/think▷"),
+    ("[THINK]", "[/THINK]"),
+)
+"""Marks before and after a thought, in any case: DeepSeek, Qwen and most others, Kimi, Mistral."""
+
+# gpt-oss writes `<|channel|>analysis<|message|>…<|end|>`, and its answer in the channel `final`.
+_CHANNEL = "<|channel|>"
+_FINAL_CHANNEL = re.compile(
+    r"<\|channel\|>\s{0,9}final\b(?:[^<]|<\|constrain\|>){0,99}<\|message\|>"
+)
+# The same without special tokens, as local models are decoded: `analysis…assistantfinal…`.
+_UNMARKED_CHANNELS = re.compile(r"(?:analysis|commentary)(?=\S).*assistantfinal", re.DOTALL)
+_END_OF_MESSAGE = re.compile(r"<\|(?:end|return|start|call)\|>")
 
 _BOX = "\\boxed{"
 _MARK = re.compile(
-    r"\b(?:answer|result|solution)\b[*_`'\" ]{0,4}(?:\b(?:is|are|would be|should be)\b|:|=)[*_: ]{0,4}",
+    r"\b(?:answer|result|solution)\b[*_`'\" ]{0,4}(?:\b(?:is|are|would be|should be)\b|:|=)[*_:"
+    r" ]{0,4}",
     re.I,
 )
 _LABEL = re.compile(
@@ -52,6 +82,92 @@ _WRAPPERS = (
 )
 
 
+def thought_marks(text: str) -> tuple[tuple[str, str], ...]:
+    """Read a setting that names further marks of thoughts: `<plan> </plan>`, several after one
+    another; a `ParameterError` unless they come in pairs.
+    """
+    words = text.split()
+    if len(words) % 2:
+        raise ParameterError(
+            "thinking",
+            f"is {echo(text)}; write the mark before a thought, a blank, and the mark after it:"
+            " '<plan> </plan>'",
+        )
+    return tuple(zip(words[::2], words[1::2], strict=True))
+
+
+def without_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> str:
+    """Remove the thoughts from a reply; empty if it ends in the middle of one.
+
+    A closing mark without an opening one ends a thought that began in the prompt, as the templates
+    of some models have it.
+
+    >>> without_thinking("<think>Perhaps the garden.</think>kitchen")
+    'kitchen'
+    >>> without_thinking("<think>First guess: the answer is kitchen")
+    ''
+
+    Args:
+        reply: What a model wrote.
+        marks: Marks before and after a thought, besides those of `THOUGHTS`.
+    """
+    return divide_thinking(reply, marks)[0]
+
+
+def divide_thinking(reply: str, marks: Iterable[tuple[str, str]] = ()) -> tuple[str, str]:
+    """Divide a reply into what it says and what it thinks; see `without_thinking`."""
+    if _CHANNEL in reply or _UNMARKED_CHANNELS.match(reply):
+        return _divide_channels(reply)
+    pairs = (*THOUGHTS, *marks)
+    pattern = _marks_pattern(pairs)
+    if not pattern.search(reply):
+        return reply, ""
+    closing = {before.lower(): after.lower() for before, after in pairs}
+    said: list[str] = []
+    thought: list[str] = []
+    awaited = ""  # the mark that ends the present thought
+    end = 0
+    for found in pattern.finditer(reply):
+        mark = found[0].lower()
+        if awaited and mark != awaited:
+            continue  # a thought may name other marks, and its own opening again
+        (thought if awaited else said).append(reply[end : found.start()])
+        end = found.end()
+        if mark in closing and not awaited:
+            awaited = closing[mark]
+            continue
+        if not awaited:  # all before it was a thought
+            thought += said
+            said = []
+        awaited = ""
+    rest = reply[end:]
+    if awaited:
+        return "", "".join([*thought, rest]).strip()
+    return "".join([*said, rest]).lstrip(), "".join(thought).strip()
+
+
+@lru_cache(maxsize=32)
+def _marks_pattern(pairs: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    marks = sorted({mark for pair in pairs for mark in pair}, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, marks)), re.IGNORECASE)
+
+
+def _divide_channels(reply: str) -> tuple[str, str]:
+    """Divide a reply in channels: the last one called `final` is what it says."""
+    if _CHANNEL not in reply:
+        thought, _, message = reply.rpartition("assistantfinal")
+        return message.strip(), thought
+    finals = list(_FINAL_CHANNEL.finditer(reply))
+    if not finals:
+        return "", reply
+    last = finals[-1]
+    message = reply[last.end() :]
+    end = _END_OF_MESSAGE.search(message)
+    if end:
+        message = message[: end.start()]
+    return message.strip(), reply[: last.start()].strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Extraction:
     """One way to cut an answer out of a reply.
@@ -64,14 +180,22 @@ class Extraction:
     Attributes:
         kind: One of `KINDS`.
         argument: The name of the tag, or the pattern.
+        marks: Marks before and after a thought, besides those of `THOUGHTS`.
     """
 
     kind: str = "final"
     argument: str = ""
+    marks: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Extraction:
-        """Parse `last-line`, `tag:NAME`, `regex:PATTERN` and so on; another text raises a `ParameterError`."""
+    def read(cls, text: str, thinking: str = "") -> Extraction:
+        """Parse `last-line`, `tag:NAME`, `regex:PATTERN` and so on; another text raises a
+        `ParameterError`.
+
+        Args:
+            text: The kind, with its argument.
+            thinking: Further marks of thoughts: see `thought_marks`.
+        """
         kind, _, argument = text.partition(":") if isinstance(text, str) else (echo(text), "", "")
         if kind not in KINDS:
             raise ParameterError("extract", f"is {echo(text)}; {nearest(kind, KINDS)}")
@@ -94,14 +218,15 @@ class Extraction:
                 raise ParameterError(
                     "extract", f"is {echo(text)}, which is not a regular expression: {error}"
                 ) from error
-        return cls(kind, argument)
+        return cls(kind, argument, thought_marks(thinking))
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     def __call__(self, reply: str) -> str:
-        """Return the answer; empty where the reply has none of that kind."""
-        reply = reply[-LONGEST_REPLY:]
+        """Return the answer; empty if the reply has none of that kind, or ends in a thought."""
+        # First, since the end of a long thought does not show that it is one.
+        reply = without_thinking(reply, self.marks)[-LONGEST_REPLY:]
         if self.kind == "whole":
             return reply
         return unwrapped(self._cut(reply))
@@ -112,7 +237,8 @@ class Extraction:
             if not matches:
                 return ""
             last = matches[-1]
-            # The first group, if the pattern has one; a group that took no part in the match is None.
+            # The first group, if the pattern has one; a group that took no part in the match is
+            # None.
             return (last[1] or "") if last.re.groups else last[0]
         if self.kind == "tag":
             return tagged(reply, self.argument) or ""
@@ -127,7 +253,9 @@ class Extraction:
 
 
 def boxed(reply: str) -> str | None:
-    r"""Return what the last `\boxed{…}` holds, with braces inside it; None where there is no whole box."""
+    r"""Return what the last `\boxed{…}` holds, with braces inside it; None where there is no whole
+    box.
+    """
     start = reply.rfind(_BOX)
     if start < 0:
         return None
@@ -150,7 +278,9 @@ def tagged(reply: str, name: str) -> str | None:
 
 
 def final(reply: str) -> str:
-    """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as the last line."""
+    """Return the answer that a reply ends with: boxed, tagged, marked by words, as a list, or as
+    the last line.
+    """
     for marked in (boxed(reply), tagged(reply, "answer")):
         if marked is not None:
             return marked
@@ -183,7 +313,9 @@ def _last_block(text: str) -> str:
 
 
 def _closing_list(lines: list[str]) -> list[str]:
-    """Return the items of the list that some lines end with; a single one counts, since `- kitchen` is an answer, too."""
+    """Return the items of the list that some lines end with; a single one counts, since `- kitchen`
+    is an answer, too.
+    """
     items: list[str] = []
     for line in reversed(lines):
         if not _BULLET.match(line):
@@ -193,7 +325,8 @@ def _closing_list(lines: list[str]) -> list[str]:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without quotes, emphasis, mathematics marks and a full stop around it; one of an abbreviation stays.
+    """Return a text without quotes, emphasis, mathematics marks and a full stop around it; one of
+    an abbreviation stays.
 
     >>> unwrapped("**'Kitchen'.**"), unwrapped("Sammy Davis Jr."), unwrapped("$7$"), unwrapped("'tis")
     ('Kitchen', 'Sammy Davis Jr.', '7', "'tis")

@@ -1,7 +1,9 @@
-"""Files: written whole or not at all, locked, read as UTF-8, digested, and cached.
+"""Files: written whole or not at all, read within limits, locked, digested, and cached.
 
-A file or a folder is written beside its place and renamed into it, so that a reader, or a process that resumes after a
-kill, never meets half of it.
+A file or a folder is written beside its place and renamed into it, so that a reader, or a process
+that resumes after a kill, never meets half of it. Whatever file a person or somebody's data name is
+read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
+device would fill the memory, and a pipe that nobody writes to would never answer.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,11 +26,15 @@ from typing import Any
 from taskloom.core.errors import DataError, TaskloomError
 
 RETRY = 0.1
-"""Seconds between two attempts to take a lock: short beside anything that is worth a lock, long beside a system call."""
+"""Seconds between two attempts to take a lock: short beside anything that is worth a lock, long
+beside a system call.
+"""
 
 
 def cache_folder(*parts: str) -> Path:
-    """Return the folder of derived and fetched things, `TASKLOOM_CACHE` or `~/.cache/taskloom`, or a folder in it."""
+    """Return the folder of derived and fetched things, `TASKLOOM_CACHE` or `~/.cache/taskloom`, or
+    a folder in it.
+    """
     base = Path(os.environ.get("TASKLOOM_CACHE") or Path.home() / ".cache" / "taskloom")
     return base.joinpath(*parts)
 
@@ -46,21 +53,87 @@ def json_digest(value: Any, size: int = 16) -> str:
     return digest(json.dumps(value, sort_keys=True), size)
 
 
-def read_utf8(path: Path, error: type[TaskloomError] = DataError) -> str:
-    """Return a file's text; raise an `error` that names the file where it cannot be read or is not UTF-8."""
+MOST_BYTES = 1_000_000_000
+"""Default maximum size of a file that is read whole."""
+
+BLOCK = 1 << 20
+"""Bytes read at once."""
+
+_SPECIAL = (
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+"""Tests for the kinds of paths that are not files, with their names."""
+
+
+def refuse_special(
+    path: Path | str, error: type[TaskloomError] = DataError, *, pipes: bool = False
+) -> None:
+    """Refuse a folder, device, pipe or socket that is named as a file. Links are followed.
+
+    A path that does not exist passes: whoever opens it has a better sentence.
+
+    Args:
+        path: What a person, or somebody's data, named.
+        error: The error to raise.
+        pipes: Accept pipes, for commands to which shells connect other programs.
+    """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    kind = next((name for test, name in _SPECIAL if test(mode)), "file")
+    if kind != "file" and not (pipes and kind == "pipe"):
+        raise error(f"{path} is a {kind}; name a file")
+
+
+def read_bytes(
+    path: Path,
+    error: type[TaskloomError] = DataError,
+    *,
+    most: int = MOST_BYTES,
+    pipes: bool = False,
+) -> bytes:
+    """Read a file whole; raise an `error` that names it if it is special, too large or unreadable.
+
+    Args:
+        path: The file.
+        error: The error to raise.
+        most: Maximum size in bytes.
+        pipes: Accept pipes.
+    """
+    refuse_special(path, error, pipes=pipes)
+    content = bytearray()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                content += block
+                if len(content) > most:
+                    raise error(f"{path} has more than {most:,} bytes, which is the limit")
+    except OSError as problem:
+        raise error(f"cannot read {path}: {problem.strerror or problem}") from problem
+    return bytes(content)
+
+
+def read_utf8(path: Path, error: type[TaskloomError] = DataError, *, most: int = MOST_BYTES) -> str:
+    """Read a text in UTF-8, with or without a byte order mark, as `read_bytes` reads."""
+    content = read_bytes(path, error, most=most)
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise error(
             f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8"
         ) from problem
-    except OSError as problem:
-        raise error(f"cannot read {path}: {problem.strerror or problem}") from problem
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # as files opened as text are read
 
 
 @contextmanager
 def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]:
-    """Yield a path beside `path` to write a file to; rename it into place at the end, or remove it after an exception.
+    """Yield a path beside `path` to write a file to; rename it into place at the end, or remove it
+    after an exception.
 
     Args:
         path: The file that is wanted. Its folder is created.
@@ -82,8 +155,8 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
         beside.replace(path)
     except OSError as problem:
         raise error(
-            f"cannot write {path}: {problem.strerror or problem}; what was finished before is kept: free space or choose "
-            "another folder, then rerun the command to resume"
+            f"cannot write {path}: {problem.strerror or problem}; what was finished before is kept:"
+            " free space or choose another folder, then rerun the command to resume"
         ) from problem
     finally:
         beside.unlink(missing_ok=True)
@@ -91,10 +164,12 @@ def atomic(path: Path, error: type[TaskloomError] = DataError) -> Iterator[Path]
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder beside `path` to fill; rename it into place at the end, or remove it after an exception.
+    """Yield a new folder beside `path` to fill; rename it into place at the end, or remove it after
+    an exception.
 
-    Where another process put a folder there first, that one stays: both hold the same. An `OSError` is left to the caller,
-    since a cache that cannot be written is harmless where its content can be computed again.
+    Where another process put a folder there first, that one stays: both hold the same. An `OSError`
+    is left to the caller, since a cache that cannot be written is harmless where its content can be
+    computed again.
     """
     beside = _beside(path)
     shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
@@ -112,14 +187,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_files(folder: Path, last: str) -> Iterator[Path]:
-    """Yield a new folder to fill; move its files into `folder` at the end, or none of them after an exception.
+    """Yield a new folder to fill; move its files into `folder` at the end, or none of them after an
+    exception.
 
     Whatever else is in `folder` stays. An `OSError` is left to the caller.
 
     Args:
         folder: Where the files belong. It is created.
-        last: The file that says what the others are. It is taken away first and put there last, so that it never describes
-            files of another writing.
+        last: The file that says what the others are. It is taken away first and put there last, so
+            that it never describes files of another writing.
     """
     beside = _beside(folder / last)
     shutil.rmtree(beside, ignore_errors=True)  # of an earlier process of the same number
@@ -132,7 +208,9 @@ def atomic_files(folder: Path, last: str) -> Iterator[Path]:
 
 
 def _move_files(beside: Path, folder: Path, last: str) -> None:
-    """Move all files into a folder; what stands in the way is noticed before anything is changed."""
+    """Move all files into a folder; what stands in the way is noticed before anything is
+    changed.
+    """
     files = [file for file in beside.rglob("*") if file.is_file() and file != beside / last]
     moves = [(file, folder / file.relative_to(beside)) for file in [*files, beside / last]]
     if not (beside / last).is_file():
@@ -147,7 +225,9 @@ def _move_files(beside: Path, folder: Path, last: str) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename a file or folder. Stores rename by this function alone, so that a test can do it as a slow file system does."""
+    """Rename a file or folder. Stores rename by this function alone, so that a test can do it as a
+    slow file system does.
+    """
     source.rename(target)
 
 
@@ -157,7 +237,9 @@ def listing(folder: Path | str) -> list[str]:
 
 
 def is_readable(path: Path | str) -> bool:
-    """Return whether a file is there, by opening it: a network file system then asks its server, where a look may be old."""
+    """Return whether a file is there, by opening it: a network file system then asks its server,
+    where a look may be old.
+    """
     try:
         os.close(os.open(path, os.O_RDONLY))
     except OSError:
@@ -171,19 +253,25 @@ def _beside(path: Path) -> Path:
 
 
 def _parts(beside: Path) -> tuple[str, int] | None:
-    """Return the final name and the process of a path that `_beside` gave on this machine; None of any other path."""
+    """Return the final name and the process of a path that `_beside` gave on this machine; None of
+    any other path.
+    """
     match = re.fullmatch(rf"\.(.+)\.\d+\.{re.escape(platform.node())}-(\d+)\.tmp", beside.name)
     return (match[1], int(match[2])) if match else None
 
 
 def final_path(path: Path) -> Path:
-    """Return the path of the file or folder that is being written to `path`; any other path as it is."""
+    """Return the path of the file or folder that is being written to `path`; any other path as it
+    is.
+    """
     parts = _parts(path)
     return path.with_name(parts[0]) if parts else path
 
 
 def sweep(folder: Path) -> None:
-    """Remove what interrupted writes of this machine left in a folder and its subfolders; spare writers that still live."""
+    """Remove what interrupted writes of this machine left in a folder and its subfolders; spare
+    writers that still live.
+    """
     for pattern in (".*.tmp", "*/.*.tmp"):
         for path in folder.glob(pattern):
             parts = _parts(path)
@@ -206,13 +294,16 @@ def _alive(pid: int) -> bool:
 
 @contextmanager
 def locked(path: Path, patience: float | None = None) -> Iterator[bool]:
-    """Hold the lock of a folder or of a lock file during the block; a process that dies lets go of it.
+    """Hold the lock of a folder or of a lock file during the block; a process that dies lets go of
+    it.
 
-    Yields whether the lock is held: without one (on Windows, on some network file systems) the work goes unlocked.
+    Yields whether the lock is held: without one (on Windows, on some network file systems) the work
+    goes unlocked.
 
     Args:
         path: A folder that exists, or a lock file, which is created with its folder.
-        patience: Seconds to wait for another owner before `TimeoutError` is raised; by default without end.
+        patience: Seconds to wait for another owner before `TimeoutError` is raised; by default
+            without end.
     """
     try:
         import fcntl

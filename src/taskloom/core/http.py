@@ -1,29 +1,37 @@
 """HTTP requests on httpx: paced, with a deadline, a size limit and one sentence for every failure.
 
-A failed request raises `TryLater` if the same request may succeed later and `Refused` if it will fail again. Both messages
-continue a sentence that begins with the server's name ("answers with status 503"), so that callers can raise them as errors of
-their own. `retried` repeats a request that raised `TryLater`. `AnswerCache` keeps answers on disk.
+A failed request raises `TryLater` if the same request may succeed later and `Refused` if it will
+fail again. Both messages continue a sentence that begins with the server's name ("answers with
+status 503"), so that callers can raise them as errors of their own. `retried` repeats a request
+that raised `TryLater`. `AnswerCache` keeps answers on disk.
 
-httpx takes 90 ms to import, which generating data should not pay, so it is imported with the first request.
+httpx takes 90 ms to import, which generating data should not pay, so it is imported with the first
+request.
 """
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import os
 import random
+import re
 import sqlite3
 import ssl
+import sys
 import threading
 import time
 import urllib.parse
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,10 +47,29 @@ TOO_MANY = 429
 """Status of a server that asks for fewer requests."""
 
 PASSING = {408, 409, 425, TOO_MANY}
-"""Statuses below 500 after which the same request may succeed later. All from 500 on count as passing, too."""
+"""Statuses below 500 after which the same request may succeed later. All from 500 on count as
+passing, too.
+"""
 
 LONGEST_EXPLANATION = 1 << 16
 """Maximum bytes that are read of the body of a failure."""
+
+LONGEST_MESSAGE = 200
+"""Maximum characters of a server's own words in an error. Secrets are hidden before the cut."""
+
+SHORTEST_PIECE = 8
+"""Characters of a secret in a row that are hidden. A shorter secret is a placeholder such as
+`EMPTY`, which ordinary texts contain.
+"""
+
+HIDDEN = "…"
+
+_ESCAPED = re.compile(
+    r"%(?P<percent>[0-9a-fA-F]{2})|\\u(?P<json>[0-9a-fA-F]{4})|\\x(?P<python>[0-9a-fA-F]{2})"
+    r"|\\(?P<plain>[/\\\"'])|&#(?P<decimal>\d{1,7});|&#[xX](?P<hex>[0-9a-fA-F]{1,6});"
+    r"|&(?P<name>[a-zA-Z]{2,8});"
+)
+"""One character as URLs, JSON, Python and HTML may write it."""
 
 
 class TryLater(Exception):  # noqa: N818 - what the caller should do
@@ -66,7 +93,114 @@ class TryLater(Exception):  # noqa: N818 - what the caller should do
 
 
 class Refused(Exception):  # noqa: N818 - what the server did
-    """A request that will fail again."""
+    """A request that will fail again.
+
+    Attributes:
+        status: The server's status; 0 if there was no reply.
+        parameter: The parameter of the request that the server names as the reason; may be empty.
+    """
+
+    def __init__(self, problem: str, status: int = 0, parameter: str = "") -> None:
+        super().__init__(problem)
+        self.status = status
+        self.parameter = parameter
+
+
+class Secrets:
+    """Texts that must not be shown or written, such as keys, and how to hide them.
+
+    Every piece of a secret with at least `SHORTEST_PIECE` characters is hidden, in any case, so that
+    neither a server that abbreviates it nor a later cut leaves most of it. Found are the secret
+    itself, any mix of percent-encoding, JSON, Python and HTML escapes (also twice), base64 and hex.
+    """
+
+    def __init__(self, *secrets: str) -> None:
+        self._short = [secret for secret in secrets if 0 < len(secret) < SHORTEST_PIECE]
+        self._pieces: set[str] = set()
+        for secret in secrets:
+            for form in _written_forms(secret):
+                places = range(len(form) - SHORTEST_PIECE + 1)
+                self._pieces.update(form[i : i + SHORTEST_PIECE].lower() for i in places)
+
+    def hide(self, text: str) -> str:
+        """Return a text with "…" in place of secrets."""
+        if not self._pieces:
+            return text
+        hidden = bytearray(len(text))
+        for letters, begins, ends in _readings(text):
+            for i in range(len(letters) - SHORTEST_PIECE + 1):
+                if letters[i : i + SHORTEST_PIECE] in self._pieces:
+                    begin, end = begins[i], ends[i + SHORTEST_PIECE - 1]
+                    hidden[begin:end] = b"\1" * (end - begin)
+        if not any(hidden):
+            return text
+        parts = []
+        for is_secret, group in groupby(zip(text, hidden, strict=True), key=itemgetter(1)):
+            parts.append(HIDDEN if is_secret else "".join(letter for letter, _ in group))
+        return "".join(parts)
+
+    def hide_in_message(self, text: str) -> str:
+        """Hide short secrets, too, which may be ordinary words: for messages, not for answers."""
+        for secret in self._short:
+            text = text.replace(secret, HIDDEN)
+        return self.hide(text)
+
+
+def _written_forms(secret: str) -> Iterator[str]:
+    """The secret as it is, in hex, and in base64 after 0, 1 or 2 other bytes (`Bearer KEY`)."""
+    if len(secret) < SHORTEST_PIECE:
+        return
+    raw = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield raw.hex()
+    for shift in range(3):
+        # The first and last characters depend on the neighbouring bytes.
+        whole = base64.b64encode(b"\0" * shift + raw).decode()
+        begin = -(-shift * 8 // 6)
+        inner = whole[begin : (shift + len(raw)) * 8 // 6]
+        yield inner
+        yield inner.replace("+", "-").replace("/", "_")
+
+
+def _readings(text: str) -> Iterator[tuple[str, Sequence[int], Sequence[int]]]:
+    """A text in small letters, then with its escapes undone, once and twice, each with the places
+    in the text at which every character begins and ends.
+    """
+    letters = text
+    begins: Sequence[int] = range(len(text))
+    ends: Sequence[int] = range(1, len(text) + 1)
+    for _ in range(3):
+        # Only ASCII, since İ is two characters in small letters, which would move those after it.
+        yield "".join(c.lower() if c.isascii() else c for c in letters), begins, ends
+        if not _ESCAPED.search(letters):
+            return
+        plain: list[str] = []
+        new_begins, new_ends = array("q"), array("q")
+        end = 0
+        for found in _ESCAPED.finditer(letters):
+            start = found.start()
+            plain += letters[end:start], _unescaped(found)
+            new_begins.extend(begins[end : start + 1])
+            new_ends.extend(ends[end:start])
+            end = found.end()
+            new_ends.append(ends[end - 1])
+        plain.append(letters[end:])
+        new_begins.extend(begins[end:])
+        new_ends.extend(ends[end:])
+        letters, begins, ends = "".join(plain), new_begins, new_ends
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """The one character that an escape stands for; another escape of it if that is unknown."""
+    kind = found.lastgroup
+    value = found[kind or 0]
+    if kind == "plain":
+        return value
+    if kind == "name":
+        named = html.unescape(found[0])
+        return named if len(named) == 1 else "\0"
+    number = int(value, 10 if kind == "decimal" else 16)
+    return chr(number) if number < sys.maxunicode else "\0"
 
 
 class Pace:
@@ -100,9 +234,11 @@ class Backoff:
     longest: float = float("inf")
 
     def pause(self, tries: int, requested: float = 0.0) -> float | None:
-        """Seconds to wait after so many tries; None if the server asks for more than the longest wait.
+        """Seconds to wait after so many tries; None if the server asks for more than the longest
+        wait.
 
-        Up to half as long again is added, so that clients that failed together do not come back together.
+        Up to half as long again is added, so that clients that failed together do not come back
+        together.
         """
         wanted = max(requested, min(self.first * 2 ** (tries - 1), self.longest))
         return None if wanted > self.longest else wanted * (1 + random.random() / 2)  # noqa: S311 - no secret
@@ -115,13 +251,15 @@ def retried(
     overloaded_tries: int | None = None,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """Repeat a request until it succeeds; raise the last `TryLater`, with its number of tries, when patience ends.
+    """Repeat a request until it succeeds; raise the last `TryLater`, with its number of tries, when
+    patience ends.
 
     Args:
         request: Sends it once.
         tries: Maximum number of tries.
         backoff: Waits between them.
-        overloaded_tries: Maximum number of tries if a smaller request may do better; as many as otherwise by default.
+        overloaded_tries: Maximum number of tries if a smaller request may do better; as many as
+            otherwise by default.
         sleep: Waits so many seconds.
     """
     for tried in count(1):
@@ -195,8 +333,9 @@ class HttpClient:
         timeout: Seconds for a whole reply.
         largest: Maximum bytes of a reply.
         headers: Sent with every request.
-        secret: Text that must not appear in messages.
-        redirects: Follow redirects. By default a request reaches the address that a person named, or none.
+        secrets: Texts that must not appear in messages.
+        redirects: Follow redirects. By default a request reaches the address that a person named,
+            or none.
     """
 
     def __init__(
@@ -204,12 +343,12 @@ class HttpClient:
         timeout: float,
         largest: int = 1 << 28,
         headers: Mapping[str, str] | None = None,
-        secret: str = "",
+        secrets: Secrets | None = None,
         redirects: bool = False,
     ) -> None:
         self.timeout = timeout
         self.largest = largest
-        self._secret = secret
+        self._secrets = secrets or Secrets()
         self._redirects = redirects
         # Compressed replies could unpack to more than the size limit in one step.
         agent = {
@@ -233,7 +372,8 @@ class HttpClient:
                     raise TryLater(
                         f"sent more than {self.largest >> 20} MB in one reply", overloaded=True
                     )
-                # httpx limits the wait for each piece; a server may send a byte now and then for ever.
+                # httpx limits the wait for each piece; a server may send a byte now and then for
+                # ever.
                 if time.monotonic() > deadline:
                     raise self._late()
             return Reply(response.status_code, response.headers, b"".join(parts))
@@ -248,8 +388,8 @@ class HttpClient:
     ) -> Iterator[httpx.Response]:
         """Send a request and yield its response, whose body is yet to be read.
 
-        Failures, also those while the caller reads, are raised as `TryLater` or `Refused`. The time limit is that of each piece
-        of the body.
+        Failures, also those while the caller reads, are raised as `TryLater` or `Refused`. The time
+        limit is that of each piece of the body.
         """
         if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
             raise Refused("is not an http or https address")
@@ -268,7 +408,10 @@ class HttpClient:
         except (httpx.ConnectError, httpx.ProxyError) as error:
             if _caused_by(error, ssl.SSLError):
                 raise Refused(f"cannot be trusted: {self._one_line(error)}") from error
-            problem = f"cannot be reached ({self._one_line(error)}): is it running, and is the address right?"
+            problem = (
+                f"cannot be reached ({self._one_line(error)}): is it running, and is the address"
+                " right?"
+            )
             raise TryLater(problem) from error
         except (
             httpx.UnsupportedProtocol,
@@ -281,7 +424,9 @@ class HttpClient:
             raise TryLater(_broken_off(response, error), overloaded=True) from error
 
     def _client(self) -> httpx.Client:
-        """Return the open client. A forked process opens its own: two must not read from one connection."""
+        """Return the open client. A forked process opens its own: two must not read from one
+        connection.
+        """
         with self._lock:
             if self._opened is None or self._opened[0] != os.getpid():
                 self._opened = (os.getpid(), self._open())
@@ -315,21 +460,24 @@ class HttpClient:
         """Describe a status other than success."""
         status = response.status_code
         if 300 <= status < 400:
-            place = response.headers.get("Location", "an address that it does not state")
+            place = self._words(response.headers.get("Location", ""))
             return Refused(
-                self._hidden(f"has moved to {place[:200]} (status {status}): use that address")
+                f"has moved to {place or 'an address that it does not state'} (status {status}):"
+                " use that address"
             )
-        explanation = self._explanation(response)
-        words = [word for word in (response.reason_phrase, explanation) if word]
+        explanation, parameter = self._explanation(response)
+        words = [word for word in (self._words(response.reason_phrase), explanation) if word]
         reason = f"status {status}" + (f" ({': '.join(words)})" if words else "")
         if status in PASSING or status >= 500:
             wait = retry_after(response.headers)
             asks = f" and asks to wait {wait:.0f} seconds" if wait else ""
             return TryLater(f"answers with {reason}{asks}", wait, status in (500, 504), status)
-        return Refused(f"refuses the request with {reason}")
+        return Refused(f"refuses the request with {reason}", status, parameter)
 
-    def _explanation(self, response: httpx.Response) -> str:
-        """One line of the body of a failure: the message of an OpenAI-compatible error, or its beginning."""
+    def _explanation(self, response: httpx.Response) -> tuple[str, str]:
+        """One line of the body of a failure: the message of an OpenAI-compatible error, or its
+        beginning; and the parameter that the error is about, if it names one.
+        """
         import httpx
 
         body = b""
@@ -341,22 +489,31 @@ class HttpClient:
                     break
         except httpx.HTTPError:
             pass  # the status is known, and matters more
+        parameter = ""
         try:
-            text = json.loads(body)["error"]["message"]
-        except (ValueError, LookupError, TypeError, RecursionError):
-            text = body[:1000].decode("utf-8", "replace")
-        return self._hidden(" ".join(str(text).split())[:200])
+            error = json.loads(body)["error"]
+            text = error["message"]
+            named = error.get("param")
+            if isinstance(named, str):
+                parameter = self._words(named)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            text = body.decode("utf-8", "replace")
+        return self._words(str(text)), parameter
 
     def _one_line(self, error: Exception) -> str:
-        return self._hidden(" ".join(str(error).split())[:200]) or type(error).__name__
+        return self._words(str(error)) or type(error).__name__
 
-    def _hidden(self, text: str) -> str:
-        return text.replace(self._secret, "…") if self._secret else text
+    def _words(self, text: str) -> str:
+        """One line of what a server says. Secrets are hidden first: half of one is still one."""
+        hidden = self._secrets.hide_in_message(" ".join(text.split()))
+        return hidden[:LONGEST_MESSAGE]
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """The system's certificates, which institutes add their own to; httpx alone would use those of certifi."""
+    """The system's certificates, which institutes add their own to; httpx alone would use those of
+    certifi.
+    """
     return ssl.create_default_context()
 
 
@@ -407,7 +564,8 @@ class AnswerCache:
             base = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=30)
             with base:
                 base.execute(
-                    "create table if not exists answers (question text primary key, answer not null)"
+                    "create table if not exists answers (question text primary key, answer not"
+                    " null)"
                 )
             return base
 
@@ -418,7 +576,8 @@ class AnswerCache:
             return action()
         except (OSError, sqlite3.DatabaseError) as problem:
             raise self._error(
-                f"the cache of answers {self.path} cannot be used ({problem}); delete it, or name another"
+                f"the cache of answers {self.path} cannot be used ({problem}); delete it, or name"
+                " another"
             ) from problem
 
     def get(self, question: str) -> bytes | None:
@@ -442,8 +601,9 @@ class AnswerCache:
     def put_soon(self, question: str, answer: bytes) -> None:
         """Keep an answer without waiting for the disk; `flush` waits for it.
 
-        A thread writes what has arrived while it wrote the last time, all at once: a disk that takes a hundred writes a second
-        keeps thousands of answers. A process that is killed loses those of the last write.
+        A thread writes what has arrived while it wrote the last time, all at once: a disk that
+        takes a hundred writes a second keeps thousands of answers. A process that is killed loses
+        those of the last write.
         """
         if self.path is None:
             return self.put(question, answer)

@@ -1,10 +1,16 @@
-"""Where a server listens, and by which names it is asked. Needs no web framework, so that every server of ours can use it."""
+"""Where a server listens, and which requests it answers. Needs no web framework, so that every
+server of ours can use it.
+
+A page that somebody else serves can make a browser send requests to this machine. So the host that
+a request names must be this machine (a name that was rebound to 127.0.0.1 is refused), and requests
+caused by other sites are refused unless they open a page.
+"""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from taskloom.core.errors import ParameterError
 
@@ -35,6 +41,38 @@ def hostname(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
+def caused_elsewhere(headers: Mapping[str, str]) -> bool:
+    """True if another site made a browser send this request, unless it opens a page by a link.
+
+    Args:
+        headers: The request's headers, looked up without regard to case.
+    """
+    if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
+        return False
+    opens_a_page = headers.get("sec-fetch-mode") == "navigate"
+    return not opens_a_page or headers.get("sec-fetch-dest", "document") != "document"
+
+
+def of_another_origin(headers: Mapping[str, str]) -> bool:
+    """True if a page of another origin sends this request. Programs other than browsers name no
+    origin.
+    """
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
+
+
+def content_length(header: str) -> int | None:
+    """Read a Content-Length header; None if it is not a plain decimal number.
+
+    >>> content_length("12"), content_length("²"), content_length("-1")
+    (12, None, None)
+    """
+    # `isdigit` accepts superscripts, and `int` refuses more than 4,300 digits.
+    if not header.isascii() or not header.isdigit():
+        return None
+    return int(header[:18]) if len(header) > 18 else int(header)
+
+
 def listen(host: str, ports: Sequence[int]) -> socket.socket:
     """Return a socket that listens on the first of some ports that is free.
 
@@ -48,8 +86,9 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
     reason = ""
     for port in ports:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # With the default protocol 0, accepted sockets have it too, and asyncio sets TCP_NODELAY only on IPPROTO_TCP: Nagle's
-        # algorithm and delayed acknowledgements then cost a kept connection about 40 ms per answer.
+        # With the default protocol 0, accepted sockets have it too, and asyncio sets TCP_NODELAY
+        # only on IPPROTO_TCP: Nagle's algorithm and delayed acknowledgements then cost a kept
+        # connection about 40 ms per answer.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -70,6 +109,8 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
 
 
 def address(host: str, listener: socket.socket) -> str:
-    """Return the address that browsers open, without a slash at its end; a server on all interfaces shows this machine's name."""
+    """Return the address that browsers open, without a slash at its end; a server on all interfaces
+    shows this machine's name.
+    """
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host.strip("[]")  # noqa: S104 - what the person chose
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

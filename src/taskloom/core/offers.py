@@ -1,7 +1,8 @@
-"""What a suite can offer besides examples: other file formats, a solver, an evaluation of its own, options of commands.
+"""What a suite can offer besides examples: other file formats, a solver, an evaluation of its own,
+options of commands.
 
-A suite has these as attributes and methods; the commands `export`, `solve`, `score`, `make` and `apply` find them in the registry,
-so a suite of another package has them as ours do.
+A suite has these as attributes and methods; the commands `export`, `solve`, `score`, `make` and
+`apply` find them in the registry, so a suite of another package has them as ours do.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Option:
     """An option that a suite adds to a command.
 
     Attributes:
-        command: `make` and `apply`: it sets the recipe's field of the same name. `solve` and `score`: it is passed as a keyword
-            argument, as text, to the suite's function.
+        command: `make` and `apply`: it sets the recipe's field of the same name. `solve` and
+            `score`: it is passed as a keyword argument, as text, to the suite's function.
         name: `tables` is `--tables` on the command line.
         help: One line; the suite's name is put before it.
         file: The option names a JSON or YAML file that holds the value.
@@ -52,11 +53,13 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Another form in which `taskloom show` prints the tasks of a recipe: the view `sparql` is the option `--sparql`.
+    """Another form in which `taskloom show` prints the tasks of a recipe: the view `sparql` is the
+    option `--sparql`.
 
     Attributes:
         help: One line; the suite's name is put before it.
-        texts: From the checked fields of a recipe to the text of each of its tasks, by the task's name.
+        texts: From the checked fields of a recipe to the text of each of its tasks, by the task's
+            name.
     """
 
     help: str
@@ -64,7 +67,9 @@ class View:
 
 
 Exporter = Callable[[Sequence["Example"], Any], Export]
-"""From the examples of a split and the checked fields of their recipe (None for files that somebody else made)."""
+"""From the examples of a split and the checked fields of their recipe (None for files that somebody
+else made).
+"""
 
 
 class SolveReport(Protocol):
@@ -88,16 +93,24 @@ class Evaluation(Protocol):
 
 
 RunScores = Callable[["Plan", Sequence["Example"], Sequence[str]], Mapping[str, float]]
-"""From a recipe's plan, the examples of a split and their predictions to named scores of the whole, such as `{"C@90": 0.25}`."""
+"""From a recipe's plan, the examples of a split and their predictions to named scores of the whole,
+such as `{"C@90": 0.25}`.
+"""
 
 TaskForm = Callable[[str, Mapping[str, Any]], str]
-"""From a task's name and the traits of one of its examples to its form, the task without its constants, for the audit."""
+"""From a task's name and the traits of one of its examples to its form, the task without its
+constants, for the audit.
+"""
 
 Solver = Callable[..., SolveReport]
 """`solve(path, **options)`: answers every question of a file; the path `-` is standard input."""
 
 Evaluator = Callable[..., Evaluation]
-"""`evaluate(gold, predictions, thresholds=…, **options)`: gold is a file, or the examples of a dataset's split."""
+"""`evaluate(gold, predictions, thresholds=…, **options)`: gold is a file, or the examples of a
+dataset's split.
+"""
 
 PredictionReader = Callable[["Path", int], list[str]]
-"""From a file of predictions and the number of examples of a split to the predicted answers, as the suite's programs write them."""
+"""From a file of predictions and the number of examples of a split to the predicted answers, as the
+suite's programs write them.
+"""

@@ -1,7 +1,9 @@
-"""Pictures of an example: what a suite hands to whoever draws it, such as `taskloom view`. Data only, no markup.
+"""Pictures of an example: what a suite hands to whoever draws it, such as `taskloom view`. Data
+only, no markup.
 
-A suite offers the method `picture`: from an example, the checked fields of its recipe and the recipe's key
-to one of these. Where it returns None, or a suite offers nothing, the derivation is drawn as it is.
+A suite offers the method `picture`: from an example, the checked fields of its recipe and the
+recipe's key to one of these. Where it returns None, or a suite offers nothing, the derivation is
+drawn as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from taskloom.core.seeding import Key
 
 DEEPEST = 40
-"""Levels of a tree; deeper ones are cut, since a derivation from a file may be a graph whose tree is endless."""
+"""Levels of a tree; deeper ones are cut, since a derivation from a file may be a graph whose tree
+is endless.
+"""
 
 LARGEST = 500
 """Nodes of a tree that are drawn."""
@@ -64,7 +68,9 @@ class TreePicture:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One application in a chain: the function, its group or another remark, and the value that it gives."""
+    """One application in a chain: the function, its group or another remark, and the value that it
+    gives.
+    """
 
     function: str
     value: str
@@ -81,7 +87,9 @@ class ChainPicture:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """A column of a family: its heading, whether it is the example itself, and its cells, one for each row of the family."""
+    """A column of a family: its heading, whether it is the example itself, and its cells, one for
+    each row of the family.
+    """
 
     title: str
     cells: tuple[str, ...]
@@ -104,7 +112,9 @@ class FamilyPicture:
 Picture = StoryPicture | TreePicture | ChainPicture | FamilyPicture
 
 PictureMaker = Callable[["Example", Any, "Key"], Picture | None]
-"""From an example, the checked fields of its recipe and the recipe's key to its picture; None where it has none."""
+"""From an example, the checked fields of its recipe and the recipe's key to its picture; None where
+it has none.
+"""
 
 KINDS: dict[type, str] = {
     StoryPicture: "story",
@@ -120,7 +130,8 @@ def to_dict(picture: Picture) -> dict[str, Any]:
 
 
 def derivation_tree(steps: Sequence[Step], input: str) -> TreePicture | None:
-    """Return a derivation as a tree: the last step is the root, and steps that use no other one stand on the input.
+    """Return a derivation as a tree: the last step is the root, and steps that use no other one
+    stand on the input.
 
     >>> from taskloom.core.example import Step
     >>> tree = derivation_tree([Step("double", "4"), Step("minus", "-4")], "2")

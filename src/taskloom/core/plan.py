@@ -1,8 +1,8 @@
 """The plan: what a recipe and a seed come down to, before anything is written.
 
-A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range of its rows alone.
-That is the purity contract in code: `Split.rows(start, stop)` may depend on nothing but the recipe digest, the seed,
-the split and the index.
+A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
+of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
+nothing but the recipe digest, the seed, the split and the index.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ probe: an exhaustive set for analyses that may repeat training items."""
 
 
 def role_of(split: str) -> Role:
-    """Return the role of a split that is known by its name alone: `train` and `train-…` are learned from, all others test.
+    """Return the role of a split that is known by its name alone: `train` and `train-…` are learned
+    from, all others test.
 
     >>> role_of("train"), role_of("train-short"), role_of("training"), role_of("ood")
     ('train', 'train', 'test', 'test')
@@ -35,7 +36,8 @@ def role_of(split: str) -> Role:
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:
-    """Divide a total into whole numbers in proportion to weights; the largest remainders are rounded up, the first of equals.
+    """Divide a total into whole numbers in proportion to weights; the largest remainders are
+    rounded up, the first of equals.
 
     >>> apportion(10, [1, 1, 1])
     [4, 3, 3]
@@ -50,7 +52,9 @@ def apportion(total: int, weights: Sequence[float]) -> list[int]:
 
 
 Level = Literal["instruction", "explicit"]
-"""How much a description tells. instruction: what to do. explicit: also what every name in it means and how to answer."""
+"""How much a description tells. instruction: what to do. explicit: also what every name in it means
+and how to answer.
+"""
 
 Withheld = Callable[[str], bool]
 """Whether a task is withheld from training."""
@@ -68,8 +72,9 @@ class Source:
 class Split:
     """One split: its size and how to make rows start..stop of it.
 
-    `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema` where a suite is vectorised.
-    `tasks` names the tasks of its rows where they are others than those of the plan (`Tasks.names`) and known before any row.
+    `rows` yields examples, or returns an Arrow table with the columns of `dataset.shards.schema`
+    where a suite is vectorised. `tasks` names the tasks of its rows where they are others than
+    those of the plan (`Tasks.names`) and known before any row.
     """
 
     name: str
@@ -85,13 +90,17 @@ class Tasks:
     """Which task each row belongs to: what descriptions tell and what C@T counts.
 
     Attributes:
-        by: `task`, or the trait whose value names a row's task more finely (a question type, a chain of functions).
-        tell: The description of a task; None: the plan's own description says it for every row. Empty: the input tells it already.
+        by: `task`, or the trait whose value names a row's task more finely (a question type, a
+            chain of functions).
+        tell: The description of a task; None: the plan's own description says it for every row.
+            Empty: the input tells it already.
         names: All tasks, where they can be listed.
-        facts: What is known of a task of that list, such as its size and the scores of guessing; the same facts of every task.
+        facts: What is known of a task of that list, such as its size and the scores of guessing;
+            the same facts of every task.
         possible: Whether a name is a task, where they cannot be listed.
         always: Whether training has a task in any case, so that it is never withheld.
-        without: The same plan with some tasks taken out of training; None where there is nothing to withhold.
+        without: The same plan with some tasks taken out of training; None where there is nothing to
+            withhold.
     """
 
     by: str = "task"
@@ -109,16 +118,22 @@ class Plan:
 
     Attributes:
         splits: In the order in which they are written.
-        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack some.
+        traits: Name and type of every trait (`str`, `int`, `float` or `bool`); an example may lack
+            some.
         describe: The instruction for a person or a model.
         scorer: How a prediction is judged.
         answer: For tasks that are functions: the answer to one input (`taskloom apply`).
-        check: The independent second solver: acceptable outputs recomputed from the input text alone (`taskloom verify`).
+        check: The independent second solver: acceptable outputs recomputed from the input text
+            alone (`taskloom verify`).
         sources: Outside resources by digest.
-        shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work divides and resumes finely.
-        left_out: Tasks that the recipe names but that have too few examples, with how many they have.
+        shard_rows: Rows per file unless asked otherwise; slow suites choose fewer, so that work
+            divides and resumes finely.
+        left_out: Tasks that the recipe names but that have too few examples, with how many they
+            have.
         warnings: What a person should know before using the data.
-        show: An example as a person reads it, for `taskloom show` (text or anything that rich prints); None for the plain way.
+        facts: Measured properties of the world that the fields do not state, for the manifest.
+        show: An example as a person reads it, for `taskloom show` (text or anything that rich
+            prints); None for the plain way.
         tasks: Which task each row belongs to, with its description.
     """
 
@@ -132,6 +147,7 @@ class Plan:
     shard_rows: int = 4_000
     left_out: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    facts: Mapping[str, float] = field(default_factory=dict)
     show: Callable[[Example], Any] | None = None
     tasks: Tasks = field(default_factory=Tasks)
 

@@ -1,8 +1,10 @@
-"""Files of predictions: one a line in the order of the examples, or records (JSON lines, CSV, Parquet) with the ids of examples.
+"""Files of predictions: one a line in the order of the examples, or records (JSON lines, CSV,
+Parquet) with the ids of examples.
 
-A record has the text in `prediction` and the example's number in its split, counted from 0, in `id` or `index`; other columns are
-ignored, but of rows that name a `split` only those of the split that is scored are taken. Records without ids stand in the order of
-the examples, as lines do.
+A record has the text in `prediction` and the example's number in its split, counted from 0, in
+`id`, `index` or `idx`, in any case. Other columns are ignored, but of rows that name a `split` only
+those of the split that is scored are taken. Records without ids are in the order of the examples,
+as lines are.
 """
 
 from __future__ import annotations
@@ -10,17 +12,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from taskloom.core import files
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import InputError, echo, nearest
+from taskloom.core.extraction import without_thinking
 
 TEXT = "prediction"
-IDS = ("id", "index")
+IDS = ("id", "index", "idx")
+"""Columns with ids, best first. Case and blanks around a name do not matter."""
+
+LIKE_AN_ID = re.compile(r"(.*[\s_.-])?(id|index|idx|number|row)|unnamed: 0|")
+"""Other names, in lower case, of columns that may hold ids. pandas writes row numbers into a column
+without a name.
+"""
+
 SPLIT = "split"
 LONGEST_HEADER = 10_000
 """Characters of a first line that may be the header of a CSV file; a longer one is a prediction."""
@@ -75,26 +87,72 @@ def predictions_for(
 
     Args:
         source: A file, or `-` for standard input.
-        examples: How many there are; without ids it is left to the caller whether that many predictions are there.
+        examples: How many there are; without ids it is left to the caller whether that many
+            predictions are there.
         names: Ids that examples have besides their numbers.
         split: Whose rows are wanted, where the file names splits.
-        objects: Whether an answer may itself be a JSON object, so that a line that is one need not be a record.
+        objects: Whether an answer may itself be a JSON object, so that a line that is one need not
+            be a record.
         lines: How a file of plain lines is read; `read_lines` by default.
 
     Raises:
-        InputError: For a file that cannot be read, a broken line, and ids that are missing, doubled or unknown.
+        InputError: For a file that cannot be read, a broken line, and ids that are missing, doubled
+            or unknown.
     """
     content = open_source(source)
     rows = _records(content, objects)
     if rows is None:
         return (lines or read_lines)(content)
     rows = _of_split(rows, split, content.name)
-    predictions = [Prediction(_text(row, line, content.name), line) for line, row in rows]
-    column = next((name for name in IDS if any(row.get(name) is not None for _, row in rows)), None)
+    column = _id_column(rows, content.name)
     if column is None:
-        return predictions
+        return _texts(rows, content.name)
     ids = [(line, _id(row.get(column), line, content.name)) for line, row in rows]
-    return _arranged(predictions, ids, _places(examples, names, ids), content.name)
+    places = _places(examples, names, ids)
+    chosen = _chosen(_texts(rows, content.name), ids, places, content.name)
+    missing = [id for id, place in places.items() if place not in chosen]
+    if missing:
+        raise InputError(
+            f"{content.name} has no prediction for {len(missing):,} of {len(places):,} examples;"
+            f" the first has the id {echo(missing[0])}"
+        )
+    return [chosen[place] for place in range(len(places))]
+
+
+def some_predictions_for(
+    source: str | Path,
+    examples: int,
+    *,
+    split: str = "",
+    objects: bool = False,
+    lines: LineReader | None = None,
+) -> tuple[Sequence[int], list[Prediction]]:
+    """Read the predictions for some of the examples: those whose ids a file has.
+
+    Args:
+        source: A file, or `-` for standard input.
+        examples: How many there are.
+        split: The split whose rows are wanted, if the file names splits.
+        objects: True if an answer may itself be a JSON object.
+        lines: Reads a file of plain lines; `read_lines` by default.
+
+    Returns:
+        The numbers of the examples, ascending, and the predictions for them. A file without ids is
+            about all examples, and may have too few or too many predictions.
+    """
+    content = open_source(source)
+    rows = _records(content, objects)
+    if rows is None:
+        return range(examples), (lines or read_lines)(content)
+    rows = _of_split(rows, split, content.name)
+    column = _id_column(rows, content.name)
+    if column is None:
+        return range(examples), _texts(rows, content.name)
+    ids = [(line, _id(row.get(column), line, content.name)) for line, row in rows]
+    places = _places(examples, (), ids)
+    chosen = _chosen(_texts(rows, content.name), ids, places, content.name)
+    numbers = sorted(chosen)
+    return numbers, [chosen[number] for number in numbers]
 
 
 def size_and_splits(source: str | Path) -> tuple[int, frozenset[str]]:
@@ -118,27 +176,33 @@ def open_source(source: str | Path) -> PredictionSource:
     path = path_of(source)
     if path.is_dir() or not path.exists():  # a pipe is not a file, and can be read
         raise InputError(
-            f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or Parquet"
+            f"there is no file {path}; it should hold predictions: lines, JSON lines, CSV or"
+            " Parquet"
         )
-    try:
-        return PredictionSource(str(path), path.read_bytes(), path.suffix.lower())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    content = files.read_bytes(path, InputError, pipes=True)
+    return PredictionSource(str(path), content, path.suffix.lower())
 
 
 def parse_prediction(line: str, number: int) -> Prediction:
-    """Parse one line: a line in double quotes is a JSON text, so that a prediction may hold line ends or be empty."""
+    """Parse one line: a line in double quotes is a JSON text, so that a prediction may hold line
+    ends or be empty. Thoughts are removed.
+    """
     if not line or not line[0] == line[-1] == '"':
-        return Prediction(line, number)
+        return Prediction(without_thinking(line), number)
     try:
-        return Prediction(str(json.loads(line)), number)
+        return Prediction(without_thinking(str(json.loads(line))), number)
     except ValueError:
-        fault = 'the line begins and ends with a double quote but is not a JSON text; escape inner quotes as \\"'
+        fault = (
+            "the line begins and ends with a double quote but is not a JSON text; escape inner"
+            ' quotes as \\"'
+        )
         return Prediction(line, number, fault)
 
 
 def read_lines(source: PredictionSource) -> list[Prediction]:
-    """Read one prediction per line, or raise an `InputError` that names the line with a broken JSON text."""
+    """Read one prediction per line, or raise an `InputError` that names the line with a broken JSON
+    text.
+    """
     text = source.text()
     lines = text.removesuffix("\n").split("\n") if text else []
     predictions = [
@@ -171,11 +235,13 @@ def _records(source: PredictionSource, objects: bool) -> list[_Row] | None:
     if first is None:
         if source.suffix in (".jsonl", ".ndjson") and head and head[0] != '"':
             raise InputError(
-                f"{source.name}:1 is not a JSON object; write one a line with '{TEXT}', and 'id' if you have ids"
+                f"{source.name}:1 is not a JSON object; write one a line with '{TEXT}', and 'id' if"
+                " you have ids"
             )
         return None
     if TEXT not in first:
-        if objects and not {*IDS} & {*first} and source.suffix not in (".jsonl", ".ndjson"):
+        has_id = any(_plain(name) in IDS for name in first)
+        if objects and not has_id and source.suffix not in (".jsonl", ".ndjson"):
             return None
         raise _without_text(source.name, first)
     return list(_json_rows(source))
@@ -189,7 +255,7 @@ def _is_header(line: str) -> bool:
         names = next(csv.reader([line]), [])
     except csv.Error:
         return False
-    return TEXT in names and any(name in names for name in IDS)
+    return TEXT in names and any(_plain(name) in IDS for name in names)
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -216,7 +282,8 @@ def _json_rows(source: PredictionSource) -> Iterator[_Row]:
         row = _object(line.strip())
         if row is None:
             raise InputError(
-                f"{source.name}:{number} is not a JSON object, though the first line is; write one a line"
+                f"{source.name}:{number} is not a JSON object, though the first line is; write one"
+                " a line"
             )
         yield number, row
 
@@ -231,8 +298,8 @@ def _csv_rows(source: PredictionSource, delimiter: str) -> Iterator[_Row]:
         for row in reader:
             if None in row or None in row.values():
                 raise InputError(
-                    f"{source.name}:{reader.line_num} has more or fewer fields than the header; quote fields that hold "
-                    "a comma"
+                    f"{source.name}:{reader.line_num} has more or fewer fields than the header;"
+                    " quote fields that hold a comma"
                 )
             yield reader.line_num, row
     except csv.Error as error:
@@ -250,7 +317,8 @@ def _parquet_rows(source: PredictionSource) -> list[_Row]:
         names = file.schema_arrow.names
         if TEXT not in names:
             raise _without_text(source.name, names)
-        rows = file.read([name for name in (TEXT, *IDS, SPLIT) if name in names]).to_pylist()
+        wanted = [name for name in names if name in (TEXT, SPLIT) or _may_be_an_id(name)]
+        rows = file.read(wanted).to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{source.name} is not a Parquet file: {str(error)[:200]}") from error
     return list(enumerate(rows, start=1))
@@ -272,17 +340,58 @@ def _of_split(rows: list[_Row], split: str, name: str) -> list[_Row]:
     return [(line, row) for line, row in rows if not split or str(row.get(SPLIT)) == split]
 
 
+def _plain(column: str | None) -> str:
+    """The name of a column without case and blanks; a CSV file may have one without a name."""
+    return str(column or "").strip().lower()
+
+
+def _may_be_an_id(column: str) -> bool:
+    return LIKE_AN_ID.fullmatch(_plain(column)) is not None
+
+
+def _id_column(rows: list[_Row], name: str) -> str | None:
+    """The column with the ids; None if the records are in the order of the examples.
+
+    Raises:
+        InputError: If another column numbers the records in another order.
+    """
+    columns = dict.fromkeys(
+        column for _, row in rows for column, value in row.items() if value is not None
+    )
+    for known in IDS:
+        spelled = [column for column in columns if _plain(column) == known]
+        if spelled:
+            return known if known in spelled else spelled[0]
+    for column in columns:
+        if _may_be_an_id(column):
+            values = [str(row.get(column)) for _, row in rows]
+            order = [str(place) for place in range(len(rows))]
+            if values != order and sorted(values) == sorted(order):
+                raise InputError(
+                    f"{name} has its records in another order than the numbers in the column"
+                    f" {echo(column)}; call that column 'id' if it numbers the examples, or leave"
+                    " it out"
+                )
+    return None
+
+
+def _texts(rows: list[_Row], name: str) -> list[Prediction]:
+    return [Prediction(_text(row, line, name), line) for line, row in rows]
+
+
 def _text(row: Mapping[str, Any], line: int, name: str) -> str:
-    """Return the text of a record; a number, a truth value or a structure as JSON writes it."""
+    """Return the text of a record without thoughts; a number, a truth value or a structure as JSON
+    writes it.
+    """
     value = row.get(TEXT)
     if value is None:
         raise InputError(
             f"{name}:{line} has no '{TEXT}'; write an empty text where the model gave none"
         )
     try:
-        return (
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        )
+        if isinstance(value, str):
+            return without_thinking(value)
+        return json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError as error:
         raise InputError(
             f"{name}:{line} has a '{TEXT}' that is nested too deeply; write it as a text"
@@ -295,44 +404,44 @@ def _id(value: Any, line: int, name: str) -> str:
         value = int(value)
     if value is None or value == "" or not isinstance(value, str | int) or isinstance(value, bool):
         raise InputError(
-            f"{name}:{line} has no id, or one that is neither a whole number nor a text: {echo(value)}"
+            f"{name}:{line} has no id, or one that is neither a whole number nor a text:"
+            f" {echo(value)}"
         )
     return str(value)
 
 
 def _places(examples: int, names: Sequence[str], ids: Sequence[tuple[int, str]]) -> dict[str, int]:
-    """Return which example each id means: the numbers from 0, or the names where the first id is one of them."""
+    """Return which example each id means: the numbers from 0, or the names where the first id is
+    one of them.
+    """
     if ids and len({*names}) == examples and ids[0][1] in names:
         return {name: place for place, name in enumerate(names)}
     return {str(place): place for place in range(examples)}
 
 
-def _arranged(
+def _chosen(
     predictions: Sequence[Prediction],
     ids: Sequence[tuple[int, str]],
     places: Mapping[str, int],
     name: str,
-) -> list[Prediction]:
-    """Return predictions in the order of the examples, one for each."""
+) -> dict[int, Prediction]:
+    """The predictions by the number of their example."""
     chosen: dict[int, Prediction] = {}
     lines: dict[str, int] = {}
     for prediction, (line, id) in zip(predictions, ids, strict=True):
         if id not in places:
             raise InputError(
-                f"{name}:{line} has the id {echo(id)}, which no example has; ids are {_range(places)}"
+                f"{name}:{line} has the id {echo(id)}, which no example has; ids are"
+                f" {_range(places)}"
             )
         if id in lines:
             raise InputError(
-                f"{name}:{line} has the id {echo(id)} again, after line {lines[id]}; give each example one"
+                f"{name}:{line} has the id {echo(id)} again, after line {lines[id]}; give each"
+                " example one"
             )
         lines[id] = line
         chosen[places[id]] = prediction
-    missing = [id for id, place in places.items() if place not in chosen]
-    if missing:
-        raise InputError(
-            f"{name} has no prediction for {len(missing):,} of {len(places):,} examples; the first has the id {echo(missing[0])}"
-        )
-    return [chosen[place] for place in range(len(places))]
+    return chosen
 
 
 def _range(places: Mapping[str, int]) -> str:

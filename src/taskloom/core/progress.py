@@ -1,7 +1,8 @@
-"""Where progress is shown: a bar on a terminal, one line that is rewritten in a notebook, a line now and then in a log.
+"""Where progress is shown: a bar on a terminal, one line that is rewritten in a notebook, a line
+now and then in a log.
 
-Bars on terminals are Rich's. In a notebook the line is an HTML element of its own (`display_id`), which needs no widgets and
-stays in the saved notebook.
+Bars on terminals are Rich's. In a notebook the line is an HTML element of its own (`display_id`),
+which needs no widgets and stays in the saved notebook.
 """
 
 from __future__ import annotations
@@ -43,13 +44,17 @@ def in_notebook() -> bool:
 
 
 def wanted(choice: bool | None) -> bool:
-    """Return whether to show progress: as chosen, and else in notebooks, where nothing else says that work is under way."""
+    """Return whether to show progress: as chosen, and else in notebooks, where nothing else says
+    that work is under way.
+    """
     return in_notebook() if choice is None else choice
 
 
 @contextmanager
 def notebook_line() -> Iterator[ShowCount]:
-    """Yield a function that shows a bar with words below a notebook's cell; the last state stays there."""
+    """Yield a function that shows a bar with words below a notebook's cell; the last state stays
+    there.
+    """
     from IPython.display import HTML, display
 
     handle: Any = None

@@ -1,6 +1,7 @@
 """Ray: finding a cluster or starting one on this machine, and spreading calls over it.
 
-Used by `taskloom make --engine ray` and by the Ray engine of experiments. Ray is imported only when it is used.
+Used by `taskloom make --engine ray` and by the Ray engine of experiments. Ray is imported only when
+it is used.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ATTEMPTS = 3
-"""Attempts at a call whose worker or node dies: one death may be chance, three are the call's fault."""
+"""Attempts at a call whose worker or node dies: one death may be chance, three are the call's
+fault.
+"""
 
 ANSWER_WITHIN = 10.0
 """Seconds in which a cluster's head must answer; Ray itself would try for minutes."""
@@ -31,7 +34,8 @@ class Ray:
     """A connection to a cluster; one that was there before is left as it is when this one ends.
 
     Args:
-        address: `HOST:PORT` of a cluster's head, or `auto` for the one on this machine; None starts one on this machine.
+        address: `HOST:PORT` of a cluster's head, or `auto` for the one on this machine; None starts
+            one on this machine.
         cpus: Cores of a cluster that is started; all by default.
     """
 
@@ -53,13 +57,15 @@ class Ray:
                 ray.init(
                     address="local", num_cpus=cpus, include_dashboard=False, log_to_driver=False
                 )
-        except (OSError, ValueError, RuntimeError) as error:
-            first = str(error).strip().splitlines()[0]
+        except Exception as error:  # Ray raises plain ones if its processes die while they start
+            ray.shutdown()
+            first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             where = (
                 f"no Ray cluster answers at '{address}'" if address else "Ray does not start here"
             )
             raise TaskloomError(
-                f"{where} ({first}); start a cluster with 'ray start --head' and give its address, or none"
+                f"{where} ({first}); start a cluster with 'ray start --head' and give its address,"
+                " or none"
             ) from error
 
     @property
@@ -73,7 +79,9 @@ class Ray:
         return float(self._resources().get("GPU", 0))
 
     def _resources(self) -> dict[str, float]:
-        """Return the cluster's resources, a few seconds old at most: asking the head takes longer than the rest of a job."""
+        """Return the cluster's resources, a few seconds old at most: asking the head takes longer
+        than the rest of a job.
+        """
         now = time.monotonic()
         if self._known is None or now - self._known[0] > REFRESH:
             self._known = (now, dict(self.ray.cluster_resources()))
@@ -87,7 +95,8 @@ class Ray:
     def spread(
         self, function: Callable[[T], R], items: Iterable[T], at_once: int | None = None
     ) -> Iterator[tuple[T, R]]:
-        """Call a function on every item, somewhere; results as they come. A call on a node that dies goes to another.
+        """Call a function on every item, somewhere; results as they come. A call on a node that
+        dies goes to another.
 
         Args:
             function: Called with one item; what it raises is raised here.

@@ -1,10 +1,11 @@
 """Finding suites, tasks, learners and studies by name, in this package and in others.
 
-A thing is registered by the decorator in the module that defines it; nothing else needs an edit. Modules are found in
-three ways: the folders of this package (`taskloom.suites.*`), the entry-point group `taskloom` of installed packages
-(each entry point names a module to import), and a Python file given by path. They are imported only when a name is
-looked up. A package with many modules keeps an index beside them (`index.json`: of each name the module and the line about
-it), so that a list imports none of them.
+A thing is registered by the decorator in the module that defines it; nothing else needs an edit.
+Modules are found in three ways: the folders of this package (`taskloom.suites.*`), the entry-point
+group `taskloom` of installed packages (each entry point names a module to import), and a Python
+file given by path. They are imported only when a name is looked up. A package with many modules
+keeps an index beside them (`index.json`: of each name the module and the line about it), so that a
+list imports none of them.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class Registry(Generic[T]):
         Registry.every.append(self)
 
     def add(self, name: str, thing: T, origin: str) -> None:
-        """Register a thing; the same name from two modules is an error, since silence would pick one of them."""
+        """Register a thing; the same name from two modules is an error, since silence would pick
+        one of them.
+        """
         other = self._origin.get(name) or self._indexed_origin(name, origin)
         if other != origin:
             raise TaskloomError(
@@ -126,7 +129,9 @@ class Registry(Generic[T]):
         return thing
 
     def find(self, name: str) -> T | None:
-        """Return the thing of that name, or None. Imports as little as it can: first the module of the same name."""
+        """Return the thing of that name, or None. Imports as little as it can: first the module of
+        the same name.
+        """
         if name in self._things:
             return self._things[name]
         head = name.split("/")[0]
@@ -143,7 +148,9 @@ class Registry(Generic[T]):
         return [name for name, _ in self.descriptions()]
 
     def descriptions(self) -> list[tuple[str, str]]:
-        """Return all names, sorted, with the line about each; what the index has is not imported."""
+        """Return all names, sorted, with the line about each; what the index has is not
+        imported.
+        """
         if self.indexed:
             load_entry_points()
         else:
@@ -170,7 +177,9 @@ class Registry(Generic[T]):
         return [(name, Path(importlib.import_module(name).__path__[0])) for name in installed]
 
     def _indexed_origin(self, name: str, origin: str) -> str:
-        """Return which module a name is of by the index: `origin` itself, where that is the module or a class in it."""
+        """Return which module a name is of by the index: `origin` itself, where that is the module
+        or a class in it.
+        """
         if name not in self.index:
             return origin
         module = self.index[name].module
@@ -200,29 +209,38 @@ class Registry(Generic[T]):
 class Suite:
     """A family of tasks that share a world. A suite is a subclass with `@tl.suite` before it.
 
-    It has a `name`, a line to `describe` it, the `fields` of its recipes, and `weave`. Everything else is optional: a suite that
-    offers it has an attribute or a method of that name, and commands find it there.
+    It has a `name`, a line to `describe` it, the `fields` of its recipes, and `weave`. Everything
+    else is optional: a suite that offers it has an attribute or a method of that name, and commands
+    find it there.
 
     Attributes:
         name: The first part of its recipes' names.
         describe: One line for `taskloom list`.
         fields: The pydantic model of its recipes' fields; unknown keys are errors.
         version: Raised whenever the same fields would give other data; part of every recipe digest.
-        module: The module that defines it; its recipes are in `recipes/` next to that. Set by `@tl.suite`.
+        module: The module that defines it; its recipes are in `recipes/` next to that. Set by
+            `@tl.suite`.
         resolve: For suites whose names are a language: fields for a name that has no file, or None.
-        function: For suites whose tasks are functions: from checked fields to the function, where it can be had without a plan.
-        code: For suites that people add functions to: the digests, by name, of the added code that these fields use. They are
-            part of the recipe's digest, as the code of a task file is.
+        function: For suites whose tasks are functions: from checked fields to the function, where
+            it can be had without a plan.
+        code: For suites that people add functions to: the digests, by name, of the added code that
+            these fields use. They are part of the recipe's digest, as the code of a task file is.
         exporters: Formats of `taskloom export`, by name.
         solve: Answers every question of a file: `taskloom solve`.
-        evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one are scored task by task.
-        run_scores: Scores a whole split in the suite's own way; runs have them as columns beside the mean score.
-        task_form: The form of a task, without its constants; the audit names test tasks that have the form of a training task.
+        evaluate: Scores predictions in the suite's own way: `taskloom score`; suites without one
+            are scored task by task.
+        run_scores: Scores a whole split in the suite's own way; runs have them as columns beside
+            the mean score.
+        task_form: The form of a task, without its constants; the audit names test tasks that have
+            the form of a training task.
         options: Options that the suite adds to commands.
         resources: Outside data that it can use: `taskloom data`.
-        views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the option.
-        picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites without one show the derivation.
-        predictions: Reads files of predictions that programs for this suite write: `taskloom study`; lines or records by default.
+        views: Other forms in which `taskloom show` prints a recipe's tasks, by the name of the
+            option.
+        picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
+            without one show the derivation.
+        predictions: Reads files of predictions that programs for this suite write: `taskloom
+            study`; lines or records by default.
     """
 
     name: str
@@ -245,7 +263,9 @@ class Suite:
     predictions: PredictionReader | None = None
 
     def weave(self, fields: Any, key: Key, /) -> Plan:
-        """Plan the splits of a recipe, from its checked fields and the key of its random streams."""
+        """Plan the splits of a recipe, from its checked fields and the key of its random
+        streams.
+        """
         raise NotImplementedError
 
     def recipe_files(self) -> dict[str, Path]:
@@ -257,7 +277,9 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSuite(Suite):
-    """A suite that is one function: a task of `@tl.task`, or data of one's own. It offers nothing else."""
+    """A suite that is one function: a task of `@tl.task`, or data of one's own. It offers nothing
+    else.
+    """
 
     name: str
     describe: str
@@ -285,24 +307,28 @@ def suite(name: type[S] | str, **offers: Any) -> type[S] | Callable[[W], W]:
 
     Args:
         name: The class; the decorator stands before it without parentheses.
-        **offers: Deprecated, with the suite's name: its attributes, to be put before a function that is its `weave`.
+        **offers: Deprecated, with the suite's name: its attributes, to be put before a function
+            that is its `weave`.
     """
     if not isinstance(name, str):
         return _register(name)
     warnings.warn(
-        f"@tl.suite({name!r}, ...) before a function is deprecated; write a subclass of tl.Suite with the method weave",
+        f"@tl.suite({name!r}, ...) before a function is deprecated; write a subclass of tl.Suite"
+        " with the method weave",
         DeprecationWarning,
         stacklevel=2,
     )
     for offer in offers:
         if offer not in Suite.__annotations__:
             raise TaskloomError(
-                f"the suite '{name}': there is no offer '{offer}'; {nearest(offer, Suite.__annotations__)}"
+                f"the suite '{name}': there is no offer '{offer}';"
+                f" {nearest(offer, Suite.__annotations__)}"
             )
 
     def record(weave: W) -> W:
         own = {"name": name, "weave": weave, **offers}
-        # As attributes of a class, functions would be methods and get the suite as their first argument.
+        # As attributes of a class, functions would be methods and get the suite as their first
+        # argument.
         plain = {
             key: staticmethod(value) if callable(value) and key != "fields" else value
             for key, value in own.items()
@@ -327,7 +353,9 @@ def _register(kind: type[S]) -> type[S]:
 
 
 def find_suite(name: str) -> Suite | None:
-    """Return a suite by its name, or by `PATH::NAME` where a Python file or folder defines it; None if there is none."""
+    """Return a suite by its name, or by `PATH::NAME` where a Python file or folder defines it; None
+    if there is none.
+    """
     path, separator, suite = name.rpartition("::")
     if separator:
         load_file(Path(path))
@@ -335,7 +363,9 @@ def find_suite(name: str) -> Suite | None:
 
 
 def suite_that(offer: str, name: str = "") -> Suite:
-    """Return the suite that offers something (`solve`): the one of that name, or the only one there is."""
+    """Return the suite that offers something (`solve`): the one of that name, or the only one there
+    is.
+    """
     if name:
         suite = find_suite(name) or SUITES.get(name)
         if getattr(suite, offer):
@@ -349,7 +379,9 @@ def suite_that(offer: str, name: str = "") -> Suite:
 
 
 def find_scorer(name: str) -> Scorer:
-    """Return a scorer by name (`any-of`, or a suite's own), by file (`mine.py`), or by a name in a file (`mine.py::half`)."""
+    """Return a scorer by name (`any-of`, or a suite's own), by file (`mine.py`), or by a name in a
+    file (`mine.py::half`).
+    """
     from taskloom.core.scoring import SCORERS, scorers_of
 
     if is_python(name):
@@ -366,7 +398,8 @@ def name_in_file(name: str, names_of: Callable[[str], list[str]], kind: str) -> 
     """Load the file of `mine.py` or `mine.py::NAME`, and return the name that is meant.
 
     Args:
-        name: The file or folder, and behind `::` what is wanted of it; nothing where the file defines one such thing.
+        name: The file or folder, and behind `::` what is wanted of it; nothing where the file
+            defines one such thing.
         names_of: From a module's name to what it registered.
         kind: What is looked for, for error messages: `learner`, `scorer`.
     """
@@ -403,7 +436,8 @@ def load_entry_points() -> None:
 
 
 def is_python(name: str) -> bool:
-    """Return whether a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or `FOLDER::NAME`.
+    """Return whether a name refers to Python code by its path: `FILE.py`, `FILE.py::NAME` or
+    `FOLDER::NAME`.
 
     >>> is_python("tasks.py"), is_python("my_suite::mine/small"), is_python("ctl/A")
     (True, True, False)
@@ -412,14 +446,18 @@ def is_python(name: str) -> bool:
 
 
 def load_file(path: Path) -> list[str]:
-    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it defines."""
+    """Import a Python file, or a folder with an `__init__.py`, and return the names of the tasks it
+    defines.
+    """
     return TASKS.of(load_module(path))
 
 
 def load_module(path: Path) -> str:
-    """Import a Python file or folder, and return the name of its module, by which registries know what it added.
+    """Import a Python file or folder, and return the name of its module, by which registries know
+    what it added.
 
-    What it registered when it was imported before is dropped first, so that an edited file counts as it is now.
+    What it registered when it was imported before is dropped first, so that an edited file counts
+    as it is now.
     """
     from taskloom.core import scoring
 
@@ -428,11 +466,14 @@ def load_module(path: Path) -> str:
         path = path / "__init__.py"
     if not path.is_file():
         raise TaskloomError(
-            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner, @tl.scorer or @tl.study"
+            f"there is no file {path}; name a Python file that uses @tl.task, @tl.learner,"
+            " @tl.scorer or @tl.study"
         )
     whole = path.resolve()
     package = path.name == "__init__.py"
-    module_name = f"{whole.parent.name if package else path.stem} ({whole})"  # two files of one name are two modules
+    module_name = (  # two files of one name are two modules
+        f"{whole.parent.name if package else path.stem} ({whole})"
+    )
     for registry in Registry.every:
         registry.forget(module_name)
     scoring.forget(module_name)
@@ -445,11 +486,11 @@ def load_module(path: Path) -> str:
             del sys.modules[stale]
     sys.modules[module_name] = module
     try:
-        # Compiled here and not by importlib, whose bytecode cache takes an edit within the same second for no edit.
-        # The only place that runs code from a file: one that the person named, never one that data name.
-        exec(
-            compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True), module.__dict__
-        )  # noqa: S102
+        # Compiled here and not by importlib, whose bytecode cache takes an edit within the same
+        # second for no edit. The only place that runs code from a file: one that the person named,
+        # never one that data name.
+        code = compile(path.read_bytes(), module.__file__, "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102
     except TaskloomError:
         raise
     except (Exception, SystemExit) as error:
@@ -460,7 +501,9 @@ def load_module(path: Path) -> str:
 
 
 def source_of(thing: Callable[..., Any]) -> bytes:
-    """Return what digests take for the code of a function or class: its whole file or, where there is none, its bytecode."""
+    """Return what digests take for the code of a function or class: its whole file or, where there
+    is none, its bytecode.
+    """
     thing = inspect.unwrap(thing)
     if isinstance(thing, type):
         file = getattr(sys.modules.get(thing.__module__), "__file__", None)

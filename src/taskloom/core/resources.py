@@ -1,7 +1,9 @@
-"""Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless somebody asks by name.
+"""Outside resources: what is here, what is missing, and how to get it. Nothing is fetched unless
+somebody asks by name.
 
-Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache folder (`TASKLOOM_CACHE`, by
-default `~/.cache/taskloom`), then where its own environment variables point.
+Suites declare what they can use. A resource is looked for in `TASKLOOM_DATA`, then in the cache
+folder (`TASKLOOM_CACHE`, by default `~/.cache/taskloom`), then where its own environment variables
+point.
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ class Resource:
     Attributes:
         name: What `taskloom data get` takes.
         describe: What it is and which suite uses it.
-        marks: Paths below a data folder, all of which are there (also as zip files) when the resource is.
-        variables: Further environment variables that name a folder in which `marks` are looked for, less their first part.
-        fetch: Puts it into a folder, or None where its owners do not offer a download that needs no agreement.
+        marks: Paths below a data folder, all of which are there (also as zip files) when the
+            resource is.
+        variables: Further environment variables that name a folder in which `marks` are looked for,
+            less their first part.
+        fetch: Puts it into a folder, or None where its owners do not offer a download that needs no
+            agreement.
     """
 
     name: str
@@ -99,13 +104,14 @@ def get(name: str) -> Path:
         return folder
     if wanted.fetch is None:
         raise DataError(
-            f"'{name}' has no open download: get it from its owners, put it into a folder as {' and '.join(wanted.marks)}, "
-            "and set TASKLOOM_DATA to that folder"
+            f"'{name}' has no open download: get it from its owners, put it into a folder as"
+            f" {' and '.join(wanted.marks)}, and set TASKLOOM_DATA to that folder"
         )
     wanted.fetch(cache_folder() / "data")
     folder = wanted.find()
     if folder is None:
         raise DataError(
-            f"'{name}' was fetched into {cache_folder() / 'data'} but is not complete; remove it and try again"
+            f"'{name}' was fetched into {cache_folder() / 'data'} but is not complete; remove it"
+            " and try again"
         )
     return folder

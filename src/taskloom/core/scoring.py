@@ -1,8 +1,9 @@
-"""Scorers that several suites share: typed objects that score a prediction and explain themselves to people.
+"""Scorers that several suites share: typed objects that score a prediction and explain themselves
+to people.
 
-A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and `explain(prediction, example)
--> str`. Its settings are its fields, so its `repr` rebuilds it. Called, it scores a prediction against the right answer
-alone: `exact("a", "a")`.
+A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and
+`explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it.
+Called, it scores a prediction against the right answer alone: `exact("a", "a")`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ _TENS = {
 
 
 ROUNDING = 1e-12
-"""How far below a threshold a score still counts as equal to it: a mean of exactly 0.9 may come out as 0.8999999999999999."""
+"""How far below a threshold a score still counts as equal to it: a mean of exactly 0.9 may come out
+as 0.8999999999999999.
+"""
 
 
 def competence_at(scores: Sequence[float], threshold: float, rounding: float = ROUNDING) -> float:
@@ -65,7 +68,8 @@ def competence_at(scores: Sequence[float], threshold: float, rounding: float = R
 
     Args:
         scores: One score in [0, 1] per task; at least one.
-        threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3: competent if the metric >= c).
+        threshold: T, in percent. A score that equals it counts (Weller et al. 2020, section 2.3:
+            competent if the metric >= c).
         rounding: How far below T a score still counts as equal; 0 compares floats as they are.
 
     >>> competence_at([0.9, 0.75, 0.5, 1.0], 90)
@@ -106,7 +110,9 @@ class CallableScorer:
 
 
 def tidy(text: str) -> str:
-    """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full stop at the end."""
+    """Normalise a text as answers are compared: one Unicode form, one case, single blanks, no full
+    stop at the end.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).removesuffix(".").rstrip()
 
@@ -130,13 +136,17 @@ _SEPARATOR = re.compile(r"[,;\n]|\band\b", re.IGNORECASE)
 
 
 def items(text: str) -> list[str]:
-    """Return the items of a list answer: separated by commas or semicolons, or by blanks where there are none."""
+    """Return the items of a list answer: separated by commas or semicolons, or by blanks where
+    there are none.
+    """
     pieces = _SEPARATOR.split(text) if _SEPARATOR.search(text) else text.split()
     return [t for t in (tidy(p) for p in pieces) if t]
 
 
 def number(text: str) -> int | None:
-    """Return the whole number that a text says, in digits or in English words up to ninety-nine; None if it says none."""
+    """Return the whole number that a text says, in digits or in English words up to ninety-nine;
+    None if it says none.
+    """
     word = tidy(text)
     if re.fullmatch(r"[-+]?\d+", word):
         return int(word)
@@ -153,7 +163,9 @@ def number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Exact(CallableScorer):
-    """Right when the prediction is the official target, character by character (outer white space aside)."""
+    """Right when the prediction is the official target, character by character (outer white space
+    aside).
+    """
 
     name: str = "exact"
 
@@ -169,13 +181,16 @@ class Exact(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(CallableScorer):
-    """Right when the prediction is one of the acceptable targets, in any case and spacing, with or without an article.
+    """Right when the prediction is one of the acceptable targets, in any case and spacing, with or
+    without an article.
 
-    A number may stand in digits or in words; `no` is not one here, since it also answers other questions.
+    A number may stand in digits or in words; `no` is not one here, since it also answers other
+    questions.
 
     Attributes:
         name: The name that recipes and the command line use.
-        numbers: Whether digits and words of a number are one answer; not where one is asked for the other (synonyms of 14).
+        numbers: Whether digits and words of a number are one answer; not where one is asked for the
+            other (synonyms of 14).
     """
 
     name: str = "any-of"
@@ -195,11 +210,16 @@ class AnyOf(CallableScorer):
         """Return how many answers would have been right."""
         verdict = "is among" if self.score(prediction, example) else "is not among"
         shown = ", ".join(example.targets[:5]) + (", …" if len(example.targets) > 5 else "")
-        return f"'{prediction.strip()}' {verdict} the {len(example.targets)} acceptable answers ({shown})"
+        return (
+            f"'{prediction.strip()}' {verdict} the {len(example.targets)} acceptable answers"
+            f" ({shown})"
+        )
 
 
 def _sets(text: str) -> list[set[str]]:
-    """Return the sets of items that a list answer may mean: without separators, its words or the whole of it as one item."""
+    """Return the sets of items that a list answer may mean: without separators, its words or the
+    whole of it as one item.
+    """
     pieces = {bare(item) for item in items(text)}
     whole = {bare(text)} - {""}
     return [pieces] if pieces == whole or _SEPARATOR.search(text) else [pieces, whole]
@@ -207,7 +227,9 @@ def _sets(text: str) -> list[set[str]]:
 
 @dataclass(frozen=True, slots=True)
 class SetOf(CallableScorer):
-    """Compares the items of a list in any order; a repeated item counts once. `partial` gives the F1 of the two sets."""
+    """Compares the items of a list in any order; a repeated item counts once. `partial` gives the
+    F1 of the two sets.
+    """
 
     name: str = "set"
     partial: bool = False
@@ -221,7 +243,9 @@ class SetOf(CallableScorer):
         return f"Compares the items of a list in any order, a repeated item once: {end}."
 
     def score(self, prediction: str, example: Example) -> float:
-        """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target counts."""
+        """Return 1 for equal sets; else 0, or the F1 overlap when `partial`. The best target
+        counts.
+        """
         return max(
             self._one(a, b) for t in example.targets for b in _sets(t) for a in _sets(prediction)
         )
@@ -246,7 +270,9 @@ class SetOf(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class PerPosition(CallableScorer):
-    """The share of positions at which the words agree; a missing or superfluous word is a wrong position."""
+    """The share of positions at which the words agree; a missing or superfluous word is a wrong
+    position.
+    """
 
     name: str = "per-position"
 
@@ -274,7 +300,9 @@ class PerPosition(CallableScorer):
 
 @dataclass(frozen=True, slots=True)
 class NumberWord(CallableScorer):
-    """Right when both say the same number, in digits or words: 'two', '2' and 'Two.' are one answer; so are 'none' and '0'."""
+    """Right when both say the same number, in digits or words: 'two', '2' and 'Two.' are one
+    answer; so are 'none' and '0'.
+    """
 
     name: str = "number-words"
 
@@ -290,7 +318,10 @@ class NumberWord(CallableScorer):
         """Return both numbers."""
         a, b = number(prediction), number(example.target)
         if a is None:
-            return f"'{prediction.strip()}' says no number; wanted {b if b is not None else example.target}"
+            return (
+                f"'{prediction.strip()}' says no number; wanted"
+                f" {b if b is not None else example.target}"
+            )
         return f"said {a}, wanted {b if b is not None else example.target}"
 
 
@@ -312,11 +343,14 @@ S = TypeVar("S", bound=Scorer)
 
 
 def register(scorer: S, home: str | None = None) -> S:
-    """Make a scorer known by its name; the same name from two modules is an error, since silence would pick one of them."""
+    """Make a scorer known by its name; the same name from two modules is an error, since silence
+    would pick one of them.
+    """
     home = home or type(scorer).__module__
     if _HOMES.get(scorer.name, home) != home:
         raise TaskloomError(
-            f"the scorer '{scorer.name}' is defined twice: in {_HOMES[scorer.name]} and in {home}; rename one"
+            f"the scorer '{scorer.name}' is defined twice: in {_HOMES[scorer.name]} and in {home};"
+            " rename one"
         )
     SCORERS[scorer.name], _HOMES[scorer.name] = scorer, home
     return scorer
@@ -362,13 +396,18 @@ class FunctionScorer(CallableScorer):
     def explain(self, prediction: str, example: Example) -> str:
         """Return the score and the target."""
         score = self.score(prediction, example)
-        return f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is '{example.target}'"
+        return (
+            f"'{prediction.strip()}' scores {score:g} by {self.name}; the target is"
+            f" '{example.target}'"
+        )
 
 
 def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], Scorer]:
-    """Register a function from a prediction and its example to a score, or a class with `score` and `explain`, as a scorer.
+    """Register a function from a prediction and its example to a score, or a class with `score` and
+    `explain`, as a scorer.
 
-    What is decorated becomes the scorer itself: it goes into `@tl.task(scorer=…)`, and `rescore` finds it by its name.
+    What is decorated becomes the scorer itself: it goes into `@tl.task(scorer=…)`, and `rescore`
+    finds it by its name.
 
     Args:
         name: Letters, digits, `-`, `_` and `.`; it becomes part of file names.
@@ -376,7 +415,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
     """
     if not re.fullmatch(r"[\w.-]+", name):
         raise TaskloomError(
-            f"a scorer's name has letters, digits, '-', '_' and '.', such as 'half-right', not {name!r}"
+            "a scorer's name has letters, digits, '-', '_' and '.', such as 'half-right', not"
+            f" {name!r}"
         )
 
     def record(thing: Callable[..., Any]) -> Scorer:

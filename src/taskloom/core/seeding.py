@@ -1,11 +1,12 @@
 """Keyed random streams, keyed hashes and keyed permutations.
 
-Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe digest, seed,
-split, index). Two different keys give unrelated streams, so seed 42 and seed 43 share nothing, and no stream depends
-on the number of workers, the order of generation, the machine or PYTHONHASHSEED. Never seed + index.
+Everything random in Taskloom hangs on a `Key`: a BLAKE2b digest of what the stream is for (recipe
+digest, seed, split, index). Two different keys give unrelated streams, so seed 42 and seed 43 share
+nothing, and no stream depends on the number of workers, the order of generation, the machine or
+PYTHONHASHSEED. Never seed + index.
 
-Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and `Generator` methods
-not.
+Only the raw output of Philox is used (`random_raw`), since NumPy keeps bit generators stable and
+`Generator` methods not.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
 Part = str | int | bytes
 
 TABLE_LIMIT = 1 << 16
-"""Up to this size a permutation is a table drawn at random; above, a Feistel network that needs no memory."""
+"""Up to this size a permutation is a table drawn at random; above, a Feistel network that needs no
+memory.
+"""
 
 WORD_LIMIT = 1 << 62
-"""Above this size ranks no longer fit into the machine's integers and plain Python integers take over."""
+"""Above this size ranks no longer fit into the machine's integers and plain Python integers take
+over.
+"""
 
 _ROUNDS = 10
 
@@ -109,9 +114,11 @@ class Key:
         return (self.hash64(*parts) >> 11) / (1 << 53)
 
     def share(self, sizes: Mapping[str, int]) -> dict[str, Callable[[str], bool]]:
-        """Divide all contents among splits, in proportion to their sizes: for each split, whether a content belongs to it.
+        """Divide all contents among splits, in proportion to their sizes: for each split, whether a
+        content belongs to it.
 
-        Every content belongs to exactly one split, so splits are disjoint however their examples are drawn.
+        Every content belongs to exactly one split, so splits are disjoint however their examples
+        are drawn.
         """
         total, low = max(1, sum(sizes.values())), 0
         found: dict[str, Callable[[str], bool]] = {}
@@ -146,10 +153,12 @@ def _restore(digest: bytes) -> Key:
 
 
 class Permutation:
-    """A keyed bijection of range(size) with its inverse, computable at any position without the others.
+    """A keyed bijection of range(size) with its inverse, computable at any position without the
+    others.
 
-    Small sizes use a table (a uniformly random permutation). Larger ones use an alternating Feistel network over the next
-    power of two, walked until the value falls into the range again (cycle walking, at most two passes on average).
+    Small sizes use a table (a uniformly random permutation). Larger ones use an alternating Feistel
+    network over the next power of two, walked until the value falls into the range again (cycle
+    walking, at most two passes on average).
     """
 
     __slots__ = ("_keys", "_left", "_right", "key", "size")

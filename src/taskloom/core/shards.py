@@ -1,7 +1,9 @@
-"""Shards: rows of a split as one Parquet file, written whole or not at all, with a digest of the content.
+"""Shards: rows of a split as one Parquet file, written whole or not at all, with a digest of the
+content.
 
-The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over the file's bytes, so
-it is the same for every shard size, number of workers, compression and version of Arrow.
+The content digest is taken over blocks of 1,000 rows in a canonical form of the values, not over
+the file's bytes, so it is the same for every shard size, number of workers, compression and version
+of Arrow.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ STEP = pa.struct([("rule", pa.string()), ("value", pa.string()), ("of", pa.list_
 def schema(traits: Mapping[str, type]) -> pa.Schema:
     """Return the columns of every dataset; only the fields of `traits` differ.
 
-    `question` and `key` are null where they are the whole input; `of` is null where a step follows from the one before.
+    `question` and `key` are null where they are the whole input; `of` is null where a step follows
+    from the one before.
     """
     columns = [
         ("index", pa.int64()),
@@ -67,7 +70,9 @@ def schema(traits: Mapping[str, type]) -> pa.Schema:
 def to_table(
     rows: Iterable[Example] | pa.Table, start: int, traits: Mapping[str, type]
 ) -> pa.Table:
-    """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the first."""
+    """Convert rows to an Arrow table with the dataset's columns; `start` is the index of the
+    first.
+    """
     wanted = schema(traits)
     if isinstance(rows, pa.Table):
         return rows if rows.schema == wanted else rows.select(wanted.names).cast(wanted)
@@ -97,8 +102,8 @@ def _traits(example: Example, declared: Mapping[str, type], index: int) -> Mappi
     for name in example.traits:
         if name not in declared:
             raise DataError(
-                f"{example.task}: example {index} has the trait '{name}', which the first example lacks; give every example the "
-                f"same traits (declared: {', '.join(declared)})"
+                f"{example.task}: example {index} has the trait '{name}', which the first example"
+                f" lacks; give every example the same traits (declared: {', '.join(declared)})"
             )
     return example.traits
 
@@ -124,7 +129,8 @@ def to_examples(table: pa.Table) -> Iterable[Example]:
         slots["traits"] = (
             _trait_rows(columns["traits"]) if "traits" in columns else ({} for _ in range(n))
         )
-        # Slot by slot, without a loop in Python: `Example(...)` takes three times as long, and what it would convert is converted.
+        # Slot by slot, without a loop in Python: `Example(...)` takes three times as long, and what
+        # it would convert is converted.
         examples = list(map(object.__new__, repeat(Example, n)))
         for name, put in _PUT_SLOTS.items():
             deque(map(put, examples, slots[name]), maxlen=0)
@@ -137,7 +143,8 @@ def values(array: Any) -> list[Any]:
         plain: list[Any] = array.to_pylist()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"a text of the dataset is not UTF-8 ({error.reason}): a file was damaged; make it again"
+            f"a text of the dataset is not UTF-8 ({error.reason}): a file was damaged; make it"
+            " again"
         ) from error
     return plain
 
@@ -158,7 +165,9 @@ def _tuples(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...
 
 
 def _lists(array: Any, read: Callable[[Any], list[Any]]) -> list[tuple[Any, ...] | None]:
-    """Return a column of lists as tuples, with None for those that are missing; `read` decodes their members all at once."""
+    """Return a column of lists as tuples, with None for those that are missing; `read` decodes
+    their members all at once.
+    """
     # Not by way of NumPy: `to_numpy` imports pandas, where that is installed.
     lengths = pc.list_value_length(array).to_pylist()
     ends = list(
@@ -185,7 +194,9 @@ def _field(array: Any, name: str) -> Any:
 
 
 def _steps(array: Any) -> list[Step]:
-    """Return the steps of all derivations; equal ones are one object, since a suite repeats its rules and values."""
+    """Return the steps of all derivations; equal ones are one object, since a suite repeats its
+    rules and values.
+    """
     rules, results, used = (_field(array, name) for name in ("rule", "value", "of"))
     chained = used.null_count == len(array) and not rules.null_count and not results.null_count
     if chained and len(array) >= BLOCK:
@@ -202,7 +213,9 @@ def _steps(array: Any) -> list[Step]:
 
 
 def _chained_steps(rules: Any, results: Any) -> list[Step]:
-    """Return steps that each follow from the one before, built once for each pair of a rule and a value."""
+    """Return steps that each follow from the one before, built once for each pair of a rule and a
+    value.
+    """
     rules, results = pc.dictionary_encode(rules), pc.dictionary_encode(results)
     names, outcomes = values(rules.dictionary), values(results.dictionary)
     pairs = array_of(rules.indices).astype(np.int64) * len(outcomes) + array_of(results.indices)
@@ -243,7 +256,9 @@ def block_digests(table: pa.Table) -> list[str]:
 
 
 def _tag(kind: pa.DataType) -> str:
-    """Name a type in our words: Arrow's own differ between memory and file (list items are `item` here and `element` there)."""
+    """Name a type in our words: Arrow's own differ between memory and file (list items are `item`
+    here and `element` there).
+    """
     if pa.types.is_struct(kind):
         return "struct " + ",".join(field.name for field in kind)
     names = {
@@ -258,7 +273,8 @@ def _tag(kind: pa.DataType) -> str:
         if test(kind):
             return name
     raise DataError(
-        f"a column has the type {kind}, which no dataset of Taskloom has; restore the file, or make it again"
+        f"a column has the type {kind}, which no dataset of Taskloom has; restore the file, or make"
+        " it again"
     )
 
 
@@ -316,7 +332,8 @@ class Stamp:
 
 def write(path: Path, table: pa.Table, recipe: str, seed: int, split: str, start: int) -> Stamp:
     """Write a shard beside its place and rename it into it."""
-    import pyarrow.parquet as pq  # here and below: it brings remote file systems and ssl, which showing an example does not need
+    # here and below: it brings remote file systems and ssl, which showing an example does not need
+    import pyarrow.parquet as pq
 
     stop = start + table.num_rows
     stamp = Stamp(recipe, seed, split, start, stop, tuple(block_digests(table)), counts(table))
@@ -383,7 +400,9 @@ def read_stamped(path: Path) -> tuple[pa.Table, Stamp | None]:
 
 
 def _look_at_names(fields: Iterable[pa.Field]) -> None:
-    """Raise the `UnicodeDecodeError` of a name that is not UTF-8, which shows only when it is looked at."""
+    """Raise the `UnicodeDecodeError` of a name that is not UTF-8, which shows only when it is
+    looked at.
+    """
     for field in fields:
         _ = field.name
         kind = field.type
@@ -402,7 +421,9 @@ def intact(path: Path, stamp: Stamp) -> bool:
 
 
 def counts(table: pa.Table) -> dict[str, Any]:
-    """Count rows per task and per value of each trait; None for a trait with more than `MANY` values."""
+    """Count rows per task and per value of each trait; None for a trait with more than `MANY`
+    values.
+    """
     by_column: dict[str, Any] = {"task": value_counts(table.column("task"))}
     if "traits" in table.column_names:
         traits = table.column("traits").combine_chunks()
@@ -429,7 +450,9 @@ def _spell(value: Any) -> str:
 
 
 def merge_counts(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the counts of several shards; the result does not depend on where the shards were cut."""
+    """Merge the counts of several shards; the result does not depend on where the shards were
+    cut.
+    """
     merged: dict[str, Any] = {}
     for part in parts:
         for name, values in part.items():

@@ -28,7 +28,8 @@ def answerer(name: Source | Task, changes: Changes = None) -> Callable[[str], An
     function = recipe.plan().answer
     if function is None:
         raise InputError(
-            f"{recipe.name} is not a function of one input, so it cannot be applied; 'taskloom show {recipe.name}' prints examples"
+            f"{recipe.name} is not a function of one input, so it cannot be applied; 'taskloom show"
+            f" {recipe.name}' prints examples"
         )
     return function
 
@@ -48,7 +49,8 @@ def apply(
 def apply(
     name: Source | Task, text: str | Sequence[str], *, changes: Changes = None, set: Changes = None
 ) -> Answer | list[Answer]:
-    """Return the answer to one input, with its derivation; for a list of inputs, the list of their answers.
+    """Return the answer to one input, with its derivation; for a list of inputs, the list of their
+    answers.
 
     >>> import taskloom as tl
     >>> [step.rule for step in tl.apply("ctl/A", "c b a 3").derivation]

@@ -1,4 +1,6 @@
-"""The fields of a recipe for people and editors: a row each with kind, default and meaning, and a JSON schema."""
+"""The fields of a recipe for people and editors: a row each with kind, default and meaning, and a
+JSON schema.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class FieldRow:
     Attributes:
         name: Dotted; `*` stands for the members of a list or a mapping.
         kind: `world`, `draw` or `presentation`: what a change of it changes.
-        default: As a recipe would write it; None where there is none, or where the field is required.
+        default: As a recipe would write it; None where there is none, or where the field is
+            required.
         required: Whether a recipe must give it.
         meaning: One sentence.
     """
@@ -71,7 +74,9 @@ def _default(field: FieldInfo) -> Any:
 
 
 def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """Return what a field means: its description, its line in the docstring of its model, or that docstring's first sentence."""
+    """Return what a field means: its description, its line in the docstring of its model, or that
+    docstring's first sentence.
+    """
     if field.description:
         return field.description
     text = _docstring(model, name)
@@ -82,7 +87,9 @@ def meaning(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 
 def _docstring(model: type[BaseModel], field: str) -> str:
-    """Return the docstring of a model or of its nearest base that has the field as well; empty where none of them has one."""
+    """Return the docstring of a model or of its nearest base that has the field as well; empty
+    where none of them has one.
+    """
     owners = (kind for kind in model.__mro__ if field in getattr(kind, "model_fields", ()))
     return next(
         (inspect.cleandoc(text) for kind in owners if (text := kind.__dict__.get("__doc__"))), ""
@@ -90,7 +97,9 @@ def _docstring(model: type[BaseModel], field: str) -> str:
 
 
 class _RecipeSchema(GenerateJsonSchema):
-    """Schemas that accept what a validator reads before pydantic does: short forms, which the field's type does not tell."""
+    """Schemas that accept what a validator reads before pydantic does: short forms, which the
+    field's type does not tell.
+    """
 
     def function_before_schema(
         self, schema: core_schema.BeforeValidatorFunctionSchema

@@ -1,11 +1,28 @@
-"""What recipe fields are made of: the model that suites derive theirs from, sizes, ranges, and `described`."""
+"""What recipe fields are made of: the model that suites derive theirs from, sizes, ranges,
+`described`, and `parts`.
+
+Every field says what it is about (its kind): the world, the draw of a split, or the presentation of
+an item. Random streams depend on the world fields alone, so that a change of the presentation shows
+the same items in another form.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from pydantic import (
     BaseModel,
@@ -22,17 +39,16 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from taskloom.core.arguments import path_of
-from taskloom.core.errors import echo
+from taskloom.core.arguments import LATER, later_defaults, path_of
+from taskloom.core.errors import RecipeError, echo
 from taskloom.core.files import json_digest
-from taskloom.core.plan import Level
+from taskloom.core.plan import Level, Plan, Split
 from taskloom.core.seeding import Key
 
-_NUMBERS = (int, float, int | None, float | None)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-LATER = "later"
-"""Marks a field that was added later: `Annotated[bool, LATER]`. Left at its default it is not written, so that
-the digests of older recipes stay what they are. Settings of learners have `later_setting` for this."""
+_NUMBERS = (int, float, int | None, float | None)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -41,16 +57,22 @@ Kind = Literal["world", "draw", "presentation"]
 
 
 Paths = Literal["all", "marked"]
-"""Which texts of a field are paths of files: all of them, or those with a dot, a slash or `~`, others being names."""
+"""Which texts of a field are paths of files: all of them, or those with a dot, a slash or `~`,
+others being names.
+"""
 
 
 def world(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that says what is true; a change of it changes every item. Arguments are pydantic's `Field`'s."""
+    """Declare a field that says what is true; a change of it changes every item. Arguments are
+    pydantic's `Field`'s.
+    """
     return declare("world", default, **arguments)
 
 
 def draw(default: Any = ..., **arguments: Any) -> Any:
-    """Declare a field that says which items a split has; it moves no item of a split that it does not name."""
+    """Declare a field that says which items a split has; it moves no item of a split that it does
+    not name.
+    """
     return declare("draw", default, **arguments)
 
 
@@ -65,7 +87,8 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
     Args:
         kind: What the field is about.
         default: Its default.
-        paths: Given where its texts are paths: `all` of them, or those that are `marked` by a dot, a slash or `~`, among names.
+        paths: Given where its texts are paths: `all` of them, or those that are `marked` by a dot,
+            a slash or `~`, among names.
         arguments: Of pydantic's `Field`.
     """
     extra: Any = {"kind": kind, **({"paths": paths} if paths else {})}
@@ -75,18 +98,22 @@ def declare(kind: Kind, default: Any = ..., paths: Paths | None = None, **argume
 
 
 def split_key(key: Key, split: str, own: Mapping[str, Any] | None = None) -> Key:
-    """Return the key of a split's stream: it depends on the world, the seed, the split's name and its own draw fields.
+    """Return the key of a split's stream: it depends on the world, the seed, the split's name and
+    its own draw fields.
 
     Args:
         key: What a suite's `weave` is given: the world fields and the seed.
         split: The split's name.
-        own: Draw fields of this split that change the distribution of its items. Never its size: a smaller split is a prefix.
+        own: Draw fields of this split that change the distribution of its items. Never its size: a
+            smaller split is a prefix.
     """
     return key.child("split", split, json_digest(own)) if own else key.child("split", split)
 
 
 class Fields(BaseModel):
-    """What every suite's recipe fields derive from: unknown keys are errors, values are never silently changed."""
+    """What every suite's recipe fields derive from: unknown keys are errors, values are never
+    silently changed.
+    """
 
     # Built when first used: most commands read the recipes of one suite, and import several.
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, defer_build=True)
@@ -104,19 +131,21 @@ class Fields(BaseModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        for name, field in type(self).model_fields.items():
-            if LATER in field.metadata and name in values and getattr(self, name) == field.default:
-                del values[name]
-        return values
+        left_out = later_defaults(self)
+        return {name: value for name, value in values.items() if name not in left_out}
 
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
     def place_files(self, files: Mapping[str, str]) -> None:
-        """Say where files are that these fields name; no part of a digest, for the same files may lie elsewhere."""
+        """Say where files are that these fields name; no part of a digest, for the same files may
+        lie elsewhere.
+        """
         self._files.update(files)
 
     def find_file(self, text: str) -> Path:
-        """Return the path that a text of a field stands for: as placed, or seen from the working folder, `~` expanded."""
+        """Return the path that a text of a field stands for: as placed, or seen from the working
+        folder, `~` expanded.
+        """
         return path_of(self._files.get(text, text))
 
     def file_names(self) -> list[str]:
@@ -133,7 +162,8 @@ class Fields(BaseModel):
 
     @classmethod
     def field_kinds(cls, *, members: bool = False) -> dict[str, Kind]:
-        """Return the kind of every field by its dotted name; a field of a group has the group's kind unless it declares its own.
+        """Return the kind of every field by its dotted name; a field of a group has the group's
+        kind unless it declares its own.
 
         Args:
             members: Also the fields of groups inside lists and mappings, as `groups.*.events`.
@@ -141,13 +171,17 @@ class Fields(BaseModel):
         return {path: kind for path, _, _, kind in walk(cls, members=members) if kind is not None}
 
     def key_fields(self) -> dict[str, Any]:
-        """Return the fields that random streams are keyed by: those of the world; all, where a suite declares no kinds."""
+        """Return the fields that random streams are keyed by: those of the world; all, where a
+        suite declares no kinds.
+        """
         values = self.model_dump(mode="json")
         kinds = self.field_kinds()
         return _world_part(values, kinds) if kinds else values
 
     def plainly(self) -> Self:
-        """Return these fields with those of presentation at their defaults: the same items, as they are written by default."""
+        """Return these fields with those of presentation at their defaults: the same items, as they
+        are written by default.
+        """
         return _plainly(self, None)
 
 
@@ -190,7 +224,9 @@ def texts(value: Any) -> Iterator[str]:
 
 
 Place = tuple[str, type[BaseModel], FieldInfo, Kind | None]
-"""A field: its dotted name, the model that has it, what pydantic knows of it, and its kind where one is declared."""
+"""A field: its dotted name, the model that has it, what pydantic knows of it, and its kind where
+one is declared.
+"""
 
 
 def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
@@ -198,7 +234,8 @@ def walk(model: type[BaseModel], *, members: bool) -> Iterator[Place]:
 
     Args:
         model: The model of a suite's fields.
-        members: Also enter groups inside lists and mappings, each kind of group where it comes first.
+        members: Also enter groups inside lists and mappings, each kind of group where it comes
+            first.
     """
     return _walk(model, members, "", None, {model})
 
@@ -292,7 +329,9 @@ class Described(Fields):
 
 
 class CurriculumFields(Fields):
-    """How training that is rewarded begins with easy examples: `curriculum: {trait: length, bounds: [3, 4, 5]}`."""
+    """How training that is rewarded begins with easy examples: `curriculum: {trait: length, bounds:
+    [3, 4, 5]}`.
+    """
 
     trait: str = Field(description="The trait that makes examples hard; its values are numbers")
     bounds: tuple[float, ...] = Field(
@@ -382,3 +421,83 @@ class Span:
                 {"type": "string", "pattern": r"^\s*-?\d+\s*(\.\.\s*-?\d+\s*)?$"},
             ]
         }
+
+
+Parts = Literal["both", "question", "context"]
+"""The parts that an input keeps."""
+
+NOTE = (
+    "inputs are the {part} alone, so that different examples may read alike: the audit counts them"
+    " as overlaps"
+)
+
+
+class InputParts(Fields):
+    """Fields of recipes whose inputs have two parts: a question and its context.
+
+    `parts` ablates the inputs: examples keep their answers, traits and derivations, but a model
+    reads the question alone or the context alone.
+    """
+
+    parts: Annotated[Parts, LATER] = presentation(
+        "both", description="both parts of an input, or the question or the context alone"
+    )
+
+    def divide(self, text: str, question: str) -> tuple[str, str]:
+        """Return the question and the context of an input."""
+        if not question or not text.endswith(question) or text == question:
+            raise RecipeError(
+                f"parts: the input {text[:60]!r} has one part only; write parts: both"
+            )
+        return question, text.removesuffix(question).rstrip()
+
+
+def keep_part(plan: Plan, fields: InputParts) -> Plan:
+    """Return a plan whose inputs are one of their two parts; answers can then be derived again only
+    by making them again.
+    """
+    if fields.parts == "both":
+        return plan
+
+    from taskloom.core import shards  # not above: commands that only check recipes need no Arrow
+
+    def rows(split: Split, start: int, stop: int) -> pa.Table:
+        return _ablated(shards.to_table(split.rows(start, stop), start, plan.traits), fields)
+
+    def part_of(split: Split) -> Split:
+        return dataclasses.replace(split, rows=lambda start, stop: rows(split, start, stop))
+
+    return dataclasses.replace(
+        plan,
+        splits=tuple(part_of(split) for split in plan.splits),
+        answer=None,
+        check=None,
+        show=None,
+        warnings=(*plan.warnings, NOTE.format(part=fields.parts)),
+    )
+
+
+def _ablated(table: pa.Table, fields: InputParts) -> pa.Table:
+    """Return the rows with one part of their inputs; the content that decided on their split stays
+    their key.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = table.column("input")
+    questions = table.column("question").to_pylist()
+    divided = [
+        fields.divide(text, question or "")
+        for text, question in zip(whole.to_pylist(), questions, strict=True)
+    ]
+    columns = {
+        "input": pa.array(
+            [q if fields.parts == "question" else c for q, c in divided], pa.string()
+        ),
+        "question": pa.nulls(table.num_rows, pa.string()),
+        "key": pc.coalesce(table.column("key"), whole),
+    }
+    for name, column in columns.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, table.schema.field(place), column)
+    return table

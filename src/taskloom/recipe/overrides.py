@@ -16,10 +16,12 @@ from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
 Changes = Mapping[str, Any] | Iterable[str] | None
-"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text, `["splits.train.n=500"]`; None: no changes.
+"""Fields and their new values, `{"splits.train.n": 500}`, or the same as text,
+`["splits.train.n=500"]`; None: no changes.
 
-A value takes the place of the old one, whole; a key with dots reaches into groups of fields and lists. As text a value is YAML,
-and `@FILE` reads it from a JSON or YAML file."""
+A value takes the place of the old one, whole; a key with dots reaches into groups of fields and
+lists. As text a value is YAML, and `@FILE` reads it from a JSON or YAML file.
+"""
 
 
 class ChangeError(ParameterError, RecipeError):
@@ -30,7 +32,9 @@ class ChangeError(ParameterError, RecipeError):
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """Return the changes that a function was given, as `changes` or, as on the command line, as `set`."""
+    """Return the changes that a function was given, as `changes` or, as on the command line, as
+    `set`.
+    """
     if _given(changes) and _given(set):
         raise ParameterError("changes", "and set are two names of one argument; give one of them")
     return changes if _given(changes) else set
@@ -60,8 +64,8 @@ def override(
     Args:
         data: What the recipe gives; changed in place.
         changes: The fields and their values.
-        fields_model: The model of the fields: a key with dots changes a part of a group, and where the recipe does not give that
-            group, the rest of it is the model's default.
+        fields_model: The model of the fields: a key with dots changes a part of a group, and where
+            the recipe does not give that group, the rest of it is the model's default.
     """
     for path, value in changed_fields(changes).items():
         _assign(data, str(path), plain(value), fields_model)
@@ -79,7 +83,9 @@ def changed_fields(changes: Changes) -> Mapping[str, Any]:
 
 
 def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
-    """Return the fields and values of changes that are given as text; the last of two changes of one field counts."""
+    """Return the fields and values of changes that are given as text; the last of two changes of
+    one field counts.
+    """
     if isinstance(changes, str):
         raise ChangeError(changes, f"write a list of changes, [{changes!r}], or fields with values")
     fields: dict[str, Any] = {}
@@ -96,7 +102,7 @@ def parse_changes(changes: Iterable[str]) -> dict[str, Any]:
 
 def from_file(path: Path) -> Any:
     """Return the value that a JSON or YAML file holds."""
-    if not path.is_file():
+    if not path.exists():
         raise RecipeError(f"there is no file {path} (a value that starts with @ names a file)")
     value = yaml_files.load(path, RecipeError)
     if value is None:
@@ -121,7 +127,9 @@ def _parse(text: str, change: str) -> Any:
 
 
 def _glued_key(value: Any) -> str:
-    """Return a key such as `n:60`, which YAML reads as a name without a value; nothing if there is none."""
+    """Return a key such as `n:60`, which YAML reads as a name without a value; nothing if there is
+    none.
+    """
     if isinstance(value, list):
         return next(filter(None, map(_glued_key, value)), "")
     if not isinstance(value, dict):
@@ -160,7 +168,9 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 
 def _default_group(field: FieldInfo | None) -> Any:
-    """Return the default of a group of fields or a list, as a recipe would write it; an empty group where there is none."""
+    """Return the default of a group of fields or a list, as a recipe would write it; an empty group
+    where there is none.
+    """
     default = (
         None
         if field is None or field.is_required()
@@ -171,7 +181,9 @@ def _default_group(field: FieldInfo | None) -> Any:
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that a group has, or the members of a list or a mapping; None where there are none or several."""
+    """Return the model that a group has, or the members of a list or a mapping; None where there
+    are none or several.
+    """
     waiting, models = [annotation], []
     while waiting:
         part = waiting.pop()

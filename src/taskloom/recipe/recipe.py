@@ -1,31 +1,43 @@
-"""Recipes: reading, checking, and their digest.
+"""Recipes: finding, reading and checking them, and their digest.
 
-A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the suite's pydantic
-model; the digest is taken over the checked fields with all defaults filled in, so that two spellings of one recipe
-have one digest, the suite's version and the code that a file adds to it, so that changed code never passes for the same
-data.
+A recipe is found by its name, its file, or the Python file or folder that defines it. A name is
+`suite/recipe`, an expression of a suite whose names are a language, or a task. Python code is named
+by its path, `FILE.py` or `FOLDER`, or by `PATH::NAME` if it defines several things.
+
+A recipe is a YAML file that names a suite (or a task) and sets its fields. It is checked by the
+suite's pydantic model; the digest is taken over the checked fields with all defaults filled in, so
+that two spellings of one recipe have one digest, the suite's version and the code that a file adds
+to it, so that changed code never passes for the same data.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
 from taskloom.core.arguments import path_of, plain, whole
 from taskloom.core.errors import ParameterError, RecipeError, TaskloomError, echo, nearest
 from taskloom.core.files import json_digest
-from taskloom.core.registry import SUITES, TASKS, FunctionSuite, Suite
+from taskloom.core.registry import SUITES, TASKS, FunctionSuite, Suite, is_python, load_file
 from taskloom.core.seeding import Key
-from taskloom.recipe.fields import CurriculumFields, Described, Fields, texts
-from taskloom.recipe.finder import find, from_mapping
-from taskloom.recipe.input_parts import InputParts, keep_part
-from taskloom.recipe.overrides import Changes, changed_fields, given_changes, override
+from taskloom.recipe import yaml_files
+from taskloom.recipe.fields import (
+    CurriculumFields,
+    Described,
+    Fields,
+    InputParts,
+    keep_part,
+    texts,
+)
+from taskloom.recipe.overrides import Changes, changed_fields, given_changes, merge, override
 from taskloom.recipe.yaml_files import validated
 
 if TYPE_CHECKING:
@@ -37,13 +49,15 @@ RESERVED = ("suite", "task", "extends", "describe", "seed", "described", "curric
 
 
 class UnknownCodeError(ParameterError, RecipeError):
-    """A recipe, read from data, whose task or suite is defined in a Python file that nobody has named here."""
+    """A recipe, read from data, whose task or suite is defined in a Python file that nobody has
+    named here.
+    """
 
     def __init__(self, name: str, where: str) -> None:
         super().__init__(
             "task",
-            f"is needed: {where} says that '{name[:200]}' made the data, and code that only data name is never run; "
-            "name the file, if you trust it",
+            f"is needed: {where} says that '{name[:200]}' made the data, and code that only data"
+            " name is never run; name the file, if you trust it",
         )
 
 
@@ -75,8 +89,10 @@ class Recipe:
         describe: One line for people; not part of the digest.
         seed: The default seed; not part of the digest.
         described: Whether and how inputs begin with the description of their task.
-        files: Where files are that its fields name, if not where the text says; not part of the digest.
-        curriculum: How training that is rewarded begins with easy examples; not part of the digest, since it changes none.
+        files: Where files are that its fields name, if not where the text says; not part of the
+            digest.
+        curriculum: How training that is rewarded begins with easy examples; not part of the digest,
+            since it changes none.
         changes: With a name alone: fields to change, as `tl.make` takes them.
     """
 
@@ -113,7 +129,9 @@ class Recipe:
 
     @cached_property
     def digest(self) -> str:
-        """Return 32 hexadecimal digits that stand for everything that determines the data, but the seed."""
+        """Return 32 hexadecimal digits that stand for everything that determines the data, but the
+        seed.
+        """
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")
@@ -151,7 +169,9 @@ class Recipe:
         where: str = "the manifest",
         files: Mapping[str, str] | None = None,
     ) -> Recipe:
-        """Build a recipe again from what `to_dict` wrote, with the places of files that its fields name."""
+        """Build a recipe again from what `to_dict` wrote, with the places of files that its fields
+        name.
+        """
         rest = {k: v for k, v in data.items() if k not in ("name", "version", "code")}
         name = str(data.get("name", where))
         try:
@@ -168,18 +188,21 @@ class Recipe:
                 )
             suite, then = recipe.suite, data["version"]
             raise ChangedCodeError(
-                f"{where}: it was made by version {then} of '{suite.name}', this is version {suite.version}; "
-                "make the dataset again, or install the taskloom that made it"
+                f"{where}: it was made by version {then} of '{suite.name}', this is version"
+                f" {suite.version}; make the dataset again, or install the taskloom that made it"
             )
         for part, digest in recipe._core().get("code", {}).items():
             if digest != data.get("code", {}).get(part):
                 raise ChangedCodeError(
-                    f"{where}: it was made with other code of '{part}' than now; make the dataset again"
+                    f"{where}: it was made with other code of '{part}' than now; make the dataset"
+                    " again"
                 )
         return replace(recipe, files=files) if files else recipe
 
     def key(self, seed: int | None = None) -> Key:
-        """Return the key that random streams hang on under a seed: that of the world fields alone, where kinds are declared."""
+        """Return the key that random streams hang on under a seed: that of the world fields alone,
+        where kinds are declared.
+        """
         core = self._core()
         core.pop(
             "code", None
@@ -191,7 +214,8 @@ class Recipe:
     def plan(self, seed: int | None = None) -> Plan:
         """Plan what this recipe makes under a seed.
 
-        Random streams hang on its key fields, without `described`, so that descriptions come before the very same examples.
+        Random streams hang on its key fields, without `described`, so that descriptions come before
+        the very same examples.
         """
         key = self.key(seed)
         plan = self.suite.weave(self.fields, key)
@@ -206,6 +230,164 @@ class Recipe:
         )
 
 
+def load_definitions(name: str) -> None:
+    """Import the Python file that a recipe's name refers to, so that its task or suite is known.
+
+    A worker process does this before it rebuilds a recipe that a person named. Never for a name
+    that only data give.
+    """
+    if is_python(name):
+        find(name)
+    elif is_yaml(name):
+        # It may extend a recipe of a Python file. The recipe itself is known already: its file need
+        # not be there any more.
+        with suppress(TaskloomError):
+            find(name)
+
+
+class RawRecipe(NamedTuple):
+    """The data of a recipe, unchecked.
+
+    Attributes:
+        data: Its keys and values.
+        where: The name or file that defines it.
+        folders: Of its file and of the files that it extends: where its relative paths are looked
+            for.
+    """
+
+    data: dict[str, Any]
+    where: str
+    folders: tuple[Path, ...] = ()
+
+
+def find(name: str) -> RawRecipe:
+    """Return the data of a recipe, unchecked, and where it is defined."""
+    if is_yaml(name):
+        return _load_yaml(path_of(name))
+    if is_python(name):
+        return _in_python(name)
+    head, _, rest = name.partition("/")
+    suite = SUITES.find(head)
+    if suite is not None:
+        files = suite.recipe_files()
+        if name in files:
+            return RawRecipe(_load_yaml(files[name]).data, name)
+        fields = suite.resolve(rest) if suite.resolve and rest else None
+        if fields is not None:
+            return RawRecipe({"suite": head, **fields}, name)
+    if TASKS.find(name) is not None:
+        return RawRecipe({"task": name}, name)
+    if name.startswith((".", "/", "~")) or name.endswith("/"):
+        raise RecipeError(
+            f"there is no file or folder {name}; a recipe file ends in .yaml, a task file in .py"
+        )
+    raise RecipeError(
+        f"no recipe is called '{name}'; {nearest(name, names())} (A file is given by its path, e.g."
+        " ./my-recipe.yaml)"
+    )
+
+
+def is_yaml(name: str) -> bool:
+    """Return whether a name is that of a recipe file."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def _in_python(name: str) -> RawRecipe:
+    path, _, wanted = name.partition("::")
+    tasks = load_file(Path(path))
+    if wanted not in tasks and SUITES.find(wanted.partition("/")[0]) is not None:
+        # The file defines a suite, or adds something to one, such as an atom, and the recipe is one
+        # of that suite.
+        return RawRecipe(find(wanted).data, name)
+    if wanted and wanted not in tasks:
+        raise RecipeError(f"{path} has no task '{wanted}'; {nearest(wanted, tasks)}")
+    if not wanted and len(tasks) != 1:
+        names = ", ".join(tasks) or "none (use @tl.task)"
+        raise RecipeError(
+            f"{path} must define one task, or say which: {path}::NAME; it defines: {names}"
+        )
+    return RawRecipe({"task": wanted or tasks[0]}, path)
+
+
+def names() -> list[str]:
+    """Return every recipe that can be made by name."""
+    return sorted(
+        [*(name for suite in SUITES for name in suite.recipe_files()), *TASKS.names()],
+        key=counting_order,
+    )
+
+
+def descriptions() -> list[tuple[str, str]]:
+    """Return every recipe that has a file, with the line about it; the rest of the recipe is not
+    checked.
+    """
+    files = {name: file for suite in SUITES for name, file in suite.recipe_files().items()}
+    rows = []
+    for name in sorted(files, key=counting_order):
+        data = yaml_files.load(files[name], RecipeError)
+        own = isinstance(data, dict) and "describe" in data
+        rows.append((name, str((data if own else find(name).data).get("describe", "")).strip()))
+    return rows
+
+
+def counting_order(name: str) -> list[tuple[int, str]]:
+    """Return a sort key under which names come as people count: 2 before 10.
+
+    >>> sorted(["babi/10", "babi/2", "babi/mix"], key=counting_order)
+    ['babi/2', 'babi/10', 'babi/mix']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(part), part) if part.isdecimal() else (-1, part) for part in parts if part]
+
+
+def _load_yaml(path: Path, within: tuple[Path, ...] = ()) -> RawRecipe:
+    if not path.exists():
+        raise RecipeError(f"there is no recipe file {path}")
+    if path.resolve() in within:
+        raise RecipeError(
+            f"{path} extends itself, by way of {' and '.join(p.name for p in within)}; break the"
+            " circle"
+        )
+    data = yaml_files.load(path, RecipeError)
+    if not isinstance(data, dict):
+        raise RecipeError(
+            f"{path} must be a mapping with 'suite:' and its fields, not {type(data).__name__}"
+        )
+    data, folders = _extended(data, path.parent, (*within, path.resolve()))
+    return RawRecipe(data, str(path), (path.parent, *folders))
+
+
+def _extended(
+    data: dict[str, Any], folder: Path, within: tuple[Path, ...]
+) -> tuple[dict[str, Any], tuple[Path, ...]]:
+    """Return the data of a recipe on top of what it extends, and the folders of the files that it
+    extends.
+    """
+    if "extends" not in data:
+        return data, ()
+    parent = str(data.pop("extends"))
+    file, separator, wanted = parent.partition("::")
+    beside = folder / path_of(file)
+    if is_yaml(parent) and beside.is_file():
+        base = _load_yaml(beside, within)
+    elif is_python(parent) and beside.exists():
+        base = find(f"{beside}{separator}{wanted}")
+    else:
+        base = find(parent)
+    return merge(base.data, data), base.folders
+
+
+def from_mapping(recipe: Mapping[str, Any]) -> RawRecipe:
+    """Return the data of a recipe that is given by its keys and values, as a YAML file would have
+    them.
+    """
+    for key in recipe:
+        if not isinstance(key, str):
+            raise RecipeError(f"a recipe's keys are names, as in {{'suite': …}}, not {echo(key)}")
+    data, folders = _extended({key: plain(value) for key, value in recipe.items()}, Path(), ())
+    return RawRecipe(data, "the recipe", folders)
+
+
 Source = str | PathLike[str] | Mapping[str, Any]
 """What a recipe is read from: its name or file, or its keys and values."""
 
@@ -214,9 +396,11 @@ def read(source: Source | Task, changes: Changes = None, *, set: Changes = None)
     """Find and check a recipe by name or file, with changes of its fields.
 
     Args:
-        source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME` where it defines several things);
-            a mapping, `{"suite": NAME, FIELD: VALUE}`, as a YAML file would have it; or a task of `@tl.task` itself.
-        changes: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as text, `["max_length=8"]`.
+        source: `suite/recipe`, `my-recipe.yaml`, a task's name, or `tasks.py` (`tasks.py::NAME`
+            where it defines several things); a mapping, `{"suite": NAME, FIELD: VALUE}`, as a YAML
+            file would have it; or a task of `@tl.task` itself.
+        changes: Fields and values, `{"max_length": 8, "splits.train.n": 1000}`, or the same as
+            text, `["max_length=8"]`.
         set: Another name for `changes`.
     """
     if isinstance(source, Mapping):
@@ -235,7 +419,8 @@ def read(source: Source | Task, changes: Changes = None, *, set: Changes = None)
     changes = changed_fields(given_changes(changes, set))
     override(data, changes, _fields_model(data))
     recipe = check(data, name, where)
-    # What a person types is seen from the working folder, what a file says from the file's own folder first.
+    # What a person types is seen from the working folder, what a file says from the file's own
+    # folder first.
     files = located(recipe.file_names(), folders, typed=texts(plain(changes)))
     return replace(recipe, files=files) if files else recipe
 
@@ -249,7 +434,8 @@ def task_name(thing: object) -> str:
 def _path(source: object) -> str:
     if not isinstance(source, str | PathLike):
         raise RecipeError(
-            f"a recipe is a name, a file, a mapping with 'suite' or 'task', or a task of @tl.task, not {echo(source)}"
+            "a recipe is a name, a file, a mapping with 'suite' or 'task', or a task of @tl.task,"
+            f" not {echo(source)}"
         )
     return fspath(source)
 
@@ -312,7 +498,8 @@ def _described(given: Any, where: str) -> Described | None:
         return None
     if given is not True and not isinstance(given, Mapping):
         raise RecipeError(
-            f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not {echo(given)}"
+            f"{where}: described: write true, or {{level: explicit, unseen: 0.3}}, not"
+            f" {echo(given)}"
         )
     return validated(
         Described, {} if given is True else dict(given), f"{where}: described", RecipeError

@@ -1,7 +1,9 @@
-"""The splits of a task that is one function: which contents each owns, which hold what is held out, and how rows are drawn.
+"""The splits of a task that is one function: which contents each owns, which hold what is held out,
+and how rows are drawn.
 
-Every split owns a fixed part of all contents, by its name. Sizes do not matter and other splits do not either, so a test split is
-the same beside a small and a large training set, and a smaller split is a prefix of a larger one.
+Every split owns a fixed part of all contents, by its name. Sizes do not matter and other splits do
+not either, so a test split is the same beside a small and a large training set, and a smaller split
+is a prefix of a larger one.
 """
 
 from __future__ import annotations
@@ -17,22 +19,28 @@ from taskloom.core.example import Example
 from taskloom.core.seeding import Key, Random
 
 SLOTS = {"train": (0, 16), "ood": (16, 22), "test": (22, 25), "iid": (25, 28), "dev": (28, 30)}
-"""The part of the contents that a split of a usual name owns, in 32nds: training a half. Held-out examples are rare in most tasks,
-so `ood` has the largest part of the rest."""
+"""The part of the contents that a split of a usual name owns, in 32nds: training a half. Held-out
+examples are rare in most tasks, so `ood` has the largest part of the rest.
+"""
 
 OTHERS = (30, 32)
-"""What splits of other names share, in the order of the recipe: the first has 1/2 of it, the next 1/6, then 1/12, and so on. There
-is no last one, and a split that is added at the end takes nothing from those before it."""
+"""What splits of other names share, in the order of the recipe: the first has 1/2 of it, the next
+1/6, then 1/12, and so on. There is no last one, and a split that is added at the end takes nothing
+from those before it.
+"""
 
 TRIES = 10_000
 """Draws for one example before the split counts as exhausted."""
 
 RARE_TRIES = 100_000
-"""The same for tasks with a held-out part, where as few as `FEWEST` in `PROBES` draws may be of the kind that a split needs."""
+"""The same for tasks with a held-out part, where as few as `FEWEST` in `PROBES` draws may be of the
+kind that a split needs.
+"""
 
 PROBES, FEWEST, PROBED = 2_000, 10, 64
-"""How many examples are drawn to see what is held out: `PROBED`, and more until `FEWEST` of either kind are there, but no more than
-`PROBES`."""
+"""How many examples are drawn to see what is held out: `PROBED`, and more until `FEWEST` of either
+kind are there, but no more than `PROBES`.
+"""
 
 HELD_OUT = "held_out"
 """The trait of every example of a task that declares what is held out."""
@@ -45,7 +53,9 @@ Owns = Callable[[str], bool]
 
 
 def owners(names: Iterable[str], key: Key) -> dict[str, Owns]:
-    """Build for each split the test whether a content is its own; every content is of one split at most."""
+    """Build for each split the test whether a content is its own; every content is of one split at
+    most.
+    """
     tests: dict[str, Owns] = {}
     low, high = OTHERS
     unusual = 0
@@ -94,7 +104,8 @@ class HeldOut:
         offered = [*PARTS_OF_EXAMPLE, *knobs]
         if not callable(predicate):
             raise TaskloomError(
-                f"{task}: held_out is {predicate!r}; give a function such as lambda length: length > 5"
+                f"{task}: held_out is {predicate!r}; give a function such as lambda length:"
+                " length > 5"
             )
         try:
             parameters = tuple(inspect.signature(predicate).parameters)
@@ -144,7 +155,8 @@ class TaskRows:
     Attributes:
         task: The task's name.
         make: Makes one example from a generator and knobs.
-        knobs: Values or ranges that items are drawn with; presentation knobs have their defaults here.
+        knobs: Values or ranges that items are drawn with; presentation knobs have their defaults
+            here.
         written: Values or ranges of the presentation knobs that differ from their defaults.
         key: What all random streams hang on.
         owns: For every split, whether a content is its own.
@@ -181,12 +193,15 @@ class TaskRows:
                 final = self._rewritten(example, values, state, split, index)
                 return replace(final, traits={**final.traits, HELD_OUT: withheld})
         raise RecipeError(
-            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave nothing for the split '{split}' that is not in "
-            "another one; the task has too few different examples for these splits: widen a knob or ask for fewer splits"
+            f"{self.task}: {RARE_TRIES if self.held_out else TRIES:,} draws gave nothing for the"
+            f" split '{split}' that is not in another one; the task has too few different examples"
+            " for these splits: widen a knob or ask for fewer splits"
         )
 
     def example(self) -> Example:
-        """Make one example of no split: what the traits are called and how they are typed is seen from it."""
+        """Make one example of no split: what the traits are called and how they are typed is seen
+        from it.
+        """
         item = self._item(self.key.random("probe"))[1]
         return replace(item, traits={**item.traits, HELD_OUT: False}) if self.held_out else item
 
@@ -197,7 +212,9 @@ class TaskRows:
     def _rewritten(
         self, item: Example, values: Mapping[str, Any], state: Any, split: str, index: int
     ) -> Example:
-        """Write an item as the presentation knobs say: the same draws once more, with other values of those knobs."""
+        """Write an item as the presentation knobs say: the same draws once more, with other values
+        of those knobs.
+        """
         if not self.written:
             return item
         rng = Random()
@@ -216,13 +233,16 @@ class TaskRows:
                 if item.traits.get(t) != example.traits.get(t)
             )
             raise TaskloomError(
-                f"{self.task}: {', '.join(chosen)} is declared as presentation but changes the trait '{trait}'; "
-                "declare it as world or draw, or draw the same random numbers whatever its value"
+                f"{self.task}: {', '.join(chosen)} is declared as presentation but changes the"
+                f" trait '{trait}'; declare it as world or draw, or draw the same random numbers"
+                " whatever its value"
             )
         return replace(example, key=item.content)
 
     def check_held_out(self) -> None:
-        """Raise, before anything is made, if the predicate is not a rule by which these splits can be filled."""
+        """Raise, before anything is made, if the predicate is not a rule by which these splits can
+        be filled.
+        """
         if self.held_out is None:
             return
         counts, drawn = {True: 0, False: 0}, 0
@@ -232,8 +252,8 @@ class TaskRows:
             verdict = self.held_out(example, values)
             if self.held_out(example, values) != verdict:
                 raise TaskloomError(
-                    f"{self.task}: held_out gave both True and False for one example (input {example.input[:60]!r}); "
-                    "it must depend on nothing but what it is given"
+                    f"{self.task}: held_out gave both True and False for one example (input"
+                    f" {example.input[:60]!r}); it must depend on nothing but what it is given"
                 )
             counts[verdict] += 1
             drawn += 1

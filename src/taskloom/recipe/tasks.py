@@ -1,8 +1,8 @@
 """Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
 
-The function receives a keyed `rng` and its knobs and returns one example. Which split an example belongs to is
-decided by the keyed hash of its content (`task_splits.py`), so no content is ever in two splits; within a split a small space may
-repeat itself, and `taskloom audit` counts that.
+The function receives a keyed `rng` and its knobs and returns one example. Which split an example
+belongs to is decided by the keyed hash of its content (`splits.py`), so no content is ever in
+two splits; within a split a small space may repeat itself, and `taskloom audit` counts that.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ TAKEN = frozenset(
         "curriculum",
     ]
 )
-"""Names that mean something else in a recipe or a manifest: a knob of that name could never be set, or would hide it."""
+"""Names that mean something else in a recipe or a manifest: a knob of that name could never be set,
+or would hide it.
+"""
 
 DEFAULT_SPLITS: dict[str, int] = {"train": 10_000, "dev": 1_000, "test": 1_000}
 
@@ -71,14 +73,16 @@ class Knob:
 def knob(
     default: K, low: float | None = None, high: float | None = None, kind: KnobKind = "world"
 ) -> K:
-    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a range such as `2..6`.
+    """Declare a parameter that recipes may set: a value within low..high, or for whole numbers a
+    range such as `2..6`.
 
     Args:
         default: The value unless a recipe says otherwise.
         low: The smallest value.
         high: The largest value.
-        kind: `world`: another value draws everything anew. `draw`: a content stays in its split whatever the value, so data of two
-            values never share content between training and test. `presentation`: the items stay the same and are written otherwise.
+        kind: `world`: another value draws everything anew. `draw`: a content stays in its split
+            whatever the value, so data of two values never share content between training and test.
+            `presentation`: the items stay the same and are written otherwise.
     """
     if kind not in get_args(KnobKind):
         raise TaskloomError(
@@ -96,7 +100,8 @@ class Task:
         make: The function that makes one example.
         describe: The instruction for a person or a model.
         scorer: How a prediction is judged.
-        solve: An independent solver from the input text to the acceptable outputs, used by `verify` and `apply`.
+        solve: An independent solver from the input text to the acceptable outputs, used by `verify`
+            and `apply`.
         knobs: The function's parameters after `rng`.
         held_out: What makes an example held out; None: nothing is.
     """
@@ -114,7 +119,8 @@ class Task:
         unknown = set(values) - set(self.knobs)
         if unknown:
             raise TaskloomError(
-                f"{self.name} has no knob '{sorted(unknown)[0]}'; it has: {', '.join(self.knobs) or 'none'}"
+                f"{self.name} has no knob '{sorted(unknown)[0]}'; it has:"
+                f" {', '.join(self.knobs) or 'none'}"
             )
         chosen = {name: values.get(name, k.default) for name, (_, k) in self.knobs.items()}
         try:
@@ -133,20 +139,22 @@ class Task:
         return replace(example, task=self.name)
 
     def version(self) -> int:
-        """Return a number that changes with the code of the task's module, and with it the digest of its recipes."""
+        """Return a number that changes with the code of the task's module, and with it the digest
+        of its recipes.
+        """
         return int.from_bytes(
             blake2b(WEAVING + source_of(self.make), digest_size=6).digest(), "little"
         )
 
     def fields(self) -> type[BaseModel]:
-        """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its splits."""
+        """Build the pydantic model of this task's recipe fields: its knobs and the sizes of its
+        splits.
+        """
         from typing import Annotated
 
         from pydantic import AfterValidator, create_model
 
-        from taskloom.recipe import Fields, Size, Span
-        from taskloom.recipe.fields import declare
-        from taskloom.recipe.input_parts import InputParts
+        from taskloom.recipe.fields import Fields, InputParts, Size, Span, declare
 
         definitions: dict[str, Any] = {}
         for name, (kind, knob) in self.knobs.items():
@@ -233,7 +241,8 @@ class Task:
             or not all(isinstance(a, str) for a in answers)
         ):
             raise TaskloomError(
-                f"the solver of {self.name} gave {solution!r} for {text!r}; it must give a text or a tuple of texts"
+                f"the solver of {self.name} gave {solution!r} for {text!r}; it must give a text or"
+                " a tuple of texts"
             )
         return Answer(tuple(answers))
 
@@ -242,11 +251,13 @@ def _check(name: str, example: object) -> None:
     """Raise what is wrong with what a task returned, in the words of its author."""
     if not isinstance(example, Example):
         raise TaskloomError(
-            f"{name} returned {type(example).__name__}, not an Example: return tl.Example(input, target)"
+            f"{name} returned {type(example).__name__}, not an Example: return tl.Example(input,"
+            " target)"
         )
     if not isinstance(example.input, str) or not all(isinstance(t, str) for t in example.targets):
         raise TaskloomError(
-            f"{name} returned an example whose input or targets are not text: {example.input!r}, {example.targets!r}"
+            f"{name} returned an example whose input or targets are not text: {example.input!r},"
+            f" {example.targets!r}"
         )
     if not example.targets:
         raise TaskloomError(
@@ -259,17 +270,21 @@ def _check(name: str, example: object) -> None:
             or (isinstance(value, int) and abs(value) >> 63)
         ):
             raise TaskloomError(
-                f"{name}: the trait {trait!r} is {value!r}; a trait is a name with a text, a number or a truth value"
+                f"{name}: the trait {trait!r} is {value!r}; a trait is a name with a text, a number"
+                " or a truth value"
             )
     for at, step in enumerate(example.derivation):
         if not isinstance(step, Step) or any(not 0 <= used < at for used in step.of or ()):
             raise TaskloomError(
-                f"{name}: step {at} of the derivation must be a tl.Step that uses only earlier steps, not {step!r}"
+                f"{name}: step {at} of the derivation must be a tl.Step that uses only earlier"
+                f" steps, not {step!r}"
             )
 
 
 def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
-    """Return what a knob means, by its line in the `Args` of the task's docstring where there is one, and its bounds."""
+    """Return what a knob means, by its line in the `Args` of the task's docstring where there is
+    one, and its bounds.
+    """
     _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
     line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)
     meaning = " ".join(line[1].split()).removesuffix(".") if line else "A knob of the task"
@@ -302,13 +317,15 @@ def task(
     """Register a function from `rng` and knobs to one example as a task.
 
     Args:
-        name: A path, e.g. `words/reverse`; `list`, `show`, `make`, `audit` and every learner then know it.
+        name: A path, e.g. `words/reverse`; `list`, `show`, `make`, `audit` and every learner then
+            know it.
         describe: The instruction for a person or a model.
         scorer: How predictions are judged; `exact` by default.
         solve: An independent solver from input text to answer; `verify` and `apply` use it.
-        held_out: Whether an example is held out: a function of any of the knobs, `traits`, `derivation` and `example`, by name
-            (`lambda length: length > 5`). `ood` and `ood-…` then have held-out examples only, every other split has none, and the
-            default splits are train, iid and ood.
+        held_out: Whether an example is held out: a function of any of the knobs, `traits`,
+            `derivation` and `example`, by name (`lambda length: length > 5`). `ood` and `ood-…`
+            then have held-out examples only, every other split has none, and the default splits are
+            train, iid and ood.
     """
 
     def record(function: Callable[..., Example]) -> Task:
@@ -317,23 +334,26 @@ def task(
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters:
             raise TaskloomError(
-                f"{name}: the function needs a first parameter for the random generator: def {function.__name__}(rng, …)"
+                f"{name}: the function needs a first parameter for the random generator: def"
+                f" {function.__name__}(rng, …)"
             )
         if scorer is not None and not isinstance(scorer, Scorer):
             raise TaskloomError(
-                f"{name}: scorer={scorer!r} is not a scorer; use tl.exact, tl.any_of, … or an object with score and explain"
+                f"{name}: scorer={scorer!r} is not a scorer; use tl.exact, tl.any_of, … or an"
+                " object with score and explain"
             )
         hints = get_type_hints(function)
         knobs: dict[str, tuple[type, Knob]] = {}
         for parameter in parameters[1:]:
             if parameter.default is inspect.Parameter.empty:
                 raise TaskloomError(
-                    f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}: int = tl.knob(4)"
+                    f"{name}: the parameter '{parameter.name}' needs a default: {parameter.name}:"
+                    " int = tl.knob(4)"
                 )
             if parameter.name in TAKEN:
                 raise TaskloomError(
-                    f"{name}: the parameter '{parameter.name}' has the name of a recipe's own field; rename it, "
-                    f"e.g. my_{parameter.name}"
+                    f"{name}: the parameter '{parameter.name}' has the name of a recipe's own"
+                    f" field; rename it, e.g. my_{parameter.name}"
                 )
             default = parameter.default
             declared = default if isinstance(default, Knob) else Knob(default)

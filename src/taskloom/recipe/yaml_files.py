@@ -1,7 +1,10 @@
-"""Reading YAML: the one way in for recipes, experiments, values of `set` and the configurations of runs.
+"""Reading YAML: the one way in for recipes, experiments, values of `set` and the configurations of
+runs.
 
-YAML's own readers let a key that is given twice lose its first value; here that is an error like any other, with its line.
-`validated` then checks the values against a model; whatever pydantic finds wrong becomes one sentence.
+Every text may come from somebody else, so its size, its nesting and its number of values are
+bounded before a reader builds anything from it. YAML's own readers let a key that is given twice
+lose its first value; here that is an error like any other, with its line. `validated` then checks
+the values against a model; whatever pydantic finds wrong becomes one sentence.
 """
 
 from __future__ import annotations
@@ -14,22 +17,34 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from taskloom.core.arguments import MOST_NESTED
 from taskloom.core.errors import TaskloomError, echo, nearest
 from taskloom.core.files import read_utf8
 
-OURS: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Seven times faster, but 100,000 brackets in a row make it crash: for what we wrote ourselves."""
+READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's reader, which is five to seven times as fast as PyYAML's own, if PyYAML has it."""
 
 KEYS_OF_YAML = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 """`<<` and `=`: keys that YAML gives a meaning, and no value of their own."""
 
 
-MOST_VALUES = 10_000_000
-"""With its aliases written out. A file of this many values has a hundred megabytes; an alias bomb of nine lines has more."""
+MOST_BYTES = 10_000_000
+"""Maximum size of a text. The largest file that comes with Taskloom has 30,000 bytes."""
+
+MOST_VALUES = 500_000
+"""Maximum number of values, with aliases written out. They take 3 s and 0.3 GB to read; an
+alias bomb of nine lines stands for more.
+"""
+
+MOST_DIRECTIVES = 100
+"""Maximum number of lines that begin with `%`. The time that libyaml takes for them grows with the
+square of their number.
+"""
 
 
 class YamlError(TaskloomError):
-    """A text that is not YAML, or would lose a value. The message continues after the place: `is not YAML: …`.
+    """A text that is not YAML, or would lose a value. The message continues after the place: `is
+    not YAML: …`.
 
     Attributes:
         line: Where, from 1; None where that is not known.
@@ -44,40 +59,33 @@ class RepeatedKeyError(YamlError):
     """A key that is given twice, so that its first value would be lost."""
 
 
-def load(path: Path, error: type[TaskloomError], *, ours: bool = False) -> Any:
-    """Load the value in a file, `ours` if this package brings it; raise an `error` that names file and line of what is wrong."""
+def load(path: Path, error: type[TaskloomError]) -> Any:
+    """Load the value in a file; raise an `error` that names file and line of what is wrong."""
     try:
-        return parse(read_utf8(path, error), ours=ours)
+        return parse(read_utf8(path, error, most=MOST_BYTES))
     except YamlError as cause:
         raise error(f"{path}{f':{cause.line}' if cause.line else ''} {cause}") from cause
 
 
-def parse(text: str, *, ours: bool = False) -> Any:
-    """Parse a text.
-
-    Args:
-        text: YAML; JSON is a part of it.
-        ours: Whether we wrote it: then it is read fast, and trusted not to be nested without end.
-    """
+def parse(text: str) -> Any:
+    """Parse a text, which is YAML or JSON, from any source."""
+    if len(text) > MOST_BYTES:
+        raise YamlError(f"has {len(text):,} characters; at most {MOST_BYTES:,} are read")
+    if text.count("\n%") > MOST_DIRECTIVES:
+        raise YamlError(f"has more than {MOST_DIRECTIVES} lines that begin with %; remove them")
     try:
-        loader = (OURS if ours else yaml.SafeLoader)(text)
         try:
-            root = loader.get_single_node()
-            if root is None:
-                return None
-            _refuse_expansion(
-                root
-            )  # first: it makes texts whole, and comparing keys makes their values
-            _refuse_keys_given_twice(root, loader)
-            return loader.construct_document(root)
-        finally:
-            loader.dispose()
+            return _read(text, READER)
+        except yaml.YAMLError:
+            # libyaml refuses a few texts that PyYAML reads: pairs of surrogates, as JSON writes
+            # them, and blocks that begin with a tab.
+            return _read(text, yaml.SafeLoader)
     except yaml.YAMLError as cause:
         mark = getattr(cause, "problem_mark", None)
         problem = getattr(cause, "problem", None) or cause
         raise YamlError(f"is not YAML: {problem}", mark.line + 1 if mark else None) from cause
     except RecursionError as cause:
-        raise YamlError("is nested too deeply") from cause
+        raise YamlError(NESTED) from cause
     except (
         ValueError,
         LookupError,
@@ -89,8 +97,49 @@ def parse(text: str, *, ours: bool = False) -> Any:
         ) from cause
 
 
+NESTED = f"is nested too deeply; at most {MOST_NESTED} levels are read"
+
+
+def _read(text: str, reader: Any) -> Any:
+    _refuse_shape(text, reader)
+    loader = reader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        # First, because it makes texts whole, and comparing keys constructs their values.
+        _refuse_expansion(root)
+        _refuse_keys_given_twice(root, loader)
+        return loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _refuse_shape(text: str, reader: Any) -> None:
+    """Refuse deep nesting and too many values, event by event.
+
+    libyaml's composer recurses in C without a limit: 100,000 brackets in a row end the process with
+    SIGSEGV. Its events come one by one and need no recursion. They add a seventh to the time.
+    """
+    depth = values = 0
+    for event in yaml.parse(text, Loader=reader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+            continue
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        if isinstance(event, yaml.NodeEvent):
+            values += 1
+        if depth > MOST_NESTED:
+            raise YamlError(NESTED, event.start_mark.line + 1)
+        if values > MOST_VALUES:
+            raise YamlError(f"has more than {MOST_VALUES:,} values; write fewer")
+
+
 def _refuse_expansion(root: yaml.Node) -> None:
-    """Refuse aliases that stand for more values than anybody writes, before something copies or prints them all."""
+    """Refuse aliases that stand for more values than anybody writes, before something copies or
+    prints them all.
+    """
     sizes: dict[int, int] = {}
     waiting: list[tuple[yaml.Node, bool]] = [(root, False)]
     while waiting:
@@ -123,7 +172,9 @@ def _refuse_expansion(root: yaml.Node) -> None:
 
 
 def _whole_text(node: yaml.ScalarNode) -> str:
-    """Return a scalar with its surrogate pairs joined, as JSON writes what is beyond 16 bits; refuse half of a pair."""
+    """Return a scalar with its surrogate pairs joined, as JSON writes what is beyond 16 bits;
+    refuse half of a pair.
+    """
     text: str = node.value
     try:
         text.encode()
@@ -138,7 +189,9 @@ def _whole_text(node: yaml.ScalarNode) -> str:
 
 
 def _refuse_keys_given_twice(root: yaml.Node, loader: Any) -> None:
-    """Refuse a key that is given twice, before values are made: merging writes keys twice into a mapping, as it should."""
+    """Refuse a key that is given twice, before values are made: merging writes keys twice into a
+    mapping, as it should.
+    """
     waiting, met = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -207,7 +260,8 @@ def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
     """Explain what pydantic found in one sentence: place, problem, remedy."""
     parts: dict[str, list[str]] = {}
     for item in error.errors():
-        # Where a field takes one of several kinds, pydantic ends the place with the kind that it tried.
+        # Where a field takes one of several kinds, pydantic ends the place with the kind that it
+        # tried.
         path = tuple(
             p
             for p in item["loc"]

@@ -1,0 +1,321 @@
+"""Tables for people: one table of text, written for terminals, notebooks, pages, Markdown and
+LaTeX.
+
+Nothing of the data is markup: a name with `<b>`, `[bold]` or `\\textbf` in it is shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+LONGEST = 1_500
+"""Maximum characters of a text in HTML; a notebook is for looking, not for printing a corpus."""
+
+SHORT = 28
+"""Maximum characters of a cell that a page keeps on one line: a recipe's name, an interval."""
+
+LONGEST_WORD = 24
+"""Maximum letters of a word that a narrow terminal keeps together; a path is folded."""
+
+PADDING = 2
+"""Blanks between two columns in a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        head: Its heading.
+        value: From a row to its cell.
+        number: True if the cells are numbers, which are aligned to the right.
+        wraps: True if even short cells may break, so that a table of many columns fits a page.
+    """
+
+    head: str
+    value: Callable[[Any], Any]
+    number: bool = False
+    wraps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and cells as people read them.
+
+    Attributes:
+        heads: The heading of each column.
+        cells: A row of texts for each line. A cell with an `__html__` method, such as a link, is
+            markup in HTML and plain text elsewhere.
+        numeric: True for each column that is aligned to the right.
+        title: A line above the table in terminals; empty for none.
+        wraps: True for each column whose short cells may break on a page.
+        marks: A class for each row on pages, such as `bad`; empty for none.
+    """
+
+    heads: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+    title: str = ""
+    wraps: tuple[bool, ...] = ()
+    marks: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def first(self, n: int) -> Table:
+        """The first rows of the table."""
+        return replace(self, cells=self.cells[:n])
+
+    def __str__(self) -> str:
+        """The table as aligned text."""
+        widths = [max(map(len, column)) for column in zip(self.heads, *self.cells, strict=True)]
+        lines = []
+        for row in (self.heads, *self.cells):
+            parts = []
+            for cell, width, number in zip(row, widths, self.numeric, strict=True):
+                parts.append(cell.rjust(width) if number else cell.ljust(width))
+            lines.append("  ".join(parts).rstrip())
+        return "\n".join(lines)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Print the table with Rich.
+
+        Cells fold between words, not inside of words or numbers, as long as other columns can be
+        narrower.
+        """
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        if self.title:
+            yield Text(printable(self.title), style="bold", no_wrap=True, overflow="ignore")
+        grid = Grid(box=None, pad_edge=False, padding=(0, PADDING, 0, 0))
+        rows = [[printable(cell) for cell in row] for row in self.cells]
+        columns = [[row[place] for row in rows] for place in range(len(self.heads))]
+        widths = column_widths(self.heads, columns, options.max_width)
+        for place, head in enumerate(self.heads):
+            width = None if widths is None else widths[place]
+            grid.add_column(Text(head), overflow="fold", no_wrap=place == 0, width=width)
+        for row in rows:
+            grid.add_row(*map(Text, row))
+        if widths is not None:
+            # A table of long words is wider than the terminal, which then wraps its lines.
+            whole = sum(widths) + PADDING * len(widths)
+            options = options.update(max_width=max(options.max_width, whole))
+        yield from grid.__rich_console__(console, options)
+
+    def html(self, *, classes: bool = False) -> str:
+        """The table as HTML.
+
+        Args:
+            classes: Align and wrap by the classes `number`, `short`, `long` and `wraps`, which a
+                page styles. By default by styles of each cell, which notebooks keep.
+        """
+        attributes = _class_attribute if classes else _style_attribute
+        heads = []
+        for head, number in zip(self.heads, self.numeric, strict=True):
+            heads.append(f'<th scope="col"{attributes(number, "")}>{escape(head)}</th>')
+        wraps = self.wraps or (False,) * len(self.heads)
+        lines = []
+        for place, row in enumerate(self.cells):
+            mark = self.marks[place] if self.marks else ""
+            cells = []
+            for cell, number, wrap in zip(row, self.numeric, wraps, strict=True):
+                cells.append(
+                    f"<td{attributes(number, _width_class(cell, wrap))}>{_html(cell)}</td>"
+                )
+            opening = f'<tr class="{mark}">' if mark else "<tr>"
+            lines.append(f"{opening}{''.join(cells)}</tr>")
+        head = f"<thead><tr>{''.join(heads)}</tr></thead>"
+        body = "\n".join(lines)
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        lines = [self.heads, ("---",) * len(self.heads), *self.cells]
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        )
+
+    def latex(self) -> str:
+        """The table as LaTeX, in the rules of the `booktabs` package.
+
+        >>> print(table(["name", "n"], [["a_b", 1000]]).latex())
+        \\begin{tabular}{lr}
+        \\toprule
+        name & n \\\\
+        \\midrule
+        a\\_b & 1,000 \\\\
+        \\bottomrule
+        \\end{tabular}
+        """
+        sides = "".join("r" if number else "l" for number in self.numeric)
+        heads, *body = [" & ".join(map(_latex, row)) + r" \\" for row in (self.heads, *self.cells)]
+        lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", heads, r"\midrule", *body]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> Table:
+    """Make a table from values; whole numbers are written in groups of three digits, on the right.
+
+    >>> print(table(["n"], [[1000]]).html().replace("><", ">\\n<"))
+    <table>
+    <thead>
+    <tr>
+    <th scope="col" style="text-align:right">n</th>
+    </tr>
+    </thead>
+    <tbody>
+    <tr>
+    <td style="text-align:right">1,000</td>
+    </tr>
+    </tbody>
+    </table>
+    """
+    heads = tuple(heads)
+    body = [tuple(row) for row in rows]
+    numeric = [bool(body) and all(map(_is_whole, column)) for column in zip(*body, strict=True)]
+    if not body:
+        numeric = [False] * len(heads)
+    cells = tuple(tuple(map(cell_text, row)) for row in body)
+    return Table(heads, cells, tuple(numeric), title)
+
+
+def table_of(columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+    """Make a table from columns that say how to write the cells of a row."""
+    cells = tuple(tuple(cell_text(column.value(row)) for column in columns) for row in rows)
+    return Table(
+        tuple(column.head for column in columns),
+        cells,
+        tuple(column.number for column in columns),
+        wraps=tuple(column.wraps for column in columns),
+    )
+
+
+def cell_text(value: Any) -> str:
+    """A value as a cell; whole numbers in groups of three digits.
+
+    >>> cell_text(1234), cell_text("1234"), cell_text(True)
+    ('1,234', '1234', 'True')
+    """
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if _is_whole(value) else str(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """A text with terminal escapes and marks that reorder a line shown by their codes; data may
+    come from anybody.
+    """
+    return _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def column_widths(
+    heads: Sequence[str], cells: Sequence[Sequence[str]], width: int
+) -> list[int] | None:
+    """Width of each column in a terminal; None if everything fits as it is.
+
+    No column is narrower than its longest word, even if the table is then wider than the terminal:
+    a number in two lines is misread. The remaining room goes to all columns alike, as far as they
+    need it.
+
+    Args:
+        heads: The head of each column.
+        cells: The cells of each column.
+        width: Width of the terminal.
+
+    >>> column_widths(["name", "what"], [["a"], ["one two three four"]], 16)
+    [4, 8]
+    >>> column_widths(["name", "what"], [["a"], ["one two three four"]], 40)
+    """
+    from rich.cells import cell_len
+
+    texts = [[head, *column] for head, column in zip(heads, cells, strict=True)]
+    wanted = [max(map(cell_len, column)) for column in texts]
+    left = width - PADDING * len(heads)
+    if sum(wanted) <= left:
+        return None
+    least = []
+    for column in texts:
+        longest = max((cell_len(word) for word in _words(column)), default=1)
+        least.append(min(longest, LONGEST_WORD))
+    least[0] = wanted[0]  # names are looked up, and copied
+    # One blank more for the narrowest column that needs it, until no room is left: tables are
+    # small.
+    open_places = [i for i in range(len(heads)) if least[i] < wanted[i]]
+    while open_places and sum(least) < left:
+        narrowest = min(open_places, key=least.__getitem__)
+        least[narrowest] += 1
+        if least[narrowest] == wanted[narrowest]:
+            open_places.remove(narrowest)
+    return least
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from text.split()
+
+
+def _class_attribute(number: bool, width: str) -> str:
+    names = " ".join(name for name in ("number" if number else "", width) if name)
+    return f' class="{names}"' if names else ""
+
+
+def _style_attribute(number: bool, width: str) -> str:
+    return f' style="text-align:{"right" if number else "left"}"'
+
+
+def _width_class(cell: str, wraps: bool) -> str:
+    if wraps:
+        return "wraps"
+    return "short" if len(cell) <= SHORT else "long"
+
+
+def _html(cell: str) -> str:
+    as_markup = getattr(cell, "__html__", None)
+    return str(as_markup()) if as_markup is not None else text(cell)
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "∞": r"$\infty$",
+    "→": r"$\to$",
+}
+"""Characters that LaTeX reads as orders, or lacks in its text font."""
+
+
+def _latex(cell: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in cell.replace("\n", " "))
+
+
+def text(value: str) -> str:
+    """A text for HTML as it is, cut if it is long, with its line breaks."""
+    short = value if len(value) <= LONGEST else f"{value[:LONGEST]} … ({len(value):,} characters)"
+    return escape(short).replace("\n", "<br>")
+
+
+def paragraph(value: str, *, strong: bool = False) -> str:
+    """A paragraph for notebooks."""
+    inner = f"<b>{text(value)}</b>" if strong else text(value)
+    return f"<p>{inner}</p>"
