@@ -1,4 +1,5 @@
-"""Draws that the suites share, for the inner loops of bAbI: `sample` and `pick_two` draw what `random.sample` draws.
+"""Draws that the suites share, for the inner loops of bAbI: `sample` and `pick_two` draw what
+`random.sample` draws.
 
 They are kept for their speed: with `rng.sample` and `rng.shuffle` everywhere, generating
 `babi/mix-T7` takes 13 % more CPU. The other methods of `random.Random` are fast enough to be called
@@ -16,13 +17,17 @@ from taskloom.recipe import Span
 T = TypeVar("T")
 
 POOL = 21
-"""Maximum number of items that the standard library samples from a list. For more it keeps a set of drawn indices."""
+"""Maximum number of items that the standard library samples from a list. For more it keeps a set of
+drawn indices.
+"""
 
 WIDTHS = tuple([count.bit_length() for count in range(POOL + 1)])
 """Number of random bits that are drawn to choose one of so many items."""
 
 STEPS = tuple([(count - 1, count.bit_length()) for count in range(POOL, 0, -1)])
-"""Index of the last item and number of random bits, for each number of items from `POOL` down to 1."""
+"""Index of the last item and number of random bits, for each number of items from `POOL` down to
+1.
+"""
 
 
 def pick(rng: Random, items: Sequence[T]) -> T:
@@ -31,7 +36,8 @@ def pick(rng: Random, items: Sequence[T]) -> T:
 
 
 def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
-    """Draw `count` different items in random order: what `rng.sample` draws of few items, without its checks.
+    """Draw `count` different items in random order: what `rng.sample` draws of few items, without
+    its checks.
 
     >>> sample(Random(1), "abcdefgh", 8) == Random(1).sample("abcdefgh", 8)
     True
@@ -66,9 +72,10 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     then = bits(width)
     while then >= last:
         then = bits(width)
-    return items[at], items[
-        last if then == at else then
-    ]  # the last one stands where the first was taken from
+    return (
+        items[at],
+        items[last if then == at else then],
+    )  # the last one stands where the first was taken from
 
 
 def pick_number(rng: Random, span: Span) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskloom.core.example import Example
 from taskloom.recipe import read
-from taskloom.suites.babi.phrasings import rephrase
+from taskloom.suites.babi.plan import rephrase
 from tests.suites.babi.generator.generated import events_of, plan_of
 
 N = 60

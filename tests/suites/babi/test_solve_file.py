@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from taskloom.core.errors import InputError
-from taskloom.suites.babi.solve_file import solve_file, solve_story, solve_text
+from taskloom.suites.babi.solve_file import StoryFileReport, solve_file, solve_story, solve_text
 from taskloom.suites.babi.story.grammar import parse
-from taskloom.suites.babi.verdicts import StoryFileReport
 
 DATA = os.environ.get("TASKLOOM_DATA", "")
 
-# The two give questions have two gifts that fit (the text does not say which is meant); in task 10 the answer "maybe" stands
-# against "either in the kitchen or the kitchen".
+# The two give questions have two gifts that fit (the text does not say which is meant); in task 10
+# the answer "maybe" stands against "either in the kitchen or the kitchen".
 DISAGREE = {5: 2, 10: 11}
 
 
@@ -40,7 +39,10 @@ def published(number: int) -> StoryFileReport:
             "story:5: the story contr",
         ),
         (
-            "1 Mary is in the park.\n2 Mary took the milk in either the den or the hall.\n3 Where is Mary?\n",
+            (
+                "1 Mary is in the park.\n2 Mary took the milk in either the den or the hall.\n3"
+                " Where is Mary?\n"
+            ),
             "no place is",
         ),
         (
@@ -62,10 +64,14 @@ def test_stories_that_cannot_be_are_refused_with_their_line(text: str, message: 
 
 def test_constructs_on_things_are_answered() -> None:
     told = (
-        "1 Mary took the apple and the milk.\n2 Then she gave them to John.\n3 Bill did not take the milk.\n"
-        "4 John dropped the apple in either the den or the hall.\n5 John is not in the den.\n"
+        "1 Mary took the apple and the milk.\n2 Then she gave them to John.\n3 Bill did not take"
+        " the milk.\n4 John dropped the apple in either the den or the hall.\n5 John is not in the"
+        " den.\n"
     )
-    asked = "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did Mary give to John?\n"
+    asked = (
+        "6 Where is the apple?\n7 What is John carrying?\n8 Who gave the milk to John?\n9 What did"
+        " Mary give to John?\n"
+    )
     report = solve_text(told + asked)
     assert [s.answer for s in report.solved] == ["unknown", "milk", "Mary", "apple,milk"]
     assert [s.support for s in report.solved] == [(), (1, 2, 3, 4), (1, 2), (1, 2)]
@@ -149,7 +155,8 @@ def test_a_wrong_answer_is_reported_with_the_proof(tmp_path: Path) -> None:
 def test_an_open_question_says_what_remains(tmp_path: Path) -> None:
     report = solve(
         tmp_path,
-        "1 Mary is either in the park or the school.\n2 John is in the office.\n3 Where is Mary?\tpark\t1\n",
+        "1 Mary is either in the park or the school.\n2 John is in the office.\n3 Where is"
+        " Mary?\tpark\t1\n",
     )
     (solved,) = report.differences
     assert solved.verdict == "open"
@@ -188,8 +195,10 @@ def test_unclaimed_questions_are_answered(tmp_path: Path) -> None:
             "story.txt:2: the question is about the milk",
         ),
         (
-            "1 Mary is in the park.\n2 John is in the school.\n3 Mary got the milk.\n4 Mary gave the milk to John.\n"
-            "5 Where is Mary?\n",
+            (
+                "1 Mary is in the park.\n2 John is in the school.\n3 Mary got the milk.\n4 Mary"
+                " gave the milk to John.\n5 Where is Mary?\n"
+            ),
             "story.txt:4: the story contradicts itself: no place is left",
         ),
         (
@@ -242,8 +251,9 @@ def test_two_things_given_at_once_are_both_the_answer() -> None:
 def test_rooms(tmp_path: Path) -> None:
     report = solve(
         tmp_path,
-        "1 The park is north of the school.\n2 The bank is east of the park.\n"
-        "3 What is the school south of?\tpark\t1\n4 What is west of the bank?\tpark\t2\n5 What is west of the park?\tbank\t2\n",
+        "1 The park is north of the school.\n2 The bank is east of the park.\n3 What is the school"
+        " south of?\tpark\t1\n4 What is west of the bank?\tpark\t2\n5 What is west of the"
+        " park?\tbank\t2\n",
     )
     assert [s.verdict for s in report.solved] == ["agrees", "agrees", "open"]
 
@@ -251,7 +261,10 @@ def test_rooms(tmp_path: Path) -> None:
 # One story a task, with the answer and the sentences that a person needs for it.
 OTHERS = {
     14: (
-        "This morning Mary moved to the park.|Yesterday Mary went to the school.|This afternoon Mary went to the cinema.",
+        (
+            "This morning Mary moved to the park.|Yesterday Mary went to the school.|This afternoon"
+            " Mary went to the cinema."
+        ),
         "Where was Mary before the cinema?",
         "park",
         {1, 3},

@@ -1,4 +1,6 @@
-"""An independent checker of CTL++ expressions: the paper's rules, word by word, sharing no code with the package."""
+"""An independent checker of CTL++ expressions: the paper's rules, word by word, sharing no code
+with the package.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def follows(
     words: list[str],
     trace: list[int],
 ) -> bool:
-    """Whether a chain obeys a sampling rule: `same`, `alternate`, `seen` (S training), `cross` (S test), `any`, `overlap`."""
+    """Whether a chain obeys a sampling rule: `same`, `alternate`, `seen` (S training), `cross` (S
+    test), `any`, `overlap`.
+    """
     chain = [next(g for g, members in groups.items() if name in members) for name in words[1:]]
     if kind == "any":
         return True

@@ -1,4 +1,6 @@
-"""A request that can be met is met, one that cannot is refused before the first row: at the border, in small worlds."""
+"""A request that can be met is met, one that cannot is refused before the first row: at the border,
+in small worlds.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ def test_the_capacity_that_a_refusal_names_is_the_border(
     capacity = refusal.capacity
     plan = outcome(name, changes, split, capacity)
     if isinstance(plan, RecipeError):
-        # All that one split could have may be what another one needs, or less than what training always has.
+        # All that one split could have may be what another one needs, or less than what training
+        # always has.
         assert "always in training" in str(plan) or (
             isinstance(plan, CapacityError) and plan.split != split
         )

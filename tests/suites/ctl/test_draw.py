@@ -1,4 +1,6 @@
-"""The three draws: the published one against a plain re-telling of the public code, and what no field may move."""
+"""The three draws: the published one against a plain re-telling of the public code, and what no
+field may move.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,7 @@ from taskloom.core.seeding import Key
 from taskloom.recipe import read
 from taskloom.suites.ctl.draw import apportion, equalise
 from taskloom.suites.ctl.fields import CtlFields
-from taskloom.suites.ctl.graphs import Pool, split_graph
-from taskloom.suites.ctl.orders import first_places
+from taskloom.suites.ctl.graphs import Pool, first_places, split_graph
 from taskloom.suites.ctl.published_draw import published_draw
 from taskloom.suites.ctl.world import SymbolWorld, build
 from tests.slow import slow_except
@@ -27,7 +28,9 @@ def world_of(variant: str, **fields: Any) -> SymbolWorld:
 
 
 def choose_from(world: SymbolWorld, variant: str, chain: list[int], symbol: int) -> list[int]:
-    """List the functions that may come next, by the paper's rules: a group's own first, then the shared ones."""
+    """List the functions that may come next, by the paper's rules: a group's own first, then the
+    shared ones.
+    """
     group = world.group_of()
     if variant == "S":
         if len(chain) % 2 == 0:
@@ -194,7 +197,9 @@ def test_training_takes_what_a_smaller_iid_leaves_and_nothing_else(name: str) ->
 
 
 def test_what_draws_have_in_common() -> None:
-    """The draw, the pairs and the single functions are training's: tests that cannot be in training stay as they are."""
+    """The draw, the pairs and the single functions are training's: tests that cannot be in training
+    stay as they are.
+    """
     small = "splits.train.n=1000"
     published, independent = inputs("ctl/A", (small,)), inputs("ctl/A-independent", (small,))
     for split in ("ood", "pairs", "all-pairs"):
@@ -249,7 +254,8 @@ def test_fewer_processes_draw_fewer_symbols_per_chain() -> None:
         rows = inputs("ctl/R", ("splits={train: {n: 20000}}", f"processes={processes}"))["train"]
         chains = Counter(x.rsplit(" ", 1)[0] for x in rows if len(x.split()) == 7)
         means.append(sum(chains.values()) / len(chains))
-    # The last round is cut off; before it a chain meets 8 (1 - (7/8)^processes) symbols: 1, 5.25 and 7.89.
+    # The last round is cut off; before it a chain meets 8 (1 - (7/8)^processes) symbols: 1, 5.25
+    # and 7.89.
     assert means[0] == pytest.approx(1, abs=0.01)
     assert means[1] == pytest.approx(5.25, abs=0.35)
     assert means[2] == pytest.approx(7.89, abs=0.6)

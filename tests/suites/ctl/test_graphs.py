@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from taskloom.core.seeding import Key
 from taskloom.suites.ctl import graphs
 from taskloom.suites.ctl.fields import CtlFields
-from taskloom.suites.ctl.graphs import ChainPool, Pool
-from taskloom.suites.ctl.orders import GroupedOrder
+from taskloom.suites.ctl.graphs import ChainPool, GroupedOrder, Pool
 from taskloom.suites.ctl.world import SymbolWorld, build
 from tests.suites.ctl.checker import evaluate, follows
 
@@ -24,7 +23,8 @@ def worlds(draw: st.DrawFn, variant: str) -> SymbolWorld:
     fields: dict[str, Any] = {"variant": variant, "symbols": symbols, "splits": {"train": {"n": 1}}}
     fields["table_seed"] = draw(st.integers(0, 99))
     if variant == "S":
-        # Six functions, so that all chains of three can be tried: four groups of one, and two shared ones.
+        # Six functions, so that all chains of three can be tried: four groups of one, and two
+        # shared ones.
         fields |= {
             "overlap": 2,
             "shared_symbols": draw(st.integers(-(-symbols // 2), symbols)),

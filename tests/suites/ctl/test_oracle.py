@@ -105,9 +105,9 @@ def test_every_sample_of_the_reference_obeys_our_graphs(oracles: Path, name: str
         "pairs": train,
         "test_all": graphs.anything(w),
         "test_self_loop": graphs.repeating(w),
-        "test_group_alternate": graphs.staged(w, "cross")
-        if info["variant"] == "S"
-        else graphs.alternating(w),
+        "test_group_alternate": (
+            graphs.staged(w, "cross") if info["variant"] == "S" else graphs.alternating(w)
+        ),
         "test_all_pairs": graphs.staged(w, "any") if info["variant"] == "S" else graphs.anything(w),
     }
     if info["variant"] == "S":
@@ -174,7 +174,9 @@ def test_exact_counts_of_all_settings_of_s(oracles: Path) -> None:
 
 
 def test_our_groups_and_first_allowed_sets_equal_the_reference(oracles: Path) -> None:
-    """Groups are a matter of rule; the allowed sets are too for the first pass over the symbols, before its generator is asked."""
+    """Groups are a matter of rule; the allowed sets are too for the first pass over the symbols,
+    before its generator is asked.
+    """
     for row in lines(oracles / "ctlpp" / "S_settings.jsonl"):
         splits = {"train": {"n": 1000}}
         k = row["symbol_overlap"]
@@ -208,7 +210,8 @@ def test_quotas_of_the_paper(oracles: Path) -> None:
         5: 88_728,
         6: 88_728,
     }
-    # With the reference's own, too high counts its quotas come out; with exact ones fewer of length 4.
+    # With the reference's own, too high counts its quotas come out; with exact ones fewer of length
+    # 4.
     assert equalise(301_000, {2: 1_152, 4: 184_320, 6: 29_491_200}, 0.5) == {
         2: 576,
         4: 92_160,
@@ -224,7 +227,9 @@ def test_quotas_of_the_paper(oracles: Path) -> None:
 
 PUBLISHED = {"A": "A-32-processes", "R": "R-32-processes", "S": "S-16-6-32-processes"}
 Letters = dict[int, NDArray[np.int64]]
-"""Expressions by number of functions, as letters: the start symbol, then the functions in order of application."""
+"""Expressions by number of functions, as letters: the start symbol, then the functions in order of
+application.
+"""
 
 
 def public_code(oracles: Path, variant: str) -> dict[str, Letters]:
@@ -253,9 +258,11 @@ def ours(variant: str) -> dict[str, Letters]:
             by_length.setdefault(len(text), []).append(text)
         # Every word is one letter, and every second letter a blank.
         splits[name] = {
-            n // 2: np.frombuffer("".join(texts).encode(), dtype=np.uint8)
-            .reshape(-1, n)[:, ::-2]
-            .astype(np.int64)
+            n // 2: (
+                np.frombuffer("".join(texts).encode(), dtype=np.uint8)
+                .reshape(-1, n)[:, ::-2]
+                .astype(np.int64)
+            )
             for n, texts in sorted(by_length.items())
         }
     return splits
@@ -278,7 +285,9 @@ def drawn(splits: dict[str, Letters], added: bool) -> Letters:
 
 @pytest.mark.parametrize("variant", slow_except("ARS", "S"))
 def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant: str) -> None:
-    """Sizes and quotas, start symbols per chain, and the shares of long chains that begin with a training chain."""
+    """Sizes and quotas, start symbols per chain, and the shares of long chains that begin with a
+    training chain.
+    """
     theirs, mine = public_code(oracles, variant), ours(variant)
     assert sum(map(len, mine["train"].values())) == 300_000 + len(mine["pairs"][2])
     assert sorted(code(mine["pairs"][2])) == sorted(code(theirs["pairs"][2]))
@@ -288,7 +297,8 @@ def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant:
         }
     both = drawn(mine, added=True), drawn(theirs, added=False)
     for length in both[0]:
-        # Iid takes some of what is drawn; where pairs are in training whole, ours takes none of them.
+        # Iid takes some of what is drawn; where pairs are in training whole, ours takes none of
+        # them.
         quotas = [
             len(t[length]) + len(s["iid"].get(length, ()))
             for t, s in zip(both, (mine, theirs), strict=True)
@@ -301,7 +311,8 @@ def test_the_published_draw_equals_the_public_codes_data(oracles: Path, variant:
             float(np.isin(code(train[6][first, 1 : length + 1]), c).mean())
             for train, first, c in zip(both, starts, chains, strict=True)
         ]
-        # Two points. Of the few chains of two functions (271 in A, 133 in S) chance decides how many are drawn.
+        # Two points. Of the few chains of two functions (271 in A, 133 in S) chance decides how
+        # many are drawn.
         per_chain_within, nested_within = (
             (0.16, 0.02) if length > 2 else (0.5, 0.08 if variant == "S" else 0.05)
         )

@@ -84,9 +84,10 @@ def test_splits_are_disjoint_and_without_repeats(name: str) -> None:
         repeats = len(inputs[split]) - len(set(inputs[split]))
         if split == "train" and d.manifest["warnings"]:
             pairs = Counter(x for x in inputs[split] if len(x.split()) == 3)
-            assert set(pairs.values()) == {1, 2}, (
-                "every pair once for itself, and once more if it was drawn"
-            )
+            assert set(pairs.values()) == {
+                1,
+                2,
+            }, "every pair once for itself, and once more if it was drawn"
             assert repeats == sum(count - 1 for count in pairs.values()) > 0
         else:
             assert repeats == 0, split
@@ -266,6 +267,13 @@ def test_very_long_chains() -> None:
         ("ctl/S", ["imbalance=2"], ["imbalance: 2", "1 unshared"]),
         ("ctl/S", ["groups=3"], ["2 paths"]),
         ("ctl/A", ["symbols=10000", "functions=300"], ["3,000,000 table entries"]),
+        ("ctl/A", ["functions=10000", "groups=10000"], ["80,000 table entries in 10,001 states"]),
+        (
+            "ctl/R",
+            ["symbols=1000", "functions=1000", "groups=500"],
+            ["1,000,000 table entries in 501 states", "use fewer functions, symbols or groups"],
+        ),
+        ("ctl/length", ["symbols=500", "max_length=64", "deeper=64"], ["up to 128 functions"]),
         ("ctl/A", ["draw=chains", "symbols_per_chain=3"], ["3 does not divide the 8 symbols"]),
         (
             "ctl/S",
@@ -314,7 +322,9 @@ def test_impossible_settings_are_refused_with_the_arithmetic(
 
 
 def test_overlap_of_unusual_numbers() -> None:
-    """Five functions over four groups: the reference's slicing leaves one group empty; ours is even."""
+    """Five functions over four groups: the reference's slicing leaves one group empty; ours is
+    even.
+    """
     from taskloom.suites.ctl.world import slices
 
     assert slices([1, 2, 3, 4, 5], ["w", "x", "y", "z"]) == {

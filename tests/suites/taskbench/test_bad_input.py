@@ -1,4 +1,6 @@
-"""Whatever is wrong, it is said in one clear sentence with exit status 2, and nothing half-made stays."""
+"""Whatever is wrong, it is said in one clear sentence with exit status 2, and nothing half-made
+stays.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.slow import slow_except
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What is said about a command that must be refused; the lines below the sentence echo the expression."""
+    """What is said about a command that must be refused; the lines below the sentence echo the
+    expression.
+    """
     capsys.readouterr()
     assert app.run(list(arguments)) == 2
     said = capsys.readouterr().err
@@ -29,6 +33,11 @@ EXPRESSIONS = [
     ("father(", "found the end"),
     ("map()", "takes 1 or 2 operands, here it has 0"),
     ("chain(father)", "takes 2 or more operands"),
+    (f"chain({', '.join(['synonyms[eng]'] * 60)})", "has 60 functions, and at most 32"),
+    (
+        f"chain(synonyms[eng], chain({', '.join(['synonyms[eng]'] * 32)}))",
+        "has 33 functions, and at most 32",
+    ),
     (
         "chain(father, antonyms[eng])",
         "this takes an entity, and what comes before it gives English words",
@@ -74,6 +83,13 @@ FIELDS = [
     ("compose={atoms: ['chain(father, mother)']}", "compose takes atoms"),
     ("compose={atoms: [fater]}", "did you mean 'father'"),
     ("compose={compositions: [glue]}", "'glue' is not a kind of composition"),
+    ("compose.atoms=[]", "75 atoms in 9 kinds of compositions give more than 5,000 functions"),
+    (
+        "compose={compositions: [chain], atoms: ["
+        + ", ".join(f"'random{k}[eng]'" for k in range(999))
+        + "]}",
+        "999 atoms",
+    ),
     ("extra=1", "unknown key 'extra'"),
 ]
 
@@ -199,7 +215,7 @@ def test_facts_that_changed_are_never_mixed(
 ) -> None:
     """A second make once kept the shards of the old file and made the others from the new one."""
     from taskloom.suites.taskbench.worlds.facts import open_world
-    from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
+    from taskloom.suites.taskbench.worlds.facts.rdf import write_ntriples
 
     file, out = tmp_path / "facts.nt.gz", tmp_path / "x"
     made = ("make", "taskbench/father", "-o", str(out), "--set", f"facts={file}")
@@ -219,7 +235,9 @@ def test_facts_that_changed_are_never_mixed(
 
 
 def test_the_docs_say_how_deep_operators_nest() -> None:
+    from taskloom.suites.taskbench.language.operators import MOST_STEPS
     from taskloom.suites.taskbench.language.parser import DEEPEST
 
     page = Path(__file__).parents[3] / "docs" / "suites" / "functions.md"
     assert f"brackets up to {DEEPEST} deep" in page.read_text(encoding="utf-8")
+    assert f"has up to {MOST_STEPS} functions" in page.read_text(encoding="utf-8")

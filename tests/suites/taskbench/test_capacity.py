@@ -37,7 +37,9 @@ def test_the_smallest_share_is_drawn_and_a_smaller_one_is_refused() -> None:
 
 
 def test_a_row_is_the_same_alone_and_among_others() -> None:
-    """Whether few or many rows are still open decides how their random words are read, not which these are."""
+    """Whether few or many rows are still open decides how their random words are read, not which
+    these are.
+    """
     split = planned(0.01, 40).split("test")
     together = split.rows(0, 40).column("input").to_pylist()  # type: ignore[union-attr]
     alone = [split.rows(i, i + 1).column("input").to_pylist()[0] for i in range(0, 40, 7)]  # type: ignore[union-attr]
@@ -89,7 +91,9 @@ def test_all_sequences_that_there_are_can_be_had_and_one_more_is_said_to_be_miss
 def test_every_request_is_met_at_the_border_between_listing_and_drawing(
     pairs: str, above: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sequences are listed up to a number and drawn beyond it: at the number and one above it, as many as there are."""
+    """Sequences are listed up to a number and drawn beyond it: at the number and one above it, as
+    many as there are.
+    """
     spaces: list[int] = []
     space = sampling.Sequences.space
 

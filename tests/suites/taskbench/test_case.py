@@ -11,7 +11,7 @@ import pytest
 from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
-from taskloom.data.audit.pairs import find_pair_leaks
+from taskloom.data.audit.leaks import find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
@@ -103,7 +103,9 @@ def test_inputs_in_any_case_are_understood() -> None:
 
 
 def test_two_inputs_of_one_lower_case_text_are_left_out(tmp_path: Path) -> None:
-    """Power and power are different things: in lower case nobody could say which of them is asked about."""
+    """Power and power are different things: in lower case nobody could say which of them is asked
+    about.
+    """
     pytest.importorskip("pyoxigraph")
     entity, label = "http://www.wikidata.org/entity/", "http://www.w3.org/2000/01/rdf-schema#label"
     names = {"Q1": "Power", "Q2": "power", "Q3": "Iris", "Q4": "Ann", "Q5": "ANN", "Q6": "Bob"}
@@ -149,7 +151,9 @@ def ceilings(
 def test_by_the_public_rule_a_perfect_answer_is_right_in_lower_case_with_separators(
     length: int,
 ) -> None:
-    """Without separators answers of several words are missed in any case; invented fathers all have two names."""
+    """Without separators answers of several words are missed in any case; invented fathers all have
+    two names.
+    """
     tasks = ("map(hyponyms[eng])", "map(synonyms[eng])", "map(father)", "map(occupation)")
     assert set(ceilings(tasks, "lower", True, length, "synthetic").values()) == {1.0}
     joined = ceilings(tasks, "lower", False, length, "synthetic")

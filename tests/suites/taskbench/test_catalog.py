@@ -53,7 +53,9 @@ KINDS = ["atomic", "chain", "union", "intersection", "land", "lor", "map", "filt
 
 
 def test_the_rule_enumerates_every_task_of_the_paper() -> None:
-    """All compositions of depth two and their sequences: every named task is one of them, factual ones too."""
+    """All compositions of depth two and their sequences: every named task is one of them, factual
+    ones too.
+    """
     rule = compositions(paper_atoms(["lexical", "random", "factual"]), KINDS)
     named = {name(parse(t.expression)) for t in catalog()}
     assert len(rule) == len(set(rule)) == 7_656

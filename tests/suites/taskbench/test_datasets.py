@@ -56,7 +56,10 @@ def test_any_slice_can_be_made_alone(name: str) -> None:
 
 
 def test_digests_do_not_depend_on_hash_seed_workers_or_shards(tmp_path: Path) -> None:
-    code = "import sys, taskloom as tl\nfor name in sys.argv[1:]: print(tl.make(name, set=['sequences.n=300']).digest)"
+    code = (
+        "import sys, taskloom as tl\nfor name in sys.argv[1:]: print(tl.make(name,"
+        " set=['sequences.n=300']).digest)"
+    )
     names = [BOTH, "taskbench/union(random0[eng], antonyms[eng])"]
     digests = [taskloom.make(name, set=["sequences.n=300"]).digest for name in names]
     assert printed_elsewhere(code, *names).split() == digests
@@ -70,8 +73,12 @@ GOLDEN = {
     "taskbench/union(father, mother)": "bfe8dee14515013396880bd5269360d9",
 }
 SMALLER = {
-    "taskbench/english": "functions=['antonyms[eng]', 'map(synonyms[eng], filter(is_pos_verb[eng]))']",
-    "taskbench/500-synthetic": "catalog={families: [lexical, random], compositions: [intersection, filter]}",
+    "taskbench/english": (
+        "functions=['antonyms[eng]', 'map(synonyms[eng], filter(is_pos_verb[eng]))']"
+    ),
+    "taskbench/500-synthetic": (
+        "catalog={families: [lexical, random], compositions: [intersection, filter]}"
+    ),
     "taskbench/union(father, mother)": "balanced=true",
 }
 
@@ -108,7 +115,8 @@ def test_words_have_all_answers_and_the_official_one_is_uniform() -> None:
     for example in examples[:100]:
         assert sorted(made.check(example)) == sorted(example.targets)
         assert example.traits["answers"] == len(example.targets)
-    # Among words with four answers each place of the sorted answers is official about equally often.
+    # Among words with four answers each place of the sorted answers is official about equally
+    # often.
     places = Counter(sorted(e.targets).index(e.target) for e in examples if len(e.targets) == 4)
     assert set(places) == {0, 1, 2, 3}
     assert max(places.values()) < 1.5 * min(places.values())
@@ -210,7 +218,9 @@ def test_balanced_unions() -> None:
 
 
 def test_balanced_unions_of_little_overlap_are_left_out() -> None:
-    """The union has thousands of inputs; what counts is how many the balanced mixture has, and that some can be tested."""
+    """The union has thousands of inputs; what counts is how many the balanced mixture has, and that
+    some can be tested.
+    """
     with pytest.raises(
         RecipeError,
         match=r"fewer than 3000 examples .*union\(entailments\[eng\], synonyms\[eng\]\) \(994\)",
@@ -316,7 +326,8 @@ def test_too_few_examples() -> None:
     with pytest.raises(RecipeError, match=r"fewer than 100 examples.*\(\d+\)"):
         plan(scarce)
     assert plan(scarce, "minimum=1").splits
-    # A single word makes a single sequence; two dozen words make many of eight words, but few of one.
+    # A single word makes a single sequence; two dozen words make many of eight words, but few of
+    # one.
     with pytest.raises(RecipeError, match=r"fewer than 100 examples.*\(1\)"):
         plan("taskbench/map(intersection(antonyms[eng], entailments[eng]))")
     mapped = "taskbench/map(intersection(antonyms[eng], synonyms[eng]))"

@@ -1,4 +1,6 @@
-"""Derivations of rows: every value follows from the ones before it, and the last one is the official answer."""
+"""Derivations of rows: every value follows from the ones before it, and the last one is the
+official answer.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def single(rule: str) -> Callable[[str], Answer]:
 
 
 def follows(step: Step, steps: tuple[Step, ...], given: str, place: int | None) -> bool:
-    """Whether an atom gives a step's value at the value before it, by the answers to single inputs."""
+    """Whether an atom gives a step's value at the value before it, by the answers to single
+    inputs.
+    """
 
     def at(value: str) -> str:
         return value if place is None else value.split(" | ")[place]
@@ -164,7 +168,9 @@ def test_the_audit_measures_divergence(tmp_path: Path) -> None:
 
 @given(st.data())
 def test_every_path_of_any_relation_is_walked_by_plain_sets(data: st.DataObject) -> None:
-    """In a small world, for every pair of every relation that the language can say, against the second solver."""
+    """In a small world, for every pair of every relation that the language can say, against the
+    second solver.
+    """
     words = small_words()
     plain = PlainSolver(words)
     source, target = data.draw(st.sampled_from(WORD_KINDS)), data.draw(st.sampled_from(WORD_KINDS))

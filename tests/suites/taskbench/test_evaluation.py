@@ -1,4 +1,6 @@
-"""Three evaluators, one meaning: arrays, steps and plain sets agree on random expressions over a small world."""
+"""Three evaluators, one meaning: arrays, steps and plain sets agree on random expressions over a
+small world.
+"""
 
 from __future__ import annotations
 
@@ -241,7 +243,9 @@ def test_an_added_atom_is_one_function_with_one_decorator() -> None:
 
 
 def test_an_atom_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One function with one decorator in a file: show and apply know it; make, verify and workers are in test_own_atoms."""
+    """One function with one decorator in a file: show and apply know it; make, verify and workers
+    are in test_own_atoms.
+    """
     from taskloom.cli import app
 
     file = tmp_path / "mine.py"
@@ -280,6 +284,23 @@ def test_a_chain_with_too_many_paths_is_refused_before_they_are_followed(
         RecipeError, match=f"has {paths:,} paths from an input to an answer.*narrow one of them"
     ):
         evaluator.values(tree, rows, words)
+
+
+def test_the_paths_of_all_steps_of_a_chain_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = small_words()
+    rows = everything(words)
+    pair = normal(read("chain(hyponyms[eng], hyponyms[eng])"))
+    triple = normal(read("chain(hyponyms[eng], hyponyms[eng], hyponyms[eng])"))
+    hyponyms = words.relation("hyponyms[eng]")
+    first = int(hyponyms.counts[hyponyms.take(rows).values].sum())
+    second = int(hyponyms.counts[evaluator.values(pair, rows, words).values].sum())
+    assert first > 0
+    assert second > 0
+    monkeypatch.setattr(evaluator, "MOST_PATHS", first + second)
+    evaluator.values(triple, rows, words)
+    monkeypatch.setattr(evaluator, "MOST_PATHS", first + second - 1)
+    with pytest.raises(RecipeError, match=f"has {first + second:,} paths"):
+        evaluator.values(triple, rows, words)
 
 
 @given(st.data())

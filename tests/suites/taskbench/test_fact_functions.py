@@ -1,4 +1,6 @@
-"""Factual and mixed functions in a small hand-made world, against answers that a reader can check."""
+"""Factual and mixed functions in a small hand-made world, against answers that a reader can
+check.
+"""
 
 from __future__ import annotations
 
@@ -86,12 +88,14 @@ def everything(made: Plan) -> list[Example]:
         ("chain(occupation, father)", "Ada Hill", ("actor", "writer")),
         ("father.inv", "Cy Hill", ("Bo Hill",)),
         ("union(father, place_of_birth)", "Bo Hill", ("Cy Hill", "New York City")),
-        # Q1 is an actor and a writer, Q5 a writer; the father of Q1 is a writer, that of Q5 an actor.
+        # Q1 is an actor and a writer, Q5 a writer; the father of Q1 is a writer, that of Q5 an
+        # actor.
         ("difference(occupation, chain(occupation, father))", "Ada Hill", ("actor", "writer")),
         ("difference(occupation, chain(occupation, father))", "Q1", ("actor",)),
         ("is_occupation_actor", "Bo Hill", ("false",)),
         ("is_occupation_actor", "Ada Hill", ("true",)),
-        # Q1 is an actor born in London, Q5 a writer born in New York: no Ada Hill is an actor born in New York.
+        # Q1 is an actor born in London, Q5 a writer born in New York: no Ada Hill is an actor born
+        # in New York.
         ("land(is_occupation_actor, is_birthplace_nyc)", "Ada Hill", ("false",)),
         ("land(is_occupation_actor, is_birthplace_london)", "Ada Hill", ("true",)),
         ("is{father=Cy Hill}", "Bo Hill", ("true",)),

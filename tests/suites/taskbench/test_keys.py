@@ -1,4 +1,6 @@
-"""A field changes only what it names, one word split serves all tasks, and no tested pair is in training."""
+"""A field changes only what it names, one word split serves all tasks, and no tested pair is in
+training.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel
 from taskloom.core import shards
 from taskloom.core.example import Example
 from taskloom.core.plan import Plan
-from taskloom.data.audit.pairs import PairLeak, find_pair_leaks
+from taskloom.data.audit.leaks import PairLeak, find_pair_leaks
 from taskloom.recipe import read
 from taskloom.suites.taskbench import atom
 from taskloom.suites.taskbench.fields import TaskbenchFields
@@ -190,7 +192,9 @@ def test_a_pair_of_tasks_does_not_move_the_tests_of_either() -> None:
 
 
 def test_one_word_split_serves_all_tasks_of_a_world() -> None:
-    """In one recipe, and in recipes of its tasks one by one; every third: words, a union, sequences."""
+    """In one recipe, and in recipes of its tasks one by one; every third: words, a union,
+    sequences.
+    """
     english: Any = read("taskbench/english").fields
     made = [plan("taskbench/english", "sequences.n=200")]
     made += [
@@ -225,9 +229,8 @@ def pairs_of(made: Plan, split: str) -> set[tuple[str, str]]:
 
 def test_disjoint_pairs_of_all_tasks_of_a_recipe() -> None:
     """By brute force over texts, sequences word by word."""
-    symmetric = [
-        name for name in read("taskbench/english").fields.functions if "hyponyms" not in name
-    ]  # type: ignore[attr-defined]
+    functions = read("taskbench/english").fields.functions  # type: ignore[attr-defined]
+    symmetric = [name for name in functions if "hyponyms" not in name]
     made = plan("taskbench/english", f"functions={symmetric}", "sequences.n=400", "few_shot=null")
     sets = {
         e.input: e.targets
@@ -259,7 +262,9 @@ def test_disjoint_pairs_of_all_tasks_of_a_recipe() -> None:
 def test_how_many_tested_words_have_a_pair_reversed_in_training(
     name: str, published: float
 ) -> None:
-    """The issue that `pairs` is for, measured on the packaged words; tests are the same under both rules."""
+    """The issue that `pairs` is for, measured on the packaged words; tests are the same under both
+    rules.
+    """
     shares = {}
     for rule in ("published", "disjoint"):
         made = plan(f"taskbench/{name}", f"pairs={rule}", "few_shot=null")

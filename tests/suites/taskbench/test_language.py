@@ -91,7 +91,10 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
         ),
         (
             ["filter(is_pos_noun[eng], map(synonyms[eng], filter(is_pos_verb[eng])))"],
-            "map(synonyms[eng], filter(land(chain(is_pos_noun[eng], synonyms[eng]), is_pos_verb[eng])))",
+            (
+                "map(synonyms[eng], filter(land(chain(is_pos_noun[eng], synonyms[eng]),"
+                " is_pos_verb[eng])))"
+            ),
         ),
         (
             ["filter{is{POS=adj}[eng](0)}(S)", "filter{λx. is-POS-adjective[eng](x)}"],
@@ -192,9 +195,9 @@ def test_the_authors_early_lists_are_the_lexical_catalog(shared: Path) -> None:
     texts = [
         line.strip()
         for part in ("atomic", "comp")
-        for line in (shared / "taskbench-resources" / f"task_list_{part}.txt")
-        .read_text()
-        .splitlines()
+        for line in (
+            (shared / "taskbench-resources" / f"task_list_{part}.txt").read_text().splitlines()
+        )
         if line.strip() and "===" not in line
     ]
     ours = {name(read(t.expression)) for t in catalog() if "factual" not in t.families}
@@ -213,11 +216,13 @@ def test_descriptions_read_as_english() -> None:
     )
     assert (
         describe(read("difference(synonyms[eng], hyponyms[eng])"))
-        == "Give a synonym of the given English word that is not a hyponym of the given English word."
+        == "Give a synonym of the given English word that is not a hyponym of the given English"
+        " word."
     )
     said = describe(read("map(father, filter(is_occupation_actor))"))
     assert said.startswith(
-        "For each thing of the given list that is an actor by occupation, give the father of that thing"
+        "For each thing of the given list that is an actor by occupation, give the father of that"
+        " thing"
     )
     explicit = describe(read("antonyms[spa]"), "explicit")
     assert explicit.startswith("Give a Spanish antonym of the given Spanish word.")

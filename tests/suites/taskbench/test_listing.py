@@ -1,4 +1,6 @@
-"""`taskloom list RECIPE`: the functions of a recipe with what a score on them must be compared with."""
+"""`taskloom list RECIPE`: the functions of a recipe with what a score on them must be compared
+with.
+"""
 
 from __future__ import annotations
 

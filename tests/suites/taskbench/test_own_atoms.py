@@ -1,4 +1,6 @@
-"""Atoms in a file of one's own: their code is part of the recipe, and what is wrong with them is said by name."""
+"""Atoms in a file of one's own: their code is part of the recipe, and what is wrong with them is
+said by name.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_the_code_is_part_of_the_digest(
 def test_a_recipe_file_may_extend_it(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Workers know the atom by way of the recipe's file; verify knows it by way of the file that a person names."""
+    """Workers know the atom by way of the recipe's file; verify knows it by way of the file that a
+    person names.
+    """
     (tmp_path / "mine.yaml").write_text(
         f"extends: {file}::taskbench/map(vowels[eng])\nsequences: {{n: 300}}\nlexicon: synthetic\n"
     )

@@ -1,4 +1,6 @@
-"""Every task of the paper, by the fast evaluation and by the second solver, on a sample of inputs of each."""
+"""Every task of the paper, by the fast evaluation and by the second solver, on a sample of inputs
+of each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from taskloom.recipe import read
 
 
 def differences(name: str, *changes: str, each: int = 12) -> tuple[int, list[str]]:
-    """Compare a sample of the rows of every task with the second solver; say how many were compared and which differ."""
+    """Compare a sample of the rows of every task with the second solver; say how many were compared
+    and which differ.
+    """
     plan = read(name, changes).plan(0)
     assert plan.check is not None
     split = plan.split("train")

@@ -72,7 +72,8 @@ def test_domain_sizes_and_means_of_the_oracle(words: Words, oracles: Path) -> No
         assert len(solved.domain) == wanted["n"], name
         if "random" not in name:
             counts = solved.answers.counts
-            # The oracle prints two decimals; its unions with a random relation depend on its own draw.
+            # The oracle prints two decimals; its unions with a random relation depend on its own
+            # draw.
             assert round(float(counts.mean()), 2) == wanted["mean_out"], name
             assert int(np.median(counts)) == wanted["median_out"] or np.median(counts) % 1, name
 

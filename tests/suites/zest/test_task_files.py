@@ -37,7 +37,8 @@ def test_the_real_rows(shared: Path) -> None:
         assert found.passage_words == pytest.approx(
             sum(len(e["context"].split()) for e in pairs) / len(pairs)
         )
-        # The sample has derived tasks whose base tasks are elsewhere in the full dataset, and nothing else that is odd.
+        # The sample has derived tasks whose base tasks are elsewhere in the full dataset, and
+        # nothing else that is odd.
         assert all("is not a base task of this file" in p.what for p in problems(tasks))
     unanswered = read_tasks(shared / "zest" / "test_unanswered.jsonl")
     assert all(t.kind is None and all(i.answer is None for i in t.instances) for t in unanswered)

@@ -1,8 +1,10 @@
-"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and how deep one has to reason.
+"""bAbI 1.0 and Dyna-bAbI: short stories, their wording, their questions, and how deep one has to
+reason.
 
-A recipe says which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE, INDEF) and questions its
-stories have, and how large and of what kind the support of each answer is. Every answer is entailed by the text, every
-support is minimal and sufficient. Papers: Weston et al. 2016; Dyna-bAbI (*SEM 2022).
+A recipe says which events (MOVE, GRAB, DROP, GIVE), constructs (COREF, CONJ, COMPOUND, NEGATE,
+INDEF) and questions its stories have, and how large and of what kind the support of each answer is.
+Every answer is entailed by the text, every support is minimal and sufficient. Papers: Weston et al.
+2016; Dyna-bAbI (*SEM 2022).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from taskloom.core.pictures import StoryPicture
     from taskloom.core.plan import Plan
     from taskloom.core.seeding import Key
-    from taskloom.suites.babi.verdicts import StoryFileReport
+    from taskloom.suites.babi.solve_file import StoryFileReport
 
 FORMATS = ("babi", "text-to-text", "squad", "events")
 """What `taskloom export` writes."""
@@ -65,7 +67,8 @@ def unpack(archive: Path, target: Path) -> None:
         with tarfile.open(archive) as tar:
             for member in tar.getmembers():
                 path = Path(member.name)
-                # "en" is the set of 1,000 questions a task; en-10k, hn and the shuffled ones lie beside it.
+                # "en" is the set of 1,000 questions a task; en-10k, hn and the shuffled ones lie
+                # beside it.
                 if not member.isfile() or path.parent.name != "en" or path.suffix != ".txt":
                     continue
                 source = tar.extractfile(member)
@@ -93,7 +96,10 @@ class BabiSuite(Suite):
 
     name = "babi"
     fields = BabiFields
-    describe = "Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0, Dyna-bAbI)"
+    describe = (
+        "Short stories with controlled events, wording, questions and reasoning depth (bAbI 1.0,"
+        " Dyna-bAbI)"
+    )
     version = 5
     exporters = EXPORTERS
     options = OPTIONS
@@ -106,7 +112,9 @@ class BabiSuite(Suite):
         return plan(fields, key)
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Return the fields that a JSON configuration of the public generator stands for, as in `babi/mix_T7.json`."""
+        """Return the fields that a JSON configuration of the public generator stands for, as in
+        `babi/mix_T7.json`.
+        """
         if not name.endswith(".json"):
             return None
         from taskloom.suites.babi.dyna_babi.reference_config import import_file

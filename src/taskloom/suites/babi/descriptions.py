@@ -44,15 +44,24 @@ _STORY: dict[str, tuple[str, str]] = {
 }
 """Dyna-bAbI's question types: what to do, and how to answer."""
 
-_CURES = "The hungry and the thirsty go to the kitchen, the bored to the garden, the tired to the bedroom."
+_CURES = (
+    "The hungry and the thirsty go to the kitchen, the bored to the garden, the tired to the"
+    " bedroom."
+)
 _FROM = "Answer from the story alone: yes or no."
 _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
     (4, "what"): (
-        "Name the room that lies in the direction asked for, seen from the room that the question names.",
+        (
+            "Name the room that lies in the direction asked for, seen from the room that the"
+            " question names."
+        ),
         "",
     ),
     (4, "of-what"): (
-        "Name the room from which the room that the question names lies in the direction asked for.",
+        (
+            "Name the room from which the room that the question names lies in the direction asked"
+            " for."
+        ),
         "",
     ),
     (17, "above"): ("Say whether the first thing lies above the second.", _FROM),
@@ -80,7 +89,9 @@ _NUMBERED: dict[tuple[int, str], tuple[str, str]] = {
         "Answer with how the person felt before, in one word.",
     ),
 }
-"""Question types of the numbered tasks that have several; the others are described by the task itself."""
+"""Question types of the numbered tasks that have several; the others are described by the task
+itself.
+"""
 
 
 def nothing(kind: str) -> bool:
@@ -115,9 +126,11 @@ def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
         )
 
     splits = {
-        name: tuple(g for g in map(without, groups_of(fields, name)) if any(g.questions.values()))
-        if role_of(name) == "train"
-        else value
+        name: (
+            tuple(g for g in map(without, groups_of(fields, name)) if any(g.questions.values()))
+            if role_of(name) == "train"
+            else value
+        )
         for name, value in fields.splits.items()
     }
     return fields.model_copy(update={"splits": splits, "tested_by": ""})

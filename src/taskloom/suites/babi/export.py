@@ -1,4 +1,5 @@
-"""Examples in other formats: bAbI text, text-to-text lines, extractive questions, structured events.
+"""Examples in other formats: bAbI text, text-to-text lines, extractive questions, structured
+events.
 
 `write` puts a split into a file; the functions above it give the same as lines or objects.
 """
@@ -30,7 +31,8 @@ EXTRACTIVE = ("where-P", "where-O", "where-was-O", "give-qs")
 def babi_text(examples: Iterable[Example]) -> Iterator[str]:
     """Yield the lines of a file in the byte layout of bAbI 1.0, each with its line end.
 
-    Successive examples of one growing story become one story with several questions, as in the original.
+    Successive examples of one growing story become one story with several questions, as in the
+    original.
     """
     written: list[str] = []
     numbers: list[int] = []
@@ -50,7 +52,9 @@ def babi_text(examples: Iterable[Example]) -> Iterator[str]:
 
 
 def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[dict[str, Any]]:
-    """Yield one object per question for text-to-text models; the field names are those of the reference."""
+    """Yield one object per question for text-to-text models; the field names are those of the
+    reference.
+    """
     for i, example in enumerate(examples):
         sentences, question = split_passage(example.input)
         yield {
@@ -65,9 +69,11 @@ def text_to_text(examples: Iterable[Example], name: str = "babi") -> Iterator[di
 
 
 def squad(examples: Iterable[Example], name: str = "babi") -> tuple[dict[str, Any], int]:
-    """Build one object in SQuAD's layout, and count the examples left out because their answer is not a word of the story.
+    """Build one object in SQuAD's layout, and count the examples left out because their answer is
+    not a word of the story.
 
-    The answer is marked where the support says it, in the last supporting sentence that has the word.
+    The answer is marked where the support says it, in the last supporting sentence that has the
+    word.
     """
     paragraphs, skipped = [], 0
     for i, example in enumerate(examples):
@@ -103,7 +109,9 @@ def _answer_start(sentences: list[str], example: Example) -> int | None:
 
 
 def _rfind_word(text: str, words: str) -> int:
-    """Return where some words last stand in a text, as whole words; -1 if they do not: Al is not in football."""
+    """Return where some words last stand in a text, as whole words; -1 if they do not: Al is not in
+    football.
+    """
     matches = [match.start() for match in re.finditer(rf"\b{re.escape(words)}\b", text)]
     return matches[-1] if matches else -1
 
@@ -111,7 +119,9 @@ def _rfind_word(text: str, words: str) -> int:
 def structured(
     examples: Iterable[Example], vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Iterator[dict[str, Any]]:
-    """Yield one object per example: its sentences and question as events, with traits and support."""
+    """Yield one object per example: its sentences and question as events, with traits and
+    support.
+    """
     for example in examples:
         sentences, question = split_passage(example.input)
         story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
@@ -148,13 +158,16 @@ FORMATS: dict[str, Callable[[list[Example], Words | None], Iterable[str]]] = {
 def _events(examples: list[Example], words: Words | None) -> Iterable[dict[str, Any]]:
     if examples and "number" in examples[0].traits:
         raise TaskloomError(
-            f"events: task {examples[0].traits['number']} has a world without events; write it as babi or text-to-text"
+            f"events: task {examples[0].traits['number']} has a world without events; write it as"
+            " babi or text-to-text"
         )
     return structured(examples, *words) if words else structured(examples)
 
 
 def words_of(fields: BabiFields | None) -> Words | None:
-    """Return the names and verbs of a recipe's stories, by which their sentences are read; None for the usual ones."""
+    """Return the names and verbs of a recipe's stories, by which their sentences are read; None for
+    the usual ones.
+    """
     if fields is None or fields.concat:
         return None
     return fields.vocabulary.vocabulary(), fields.style.lexicon()

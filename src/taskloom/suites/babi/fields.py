@@ -1,8 +1,8 @@
 """The recipe fields of the story suite: what a person may ask for.
 
-A recipe has groups. Each says which events, constructs and questions its stories have, and how they are shaped; a
-split is made of groups, given in the split itself or, for splits of a plain size, at the top in proportion to their
-`n`.
+A recipe has groups. Each says which events, constructs and questions its stories have, and how they
+are shaped; a split is made of groups, given in the split itself or, for splits of a plain size, at
+the top in proportion to their `n`.
 """
 
 from __future__ import annotations
@@ -11,24 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, cast
 
 from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     create_model,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
+from taskloom.core.arguments import LATER
 from taskloom.core.errors import RecipeError, nearest
 from taskloom.recipe import Fields, Size, Span
-from taskloom.recipe.fields import LATER, draw, presentation, world
-from taskloom.recipe.input_parts import InputParts
+from taskloom.recipe.fields import InputParts, draw, presentation, world
 from taskloom.suites.babi.story.events import (
     AFFIRM,
     CONSTRUCTS,
@@ -166,28 +164,33 @@ def _verbs_of(words: str) -> str:
     return f"Verbs of {kind.upper()}" + (' after "did not"' if kind != words else "")
 
 
+def event_words(event_types: Mapping[Kind, EventType]) -> type[Fields]:
+    """Build the fields that events bring: their verbs, and how often a sentence ends in "there".
+
+    Those of an event that came after the recipes of the papers are marked, so that their defaults
+    change no digest.
+    """
+
+    def marked(value: Any, later: bool) -> Any:
+        return Annotated[value, LATER] if later else value
+
+    words: dict[str, Any] = {}
+    for name, verbs in verb_lists(event_types).items():
+        later = event_types[cast(Kind, name.removeprefix("not_"))].later
+        verbs_field = Field(verbs, description=_verbs_of(name))
+        words[name] = (marked(tuple[str, ...], later), verbs_field)
+    for kind, t in event_types.items():
+        if t.there:
+            description = f'How often a {t.name} sentence ends in "there"'
+            share = Field(0.0, ge=0, le=1, description=description)
+            words[f"there_{kind}"] = (marked(float, t.later), share)
+    return create_model("EventWords", __base__=Fields, **words)
+
+
 if TYPE_CHECKING:
     EventWords = Fields
 else:
-    # A new event brings fields of its own: its verbs, and how often its sentence ends in "there".
-    EventWords = create_model(
-        "EventWords",
-        __base__=Fields,
-        **{
-            name: (tuple[str, ...], Field(words, description=_verbs_of(name)))
-            for name, words in verb_lists().items()
-        },
-        **{
-            f"there_{kind}": (
-                float,
-                Field(
-                    0.0, ge=0, le=1, description=f'How often a {t.name} sentence ends in "there"'
-                ),
-            )
-            for kind, t in EVENT_TYPES.items()
-            if t.there
-        },
-    )
+    EventWords = event_words(EVENT_TYPES)
 
 
 class Style(EventWords):
@@ -214,19 +217,17 @@ class Style(EventWords):
             for word in words:
                 if not word.strip() or word != word.strip() or any(c in word for c in "\t\n\r.?,"):
                     raise ValueError(
-                        f"{name}: {word!r} is not a valid verb: use words without commas, stops, tabs or outer blanks"
+                        f"{name}: {word!r} is not a valid verb: use words without commas, stops,"
+                        " tabs or outer blanks"
                     )
         for one, other in _alike():
             both = set(getattr(self, one)) & set(getattr(self, other))
             if both:
                 raise ValueError(
-                    f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them apart"
+                    f"{one} and {other}: '{min(both)}' is in both, so a reader could not tell them"
+                    " apart"
                 )
         return self
-
-    @model_serializer(mode="wrap")
-    def _digested(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_later_words(handler(self), EVENT_TYPES)
 
     def lexicon(self) -> StoryLexicon:
         """Return the words as sentences and the grammar take them."""
@@ -249,22 +250,6 @@ def _alike() -> Iterator[tuple[str, str]]:
             yield from ((one, other), (f"not_{one}", f"not_{other}"))
 
 
-def without_later_words(
-    style: dict[str, Any], event_types: Mapping[Kind, EventType]
-) -> dict[str, Any]:
-    """Drop the default words of events that came after the recipes of the papers, so that no digest changes by them."""
-    defaults: dict[str, object] = {}
-    for kind, t in event_types.items():
-        if t.later:
-            defaults |= {kind: t.verbs, f"not_{kind}": t.denied, f"there_{kind}": 0.0}
-    return {
-        name: value
-        for name, value in style.items()
-        if name not in defaults
-        or (tuple(value) if isinstance(value, list) else value) != defaults[name]
-    }
-
-
 MOST = 1_000
 """The longest story, in sentences, and the most questions to one."""
 
@@ -275,10 +260,14 @@ class QuestionSeries(Fields):
     Attributes:
         questions: How many questions a story has.
         gap: Sentences before the first question and between two.
-        ask: How often a question that can be asked is asked; else the story goes on for another gap.
-        again: How often a question that can be asked follows directly on another one; `ask` if nothing is said.
-        hands: How many persons, drawn for each story, may touch things; all of them if nothing is said.
-        things: How many objects, drawn for each story, are touched at all; all of them if nothing is said.
+        ask: How often a question that can be asked is asked; else the story goes on for another
+            gap.
+        again: How often a question that can be asked follows directly on another one; `ask` if
+            nothing is said.
+        hands: How many persons, drawn for each story, may touch things; all of them if nothing is
+            said.
+        things: How many objects, drawn for each story, are touched at all; all of them if nothing
+            is said.
     """
 
     questions: int = Field(default=5, ge=1, le=MOST)
@@ -304,31 +293,39 @@ class StoryGroup(Fields):
         n: How many, or its share where the split has a plain size.
         events: Events with weights; a weight of 0 leaves an event to constructs and proofs.
         wording: Constructs with weights; AFFIRM is "Mary is in the park".
-        coref: What a sentence with a pronoun may say, with weights; all of `events` by default, NEGATE, INDEF and AFFIRM too.
-        conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say, with weights; MOVE by default,
-            NEGATE, INDEF and AFFIRM too. COMPOUND takes the same.
-        negate: What NEGATE is said of: MOVE ("is not in the park") by default, GRAB, DROP and GIVE ("did not take the milk") too.
-        indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE ("took it in either A or B") too.
+        coref: What a sentence with a pronoun may say, with weights; all of `events` by default,
+            NEGATE, INDEF and AFFIRM too.
+        conj: What a sentence with two subjects (or, for GRAB, DROP and GIVE, two objects) may say,
+            with weights; MOVE by default, NEGATE, INDEF and AFFIRM too. COMPOUND takes the same.
+        negate: What NEGATE is said of: MOVE ("is not in the park") by default, GRAB, DROP and GIVE
+            ("did not take the milk") too.
+        indef: What INDEF is said of: MOVE ("is either in A or B") by default, GRAB, DROP and GIVE
+            ("took it in either A or B") too.
         questions: Question types with weights.
         length: Sentences before the question.
         support: Size of the official support; of a range, the sizes that are possible.
-        falloff: Within a range of sizes, how often each is wanted for one of the size before: 1 draws all alike, simulation
-            gives about 0.35.
+        falloff: Within a range of sizes, how often each is wanted for one of the size before: 1
+            draws all alike, simulation gives about 0.35.
         composition: Concepts that the official support must have.
-        proofs: planned: the proof is drafted first; simulated: stories are simulated in a world whose state is drawn at the start,
-            as the reference does, until one has a question of the wanted support, which costs many stories.
-        frequencies: Concepts with the share of examples whose official support has them; without, all kinds of proofs that are
-            planned are alike.
-        cited: The support of lists and counts is what bAbI cites, every sentence by which something came into the person's hands
-            or left them; else a minimal one.
+        proofs: planned: the proof is drafted first; simulated: stories are simulated in a world
+            whose state is drawn at the start, as the reference does, until one has a question of
+            the wanted support, which costs many stories.
+        frequencies: Concepts with the share of examples whose official support has them; without,
+            all kinds of proofs that are planned are alike.
+        cited: The support of lists and counts is what bAbI cites, every sentence by which something
+            came into the person's hands or left them; else a minimal one.
         alternatives: Number of minimal supports.
         answers: For yes-no questions, the answers with weights.
-        distractors: The share of the sentences beside the support that is kept; 0 leaves only what the proof needs.
+        distractors: The share of the sentences beside the support that is kept; 0 leaves only what
+            the proof needs.
         position: Where in the story the support lies.
-        per_signature: At most so many examples of the split with the same support and question, names and places aside.
+        per_signature: At most so many examples of the split with the same support and question,
+            names and places aside.
         story: QuestionSeries questions in one story.
-        unknown: How often a where-P or where-O question is one that the story does not settle; its answer is "unknown".
-        exhaustive: Ask everything of these types that can be answered; the examples of a story follow each other.
+        unknown: How often a where-P or where-O question is one that the story does not settle; its
+            answer is "unknown".
+        exhaustive: Ask everything of these types that can be answered; the examples of a story
+            follow each other.
     """
 
     name: str = ""
@@ -368,27 +365,35 @@ class StoryGroup(Fields):
         return self
 
     def _check_topics(self, construct: str) -> None:
-        """Refuse a construct that can be said of nothing, or of what does not happen in the stories."""
+        """Refuse a construct that can be said of nothing, or of what does not happen in the
+        stories.
+        """
         weights = getattr(self, construct)
         asked_for = weights is not None or self.wording.get(construct.upper())
         if asked_for and not any(self.topics()[construct.upper()].values()):
             raise ValueError(f"{construct}: at least one needs a weight above 0; name an event")
-        # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went" are.
+        # "is not in the park" is no MOVE, but "Mary and John went to the park" and "Then she went"
+        # are.
         moves = construct in ("coref", "conj") and self._says(construct)
         for name in weights or ():
             if name == "MOVE" and not moves:
                 continue
             if name not in self.events and name not in self.wording:
                 raise ValueError(
-                    f"{construct}: {name} is in neither events nor wording; add it, with weight 0 if need be"
+                    f"{construct}: {name} is in neither events nor wording; add it, with weight 0"
+                    " if need be"
                 )
 
     def _says(self, construct: str) -> bool:
-        """Return whether the wording has a construct that goes by one of the fields `coref` and `conj`."""
+        """Return whether the wording has a construct that goes by one of the fields `coref` and
+        `conj`.
+        """
         return bool({"coref": {"COREF"}, "conj": {"CONJ", "COMPOUND"}}[construct] & {*self.wording})
 
     def topics(self) -> dict[str, dict[str, float]]:
-        """Return what each construct may be said of, with weights; COREF by default of every event."""
+        """Return what each construct may be said of, with weights; COREF by default of every
+        event.
+        """
         coref = (
             self.coref
             if self.coref is not None
@@ -403,7 +408,9 @@ class StoryGroup(Fields):
         }
 
     def unlisted(self, event: Event) -> str:
-        """Return an event or construct of a sentence that the group does not list; nothing if it lists all of them."""
+        """Return an event or construct of a sentence that the group does not list; nothing if it
+        lists all of them.
+        """
         name = EVENT_TYPES[event.kind].name
         if name not in self.events and name not in self.wording:
             return name
@@ -472,7 +479,8 @@ GROUP_RULES: tuple[Rule[StoryGroup], ...] = (
             group.exhaustive
             and (group.story or group.per_signature or group.alternatives or group.composition)
         ),
-        "exhaustive: goes with support, but not with story, per_signature, alternatives or composition",
+        "exhaustive: goes with support, but not with story, per_signature, alternatives or"
+        " composition",
     ),
     Rule(
         lambda group: group.unknown and (group.support or group.exhaustive),
@@ -517,7 +525,8 @@ def _which(value: Any) -> str:
     return "function-groups" if isinstance(value, list | tuple) else "function-size"
 
 
-# Told apart by their kind, so that an error in a group is not also reported as an error of a size; messages leave out such tags.
+# Told apart by their kind, so that an error in a group is not also reported as an error of a size;
+# messages leave out such tags.
 SplitValue = Annotated[
     Annotated[SplitSize, Tag("function-size")] | Annotated[SplitGroups, Tag("function-groups")],
     Discriminator(_which),
@@ -538,21 +547,28 @@ class BabiFields(InputParts):
     """The fields of a story recipe.
 
     Attributes:
-        number: One of bAbI's other tasks (4, and 14 to 20), which have worlds of their own; no groups then.
+        number: One of bAbI's other tasks (4, and 14 to 20), which have worlds of their own; no
+            groups then.
         knobs: With number: the settings of tasks 14 to 20.
         reading: How much a sentence says; see the docs.
         vocabulary: Who and what there is.
         style: Verbs and small words.
         groups: The groups of the splits that are a plain size.
         splits: Sizes, or lists of groups.
-        holdout: Concepts that never meet in a training example; checked of the recipe and of every example.
-        tested_by: A recipe whose concepts the training groups must share out: each has some, none all, together all of them.
+        holdout: Concepts that never meet in a training example; checked of the recipe and of every
+            example.
+        tested_by: A recipe whose concepts the training groups must share out: each has some, none
+            all, together all of them.
         concat: Instead of groups: one of the paper's sets of bAbI 1.0 tasks, one after the other.
-        inject: With concat: also ask every question of these types that can be answered, at each question of each task.
-        window: With concat: leave out the questions that, with the story before them, have more tokens (words and marks).
+        inject: With concat: also ask every question of these types that can be answered, at each
+            question of each task.
+        window: With concat: leave out the questions that, with the story before them, have more
+            tokens (words and marks).
         shares: With concat: how many examples a task has for one of a task that is not named here.
-        source: With concat: a folder with the published files; regenerated by our own recipes otherwise.
-        phrasing: where-P: a yes-no question that is answered by yes is asked as a where-P question, of the same story.
+        source: With concat: a folder with the published files; regenerated by our own recipes
+            otherwise.
+        phrasing: where-P: a yes-no question that is answered by yes is asked as a where-P question,
+            of the same story.
     """
 
     number: int | None = world(None)
@@ -610,7 +626,8 @@ RECIPE_RULES: tuple[Rule[BabiFields], ...] = (
     ),
     Rule(
         lambda recipe: recipe.number is not None and recipe.number not in NUMBERED,
-        "number: 4 or 14 to 20 have worlds of their own, not {given.number}; see the recipe babi/{given.number}",
+        "number: 4 or 14 to 20 have worlds of their own, not {given.number}; see the recipe"
+        " babi/{given.number}",
     ),
     Rule(
         lambda recipe: (

@@ -1,16 +1,18 @@
 """From recipe fields to a plan: which group and which split each row belongs to.
 
-A recipe has groups of stories, or names one of bAbI's tasks with a world of its own (`number`: 4, and 14 to 20), or puts
-bAbI's story tasks one after the other (`concat`, in `dyna_babi`).
+A recipe has groups of stories, or names one of bAbI's tasks with a world of its own (`number`: 4,
+and 14 to 20), or puts bAbI's story tasks one after the other (`concat`, in `dyna_babi`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from taskloom.core.errors import RecipeError
-from taskloom.core.example import Example
+from taskloom.core.example import Example, Step
 from taskloom.core.plan import Plan, Split, Tasks, role_of
 from taskloom.core.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.core.seeding import Key
@@ -28,14 +30,15 @@ from taskloom.suites.babi.generator.examples import TRAITS
 from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
 from taskloom.suites.babi.generator.story_setting import Setting
 from taskloom.suites.babi.numbered import TASKS, task04_relations
-from taskloom.suites.babi.numbered.knobs import TaskKnobs
-from taskloom.suites.babi.phrasings import WHERE, rephrased
+from taskloom.suites.babi.numbered.task import TaskKnobs
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show, show_derived
 from taskloom.suites.babi.splits import DEV, check_recipe, groups_of, split_rules, structures
 
 TRIES = 10_000
-"""Stories of a numbered task drawn for one example before a split counts as one that has none, where it is tried out."""
+"""Stories of a numbered task drawn for one example before a split counts as one that has none,
+where it is tried out.
+"""
 
 ENDURANCE = 100 * TRIES
 """Stories drawn for one example of a split that has been tried out."""
@@ -109,7 +112,9 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Return the scorer: lists, and what was given where that may be two things, are compared as sets; all else is one word."""
+    """Return the scorer: lists, and what was given where that may be two things, are compared as
+    sets; all else is one word.
+    """
     for group in groups:
         gifts = (
             group.questions.get("give-qs")
@@ -140,8 +145,8 @@ def plan_number(
 ) -> Plan:
     """Build the plan of one of the tasks 14 to 20.
 
-    An example is one question of one story; it belongs to a split by the keyed hash of what its story tells, so no two splits share
-    a story, in whatever wording.
+    An example is one question of one story; it belongs to a split by the keyed hash of what its
+    story tells, so no two splits share a story, in whatever wording.
 
     Args:
         number: 14 to 20.
@@ -160,8 +165,8 @@ def plan_number(
             if example is not None:
                 return example
         raise RecipeError(
-            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in another one; "
-            "widen a knob or ask for fewer splits"
+            f"babi/{number}: {tries} stories gave nothing for the split '{split}' that is not in"
+            " another one; widen a knob or ask for fewer splits"
         )
 
     def rows(split: str, start: int, stop: int) -> Iterator[Example]:
@@ -183,12 +188,15 @@ def plan_number(
 
 
 def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
-    """Build the plan of task 4, whose splits take stories without replacement, one split after the other."""
+    """Build the plan of task 4, whose splits take stories without replacement, one split after the
+    other.
+    """
     triples, stories = task04_relations.count_stories(rooms)
     if sum(sizes.values()) > stories:
         raise RecipeError(
-            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and ask = {stories} stories, "
-            f"fewer than the {sum(sizes.values())} asked for; add places or ask for fewer"
+            f"number: 4 has {triples} triples of {len(rooms)} rooms x 2 axes x 64 ways to say and"
+            f" ask = {stories} stories, fewer than the {sum(sizes.values())} asked for; add places"
+            " or ask for fewer"
         )
     starts = _room_starts(sizes, stories)
     splits = [
@@ -211,10 +219,12 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
 
 
 def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
-    """Return, for each split, its first place in the row of all stories and the step from each to the next.
+    """Return, for each split, its first place in the row of all stories and the step from each to
+    the next.
 
-    Training goes forwards from the front; dev and the other tests go backwards from the back, each on every other story, so that no
-    size changes another split. Where that does not fit, tests take whatever follows each other from the back.
+    Training goes forwards from the front; dev and the other tests go backwards from the back, each
+    on every other story, so that no size changes another split. Where that does not fit, tests take
+    whatever follows each other from the back.
     """
     train = sum(n for name, n in sizes.items() if role_of(name) == "train")
     tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
@@ -232,3 +242,65 @@ def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int,
         starts[name] = (stories - 1 - taken[lane], -step)
         taken[lane] += step * n
     return starts
+
+
+# The same question in another phrasing (Dyna-bAbI, appendix A.6): "Is Mary in the park?", answered
+# by yes, as "Where is Mary?". Either answer gives away the other. Stories, supports and proofs stay
+# as they are, so row by row a recipe and the same recipe with `phrasing: where-P` are pairs.
+
+YES_NO, WHERE = "yes-no", "where-P"
+
+QUESTION = re.compile(r"Is (?P<person>.+) (?:in|at) the (?P<place>.+)\?")
+
+
+def rephrase(example: Example) -> Example:
+    """Return an example whose yes-no question is a where-P question, if its answer is yes; every
+    other as it is.
+
+    >>> question, traits = "Is Mary in the park?", {"question": "yes-no"}
+    >>> asked = Example(f"Mary went to the park. {question}", "yes", traits, question=question)
+    >>> rephrase(asked).input, rephrase(asked).targets
+    ('Mary went to the park. Where is Mary?', ('park',))
+    """
+    if example.traits.get("question") != YES_NO or example.targets != ("yes",):
+        return example
+    match = QUESTION.fullmatch(example.question)
+    if match is None:
+        raise RecipeError(
+            f"phrasing: '{example.question}' is not a question about a person in a place"
+        )
+    question, place = f"Where is {match['person']}?", match["place"]
+    steps = example.derivation
+    if steps:
+        steps = (*steps[:-1], Step(WHERE, place, steps[-1].of))
+    return Example(
+        example.input.removesuffix(example.question) + question,
+        place,
+        {**example.traits, "question": WHERE},
+        key=example.key,
+        question=question,
+        derivation=steps,
+        task=example.task,
+    )
+
+
+def rephrased(plan: Plan) -> Plan:
+    """Return a plan whose yes-no questions that are answered by yes are where-P questions."""
+
+    def other(split: Split) -> Split:
+        def rows(start: int, stop: int) -> Iterator[Example]:
+            return (rephrase(example) for example in split.rows(start, stop))
+
+        return replace(split, rows=rows, tasks=None if split.tasks is None else _kinds(split.tasks))
+
+    tasks = replace(
+        plan.tasks,
+        names=None if plan.tasks.names is None else _kinds(plan.tasks.names),
+        without=None,
+    )
+    return replace(plan, splits=tuple(other(split) for split in plan.splits), tasks=tasks)
+
+
+def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return kinds of questions with where-P beside yes-no, which may be left for no and maybe."""
+    return tuple(dict.fromkeys((*names, WHERE))) if YES_NO in names else names

@@ -1,4 +1,6 @@
-"""Stories for people: the support highlighted, the proof in words; and the answer to a story typed in."""
+"""Stories for people: the support highlighted, the proof in words; and the answer to a story typed
+in.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def answer_passage(
 
 
 def show(example: Example, vocabulary: Vocabulary, lexicon: StoryLexicon, reading: Reading) -> Any:
-    """Render an example as a person reads it: numbered sentences, the support in bold, the proof in words."""
+    """Render an example as a person reads it: numbered sentences, the support in bold, the proof in
+    words.
+    """
     sentences, question = split_passage(example.input)
     story = parse_passage(" ".join(sentences), question, vocabulary, lexicon)
     knowledge = Knowledge(vocabulary.places, reading).tell_all(story.events)
@@ -64,7 +68,8 @@ def cited(example: Example) -> list[int]:
 
 
 def lit_story(example: Example) -> StoryPicture | None:
-    """Return a story with its proof: first what each sentence of the support tells, then what follows from them.
+    """Return a story with its proof: first what each sentence of the support tells, then what
+    follows from them.
 
     None for an input that is only a part: the question or the story alone.
     """

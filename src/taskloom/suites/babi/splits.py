@@ -1,14 +1,16 @@
 """Splits: which story belongs to which, the groups of each, and what training must not contain.
 
-Membership is decided by keyed hashes of what a story tells, so that any row can be made without the others. The
-structure of how a story begins (its first sentences, with names and places numbered) belongs to training or to test by a
-hash which is the same for every recipe: no test story of one recipe has the structure of a training story of another.
-On the test side dev has a half to itself, unless the other test is `mix`, which has the whole side. Stories with several
-questions begin too short for that (two sentences of going somewhere have three structures), so they are divided by what
+Membership is decided by keyed hashes of what a story tells, so that any row can be made without the
+others. The structure of how a story begins (its first sentences, with names and places numbered)
+belongs to training or to test by a hash which is the same for every recipe: no test story of one
+recipe has the structure of a training story of another. On the test side dev has a half to itself,
+unless the other test is `mix`, which has the whole side. Stories with several questions begin too
+short for that (two sentences of going somewhere have three structures), so they are divided by what
 happens in their opening, and by structure once they are long enough.
 
-The paper's compositional rule (section 3.4): each training sub-task sees some of the test's concepts but not all, and
-together they see all of them. Both the rule and held-out combinations are checked here.
+The paper's compositional rule (section 3.4): each training sub-task sees some of the test's
+concepts but not all, and together they see all of them. Both the rule and held-out combinations are
+checked here.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Belongs = Callable[[str], bool]
 """Whether a text that stands for a story belongs to a split."""
 
 SIDES = Key("babi", "signatures")
-"""The key of the division into training and test structures; a constant, so that it holds across recipes and seeds."""
+"""The key of the division into training and test structures; a constant, so that it holds across
+recipes and seeds.
+"""
 
 DEV = ("dev", "valid", "validation")
 """The splits that own the third quarter of the hashes."""
@@ -51,15 +55,19 @@ class SplitRule:
     structure: Belongs
 
     def has(self, events: Sequence[Event], structure: Structure | None = None) -> bool:
-        """Return whether a story with these events belongs to the split by its structure, which reads how they begin."""
+        """Return whether a story with these events belongs to the split by its structure, which
+        reads how they begin.
+        """
         return self.structure((structure or Structure()).read(events[:BEGINNING]))
 
 
 def structures(names: Iterable[str], key: Key = SIDES) -> dict[str, Belongs]:
-    """Build the test of each split: training has the lower half of the hashes, dev the third quarter, other tests the fourth.
+    """Build the test of each split: training has the lower half of the hashes, dev the third
+    quarter, other tests the fourth.
 
-    Neither sizes nor other splits matter, so that none moves another: a small test beside a large training set has as much to draw
-    from as a large one. Two tests draw from the same quarter, each by its own stream.
+    Neither sizes nor other splits matter, so that none moves another: a small test beside a large
+    training set has as much to draw from as a large one. Two tests draw from the same quarter, each
+    by its own stream.
     """
     return {name: _between(key, *_slot(name)) for name in names}
 
@@ -71,7 +79,9 @@ def _slot(name: str) -> tuple[float, float]:
         return (
             0.5,
             1.0,
-        )  # the paper's tests have no dev split: the whole half, or each story would take twice the draws
+            # the paper's tests have no dev split: the whole half, or each story would take twice
+            # the draws
+        )
     return (0.5, 0.75) if name in DEV else (0.75, 1.0)
 
 
@@ -90,7 +100,8 @@ def split_rules(names: Iterable[str], key: Key) -> dict[str, SplitRule]:
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """Divide a total into whole numbers in proportion to weights; the largest remainders are rounded up.
+    """Divide a total into whole numbers in proportion to weights; the largest remainders are
+    rounded up.
 
     >>> share_out(10, [1, 1, 1])
     [4, 3, 3]
@@ -115,7 +126,9 @@ def groups_of(fields: BabiFields, split: str) -> list[StoryGroup]:
 
 
 def training_groups(fields: BabiFields) -> list[StoryGroup]:
-    """Return every group of the training splits; with concat, that of each task with what is injected."""
+    """Return every group of the training splits; with concat, that of each task with what is
+    injected.
+    """
     if fields.concat:
         groups = []
         for task in PARTS[fields.concat]:
@@ -140,7 +153,8 @@ def _in_use(fields: BabiFields, split: str) -> list[StoryGroup]:
 
 
 def check_recipe(fields: BabiFields) -> None:
-    """Refuse a recipe whose training groups break its own holdout, or the paper's rule towards its test recipe.
+    """Refuse a recipe whose training groups break its own holdout, or the paper's rule towards its
+    test recipe.
 
     Raises:
         RecipeError: It names the group and the concepts.
@@ -150,8 +164,8 @@ def check_recipe(fields: BabiFields) -> None:
         for together in fields.holdout:
             if set(together) <= group.concepts():
                 raise RecipeError(
-                    f"holdout: training group '{group.name}' has {' and '.join(together)} together; "
-                    "take one of them out of the group, or the combination out of holdout"
+                    f"holdout: training group '{group.name}' has {' and '.join(together)} together;"
+                    " take one of them out of the group, or the combination out of holdout"
                 )
     if fields.tested_by:
         check_compositional(
@@ -185,7 +199,8 @@ def check_compositional(
     for group, concepts in train:
         if test <= concepts:
             raise RecipeError(
-                f"tested_by {name}: training group '{group}' has all of its concepts ({_listed(test)}), so nothing is held out"
+                f"tested_by {name}: training group '{group}' has all of its concepts"
+                f" ({_listed(test)}), so nothing is held out"
             )
     missing = test - frozenset(c for _, concepts in train for c in concepts)
     if missing:
@@ -199,7 +214,8 @@ def _listed(concepts: Iterable[str]) -> str:
 
 
 def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str) -> None:
-    """Refuse a training example in which held-out concepts meet; the recipe check makes this impossible, and this proves it.
+    """Refuse a training example in which held-out concepts meet; the recipe check makes this
+    impossible, and this proves it.
 
     Raises:
         RecipeError: It names the concepts.
@@ -210,5 +226,6 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
     for together in holdout:
         if concepts.issuperset(together):
             raise RecipeError(
-                f"split '{split}': an example has {' and '.join(together)} together, which is held out"
+                f"split '{split}': an example has {' and '.join(together)} together, which is"
+                " held out"
             )

@@ -1,9 +1,10 @@
 """CTL and CTL++: compositions of known functions in patterns that were never seen.
 
-A world has symbols and named functions (random permutations of the symbols) in groups. An example applies a chain of
-functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting symbol. The sampling graphs say which groups
-may follow each other in training and which only in the test. Paper: CTL++ (EMNLP 2022), see docs/papers/ctlpp.md; the
-original CTL is the recipe `ctl/length`.
+A world has symbols and named functions (random permutations of the symbols) in groups. An example
+applies a chain of functions to a symbol (`c b a 3` is c(b(a(3)))); the answer is the resulting
+symbol. The sampling graphs say which groups may follow each other in training and which only in the
+test. Paper: CTL++ (EMNLP 2022), see docs/papers/ctlpp.md; the original CTL is the recipe
+`ctl/length`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,20 @@ class CtlSuite(Suite):
         return solver(*functions_of(fields), fields.order)
 
     def picture(self, example: Example, fields: CtlFields, key: Key) -> ChainPicture | None:
-        """Return what `taskloom view` draws of an example."""
-        from taskloom.suites.ctl.show import chain
+        """The chain of applications, with the value after each.
 
-        return chain(example, fields.order)
+        None if the input lacks the symbol or the functions, as it does with `parts`.
+        """
+        from taskloom.core.pictures import ChainLink, ChainPicture
+
+        words = example.input.split()
+        steps = example.derivation
+        if len(words) != len(steps) + 1:
+            return None
+        groups = str(example.traits.get("groups", "")).split()
+        named = groups if len(groups) == len(steps) else [""] * len(steps)
+        links = tuple(
+            ChainLink(step.rule, step.value, group)
+            for step, group in zip(steps, named, strict=True)
+        )
+        return ChainPicture(words[-1] if fields.order == "right-to-left" else words[0], links)

@@ -1,8 +1,9 @@
 """What training and iid have.
 
-The expressions of each length are in an order that the recipe's `draw` decides (`orders`). Training takes the first ones,
-except those that iid or a test split has. Iid is a keyed choice among as many of the first ones as the paper's training
-has, so that its rows do not depend on the size of training; test splits choose none of these.
+The expressions of each length are in an order that the recipe's `draw` decides (`graphs`). Training
+takes the first ones, except those that iid or a test split has. Iid is a keyed choice among as many
+of the first ones as the paper's training has, so that its rows do not depend on the size of
+training; test splits choose none of these.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from numpy.typing import NDArray
 from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.fields import PAPER_TEST, PAPER_TRAIN, CtlFields, drawn_tests
-from taskloom.suites.ctl.graphs import ChainPool, Expressions, Ints, Pool, anything, split_graph
-from taskloom.suites.ctl.orders import (
+from taskloom.suites.ctl.graphs import (
+    ChainPool,
     DrawnOrder,
     DrawOrder,
+    Expressions,
     GroupedOrder,
+    Ints,
+    Pool,
     PoolOrder,
+    anything,
     code_limit,
+    split_graph,
     whole_chains,
 )
 from taskloom.suites.ctl.published_draw import published_count, published_draw
@@ -38,8 +44,9 @@ def equalise(
 ) -> dict[int, int]:
     """Return numbers per length that are as equal as the spaces allow.
 
-    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible), ceil(n / k)). That may leave
-    some of n over where a longer length has less room than a shorter one; `fully` goes in rising order of room, which does not.
+    In rising order of length, with n still to place and k lengths left: min(floor(fill x possible),
+    ceil(n / k)). That may leave some of n over where a longer length has less room than a shorter
+    one; `fully` goes in rising order of room, which does not.
 
     >>> equalise(301_000, {2: 4_096, 3: 65_536, 4: 1_048_576, 5: 16_777_216, 6: 268_435_456}, 0.5)
     {2: 2048, 3: 32768, 4: 88728, 5: 88728, 6: 88728}
@@ -84,7 +91,8 @@ def refuse(
     """Return the error for a split that wants more expressions than there are.
 
     Args:
-        taken: How many of those that are wanted and available are for another split, as those of iid are beside training.
+        taken: How many of those that are wanted and available are for another split, as those of
+            iid are beside training.
     """
     if fill < 1:
         parts = [
@@ -102,7 +110,8 @@ def refuse(
         split,
         wanted - taken,
         max(0, available - taken),
-        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn ({'; '.join(parts)}); {remedy}",
+        f"splits.{split}: {wanted:,} expressions are wanted, but only {available:,} can be drawn"
+        f" ({'; '.join(parts)}); {remedy}",
     )
 
 
@@ -144,7 +153,8 @@ class LengthDraw:
 
     Attributes:
         order: The order in which its expressions are drawn.
-        reserve: First places of the order, which no test split has: as many as the paper's training and iid take.
+        reserve: First places of the order, which no test split has: as many as the paper's training
+            and iid take.
         iid_order: The keyed order of those places whose first ones iid has.
         iid_size: Number of expressions that iid has.
         train: Number of expressions that training has.
@@ -161,7 +171,9 @@ class LengthDraw:
 
     @cached_property
     def iid(self) -> NDArray[np.int64]:
-        """Return the places that iid has; shuffling them takes 4 ms, which a few rows of another length do not need."""
+        """Return the places that iid has; shuffling them takes 4 ms, which a few rows of another
+        length do not need.
+        """
         places: NDArray[np.int64] = self.iid_order(np.arange(self.iid_size))
         return places
 
@@ -201,7 +213,8 @@ class TrainingDraw:
     """What training and iid have, length by length.
 
     Attributes:
-        whole: Lengths that training has whole, as part of its n: single applications and, where asked for, pairs.
+        whole: Lengths that training has whole, as part of its n: single applications and, where
+            asked for, pairs.
         added: Pairs beside the n drawn rows.
         lengths: The draw of each other length.
     """
@@ -218,7 +231,8 @@ class TrainingDraw:
         """Draw training and iid.
 
         Args:
-            tight: Take no more than the recipe asks for, and keep no room for splits of the paper's sizes.
+            tight: Take no more than the recipe asks for, and keep no room for splits of the paper's
+                sizes.
         """
         self._fields = fields
         self._world = world
@@ -273,7 +287,9 @@ class TrainingDraw:
     def _tight_quotas(
         self, pools: Mapping[int, Pool], possible: Mapping[int, int]
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the numbers of iid and of training by length; any length makes up for the others."""
+        """Return the numbers of iid and of training by length; any length makes up for the
+        others.
+        """
         room = {
             k: min(share(self._fields.fill, possible[k]), pool.size) for k, pool in pools.items()
         }
@@ -295,7 +311,9 @@ class TrainingDraw:
         return iid, train
 
     def _possible(self, pool: Pool) -> int:
-        """Return the number of expressions by which lengths are equalised: for the published draw of S the public code's."""
+        """Return the number of expressions by which lengths are equalised: for the published draw
+        of S the public code's.
+        """
         if self._fields.draw == "published" and self._fields.variant == "S":
             return min(
                 published_count(self._world, pool.length), int(pool.size / self._fields.fill)
@@ -312,7 +330,9 @@ class TrainingDraw:
         return sum(max(least, self._size(name)) for name in drawn_tests(self._fields.variant))
 
     def _iid_quotas(self, reserve: Mapping[int, int]) -> dict[int, int]:
-        """Return the numbers of iid by length, in proportion to the paper's training; none of a length that training has whole."""
+        """Return the numbers of iid by length, in proportion to the paper's training; none of a
+        length that training has whole.
+        """
         whole = {pool.length for pool in self._whole_pools()}
         n, sizes = self._size("iid"), {k: 0 if k in whole else size for k, size in reserve.items()}
         if n > sum(sizes.values()):
@@ -329,8 +349,10 @@ class TrainingDraw:
         n, whole = self._size("train"), self._always()
         fill = self._fields.fill
         room = {
-            k: min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests()))
-            - iid[k]
+            k: (
+                min(share(fill, possible[k]), max(reserve[k], pool.size - self._room_for_tests()))
+                - iid[k]
+            )
             for k, pool in pools.items()
         }
         quotas = equalise(n - whole, room)
@@ -347,13 +369,16 @@ class TrainingDraw:
         if whole > n:
             parts = " + ".join(f"{pool.size:,} of length {k}" for k, pool in self.whole.items())
             raise RecipeError(
-                f"splits.train: {n:,} examples cannot contain what is always in training ({parts} = {whole:,}); raise "
-                "splits.train.n, or set include_singles or include_pairs to false"
+                f"splits.train: {n:,} examples cannot contain what is always in training ({parts} ="
+                f" {whole:,}); raise splits.train.n, or set include_singles or include_pairs to"
+                " false"
             )
         return whole
 
     def _order(self, pool: Pool, counts: Sequence[int]) -> DrawOrder:
-        """Return the order in which the expressions of a length are drawn; `counts` says how many may be needed."""
+        """Return the order in which the expressions of a length are drawn; `counts` says how many
+        may be needed.
+        """
         fields, world, length = self._fields, self._world, pool.length
         key = self._key.child("draw", length)
         if fields.draw == "independent":
@@ -367,8 +392,8 @@ class TrainingDraw:
             )
         if code_limit(world, length) >= WORD_LIMIT:
             raise RecipeError(
-                f"draw: '{fields.draw}' cannot number the expressions of length {length}; lower max_length, or use "
-                "draw: independent"
+                f"draw: '{fields.draw}' cannot number the expressions of length {length}; lower"
+                " max_length, or use draw: independent"
             )
         if fields.draw == "chains":
             return DrawnOrder(world, partial(whole_chains, world, pool, key), counts)

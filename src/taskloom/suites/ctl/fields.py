@@ -1,4 +1,6 @@
-"""The fields of a CTL recipe: every setting of the paper and of its public code, with the paper's defaults."""
+"""The fields of a CTL recipe: every setting of the paper and of its public code, with the paper's
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from taskloom.recipe import Fields
+from taskloom.core.arguments import LATER
 from taskloom.recipe import fields as kinds
-from taskloom.recipe.input_parts import InputParts
+from taskloom.recipe.fields import Fields, InputParts
 
 Variant = Literal["A", "R", "S", "length"]
 Whole = Annotated[int, Field(strict=True)]
@@ -34,16 +36,21 @@ SPLITS: dict[str, tuple[str, ...]] = {
 """The splits that each variant has, in the order in which they are made."""
 
 PROBES = ("cross-unseen-symbols", "unseen-pairs", "pairs", "all-pairs")
-"""Splits that enumerate two-function expressions for analyses; they may repeat what another split has."""
+"""Splits that enumerate two-function expressions for analyses; they may repeat what another split
+has.
+"""
 
 
 def drawn_tests(variant: str) -> tuple[str, ...]:
-    """Return the test splits of a variant that are drawn apart from training and iid, in the order in which they are drawn."""
+    """Return the test splits of a variant that are drawn apart from training and iid, in the order
+    in which they are drawn.
+    """
     return tuple(name for name in SPLITS[variant] if name not in ("train", "iid", *PROBES))
 
 
 OF_VARIANTS: dict[str, tuple[str, ...]] = {
     "groups": ("A", "R", "S"),
+    "group_distance": ("A", "R", "S"),
     **dict.fromkeys(("overlap", "shared_symbols", "imbalance", "allowed"), ("S",)),
     **dict.fromkeys(("new_functions", "deeper", "reserved"), ("length",)),
 }
@@ -51,7 +58,9 @@ OF_VARIANTS: dict[str, tuple[str, ...]] = {
 
 PAPER_TRAIN = 300_000
 PAPER_TEST = 1_000
-"""Sizes of the paper's splits. Splits keep room for each other at these sizes, so that up to them no size moves another split."""
+"""Sizes of the paper's splits. Splits keep room for each other at these sizes, so that up to them
+no size moves another split.
+"""
 
 
 class CtlSplit(Fields):
@@ -64,7 +73,9 @@ class CtlFields(InputParts):
     """Fields of a CTL recipe."""
 
     variant: Variant = kinds.world(
-        description="Which compositions are seen: A alternating, R repeating, S staged, length productivity"
+        description=(
+            "Which compositions are seen: A alternating, R repeating, S staged, length productivity"
+        )
     )
     symbols: int = kinds.world(8, ge=2, le=10_000, description="Number of symbols")
     functions: int = kinds.world(32, ge=1, le=10_000, description="Number of functions")
@@ -78,8 +89,10 @@ class CtlFields(InputParts):
     )
     include_pairs: bool | Literal["added"] = kinds.draw(
         False,
-        description="Put every two-function expression into training: true instead of drawn ones, added beside the n drawn "
-        "rows, as the public code does, so that drawn pairs are there twice",
+        description=(
+            "Put every two-function expression into training: true instead of drawn ones, added"
+            " beside the n drawn rows, as the public code does, so that drawn pairs are there twice"
+        ),
     )
     fill: float = kinds.draw(
         0.5,
@@ -89,9 +102,11 @@ class CtlFields(InputParts):
     )
     draw: Literal["published", "chains", "independent"] = kinds.draw(
         "independent",
-        description="How training and iid are drawn. published: as the public code on a machine with many cores, chains nested "
-        "across lengths and with nearly all start symbols; chains: independent chains with all start symbols; independent: "
-        "every expression on its own",
+        description=(
+            "How training and iid are drawn. published: as the public code on a machine with many"
+            " cores, chains nested across lengths and with nearly all start symbols; chains:"
+            " independent chains with all start symbols; independent: every expression on its own"
+        ),
     )
     processes: int = kinds.draw(
         32, ge=1, le=1_000, description="draw published: processes of the public code"
@@ -99,7 +114,9 @@ class CtlFields(InputParts):
     symbols_per_chain: int | None = kinds.draw(
         None,
         ge=1,
-        description="draw chains, A and R: start symbols that every chain comes with; all unless given",
+        description=(
+            "draw chains, A and R: start symbols that every chain comes with; all unless given"
+        ),
     )
     overlap: int = kinds.world(16, ge=0, description="S: functions shared by both paths")
     shared_symbols: int = kinds.world(
@@ -110,7 +127,10 @@ class CtlFields(InputParts):
     )
     allowed: dict[str, dict[str, list[int]]] | None = kinds.world(
         None,
-        description="S: symbols per shared function and stage-1 group, instead of drawn ones: {f: {a1: [...], b1: [...]}}",
+        description=(
+            "S: symbols per shared function and stage-1 group, instead of drawn ones: {f: {a1:"
+            " [...], b1: [...]}}"
+        ),
     )
     new_functions: int = kinds.world(
         0, ge=0, description="length: functions seen only alone in training"
@@ -119,7 +139,9 @@ class CtlFields(InputParts):
         3,
         ge=1,
         le=64,
-        description="length: number of functions by which the longest test expression exceeds max_length",
+        description=(
+            "length: number of functions by which the longest test expression exceeds max_length"
+        ),
     )
     reserved: int = kinds.draw(
         200, ge=0, description="length: chains per length kept out of training (at most a quarter)"
@@ -133,12 +155,24 @@ class CtlFields(InputParts):
     tables: dict[str, list[Annotated[int, Field(strict=True)]]] | None = kinds.world(
         None, description="Given function tables: name to list of images"
     )
+    group_distance: Annotated[
+        Literal["given", "smallest", "largest"] | Annotated[float, Field(ge=0, le=1)], LATER
+    ] = kinds.world(
+        "given",
+        description=(
+            "A, R, S: how differently the groups act, as a number from 0 to 1 (the nearest that can"
+            " be reached), smallest or largest. The functions are divided anew among the groups to"
+            " reach it; given keeps the division"
+        ),
+    )
     splits: dict[str, CtlSplit] = kinds.draw(
         default_factory=dict, description="Sizes by split; a missing split is not made"
     )
 
     def divide(self, text: str, question: str) -> tuple[str, str]:
-        """Return the chain of functions, which is what is asked, and the symbol that it starts from."""
+        """Return the chain of functions, which is what is asked, and the symbol that it starts
+        from.
+        """
         if self.order == "right-to-left":
             chain, _, symbol = text.rpartition(" ")
         else:
@@ -159,7 +193,8 @@ class CtlFields(InputParts):
             )
         if self.symbols_per_chain is not None and (self.draw != "chains" or self.variant == "S"):
             raise ValueError(
-                f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}' of {self.variant}"
+                f"symbols_per_chain: only for draw 'chains' of variants A and R, not '{self.draw}'"
+                f" of {self.variant}"
             )
         self._check_variant()
         self._check_splits()
@@ -181,7 +216,8 @@ class CtlFields(InputParts):
         for name in self.splits:
             if name not in known:
                 raise ValueError(
-                    f"splits: variant {self.variant} has no split '{name}'; it has {', '.join(known)}"
+                    f"splits: variant {self.variant} has no split '{name}'; it has"
+                    f" {', '.join(known)}"
                 )
         if "train" not in self.splits:
             raise ValueError("splits: a CTL recipe needs the split 'train'")

@@ -1,22 +1,28 @@
 """Sampling graphs as automata, with exact counts and a numbering of all their expressions.
 
-A graph says which function may come next. Together with the current symbol it is a deterministic automaton, so the
-number of expressions of a length is a sum over states, and every expression has a rank. `Pool.unrank` and `Pool.rank`
-convert whole arrays in both directions, so drawing without replacement permutes ranks, and membership in training is
-a look-up.
+A graph says which function may come next. Together with the current symbol it is a deterministic
+automaton, so the number of expressions of a length is a sum over states, and every expression has a
+rank. `Pool.unrank` and `Pool.rank` convert whole arrays in both directions, so drawing without
+replacement permutes ranks, and membership in training is a look-up.
+
+Training takes the first expressions of an order (`DrawOrder`), which turns positions into
+expressions and back. A keyed permutation of a pool does both without memory (`PoolOrder`). If an
+expression depends on those drawn before it, the drawn ones are kept in arrays (`DrawnOrder`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.core.seeding import WORD_LIMIT, Permutation
+from taskloom.core.errors import RecipeError
+from taskloom.core.seeding import WORD_LIMIT, Key, Permutation
 from taskloom.suites.ctl.world import SymbolWorld
 
 Ints = NDArray[Any]
@@ -25,7 +31,9 @@ Ints = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`step[node, symbol, function]` is the next node, or -1 where the function may not come there; node 0 is the start."""
+    """`step[node, symbol, function]` is the next node, or -1 where the function may not come there;
+    node 0 is the start.
+    """
 
     step: NDArray[np.int64]
     accept: tuple[bool, ...]
@@ -33,7 +41,9 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Many expressions of one length: start symbols, functions in order of application, and the value after each."""
+    """Many expressions of one length: start symbols, functions in order of application, and the
+    value after each.
+    """
 
     symbols: NDArray[np.int64]
     functions: NDArray[np.int64]
@@ -62,7 +72,9 @@ def repeating(world: SymbolWorld) -> Graph:
 
 
 def alternating(world: SymbolWorld) -> Graph:
-    """Build the graph that takes each function from another group than the one before: training of A, test of R."""
+    """Build the graph that takes each function from another group than the one before: training of
+    A, test of R.
+    """
     groups = list(world.groups.values())
     step = _empty(world, len(groups) + 1)
     for node, members in enumerate(groups, 1):
@@ -73,10 +85,12 @@ def alternating(world: SymbolWorld) -> Graph:
 
 
 def staged(world: SymbolWorld, kind: str) -> Graph:
-    """Build a graph of S: stage 1, then stage 2, repeatedly; `kind` says which stage-2 functions may follow.
+    """Build a graph of S: stage 1, then stage 2, repeatedly; `kind` says which stage-2 functions
+    may follow.
 
-    seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's (test). overlap: any shared one.
-    unseen-symbols: a shared one on a symbol that is not allowed. unseen: cross or unseen-symbols. any: all of stage 2.
+    seen: the path's own, or a shared one on an allowed symbol (training). cross: the other path's
+    (test). overlap: any shared one. unseen-symbols: a shared one on a symbol that is not allowed.
+    unseen: cross or unseen-symbols. any: all of stage 2.
     """
     g = world.groups
     step = _empty(world, 3)
@@ -100,7 +114,9 @@ def staged(world: SymbolWorld, kind: str) -> Graph:
 
 
 def with_new(world: SymbolWorld) -> Graph:
-    """Build the graph of chains with at least one function that training shows only alone (`ctl/length`)."""
+    """Build the graph of chains with at least one function that training shows only alone
+    (`ctl/length`).
+    """
     step = _empty(world, 2)
     step[0][:, list(world.groups["known"])] = 0
     step[0][:, list(world.groups["new"])] = 1
@@ -136,7 +152,8 @@ class Pool:
         self.world = world
         nodes, symbols, functions = graph.step.shape
         self._symbols = symbols
-        # A state is a node and a symbol; the successor of (node, s) by f is (step[node, s, f], images[f, s]).
+        # A state is a node and a symbol; the successor of (node, s) by f is (step[node, s, f],
+        # images[f, s]).
         following = graph.step * symbols + world.images.T[None, :, :]
         self._next = np.where(graph.step >= 0, following, -1).reshape(nodes * symbols, functions)
         ways: Ints = np.repeat(np.array(graph.accept, dtype=object), symbols).astype(object) + 0
@@ -156,7 +173,9 @@ class Pool:
 
     @cached_property
     def _flat(self) -> list[tuple[NDArray[np.int64], int]]:
-        """Compute, per step, the running counts of all states in one rising array, each state lifted above the one before."""
+        """Compute, per step, the running counts of all states in one rising array, each state
+        lifted above the one before.
+        """
         lifted = []
         for through in self._through:
             height = int(through[:, -1].max())
@@ -224,9 +243,11 @@ class Pool:
 
 
 class ChainPool(Pool):
-    """The expressions of a free graph whose chain of functions lies in positions low..high of a keyed order of all chains.
+    """The expressions of a free graph whose chain of functions lies in positions low..high of a
+    keyed order of all chains.
 
-    `ctl/length` keeps some chains out of training for every start symbol; both sides are then a range of one permutation.
+    `ctl/length` keeps some chains out of training for every start symbol; both sides are then a
+    range of one permutation.
     """
 
     def __init__(
@@ -272,3 +293,187 @@ class ChainPool(Pool):
         position = self._order.inverse(chain)
         inside &= ((position >= self._low) & (position < self._high)).astype(bool)
         return np.where(inside, (position - self._low) * self._symbols + symbols, -1)
+
+
+class DrawOrder(Protocol):
+    """An order of expressions of one length."""
+
+    def expressions(self, positions: Ints) -> Expressions:
+        """Return the expressions at these positions."""
+        ...
+
+    def positions(self, expressions: Expressions) -> Ints:
+        """Return the positions of these expressions; -1 for those that the order does not have."""
+        ...
+
+
+class PoolOrder:
+    """A keyed order of all expressions of a pool."""
+
+    def __init__(self, pool: Pool, order: Permutation | GroupedOrder) -> None:
+        self._pool = pool
+        self._order = order
+
+    def expressions(self, positions: Ints) -> Expressions:
+        """Return the expressions at these positions."""
+        return self._pool.unrank(self._order(positions))
+
+    def positions(self, expressions: Expressions) -> Ints:
+        """Return the positions of these expressions; -1 for those that the pool does not have."""
+        ranks = self._pool.rank(expressions.symbols, expressions.functions)
+        inside = np.flatnonzero(ranks >= 0)
+        positions = np.full_like(ranks, -1)
+        positions[inside] = self._order.inverse(ranks[inside])
+        return positions
+
+
+class GroupedOrder:
+    """An order of a pool in which every chain of functions comes with several start symbols, one
+    after the other.
+
+    For graphs that do not look at the symbol, whose ranks are therefore symbol * chains + chain.
+    """
+
+    def __init__(self, key: Key, size: int, symbols: int, group: int) -> None:
+        if symbols % group:
+            raise RecipeError(
+                f"symbols_per_chain: {group} does not divide the {symbols} symbols; use a divisor"
+            )
+        self._symbols, self._group, self._chains = symbols, group, size // symbols
+        self._order = key.permutation(self._chains, "chain")
+        self._first = key.permutation(self._chains, "first symbol")
+
+    def __call__(self, positions: Ints) -> Ints:
+        """Return the ranks at these positions."""
+        turn, within = (
+            positions // (self._chains * self._group),
+            positions % (self._chains * self._group),
+        )
+        chain = self._order(within // self._group)
+        symbol = (self._first(chain) + turn * self._group + within % self._group) % self._symbols
+        ranks: Ints = symbol * self._chains + chain
+        return ranks
+
+    def inverse(self, ranks: Ints) -> Ints:
+        """Return the positions of these ranks."""
+        symbol, chain = ranks // self._chains, ranks % self._chains
+        turn, step = np.divmod((symbol - self._first(chain)) % self._symbols, self._group)
+        positions: Ints = (
+            turn * (self._chains * self._group) + self._order.inverse(chain) * self._group + step
+        )
+        return positions
+
+
+class DrawnOrder:
+    """The first expressions of a draw, kept in arrays.
+
+    Args:
+        draw: Draws the first so many expressions, each once: their start symbols and functions.
+        counts: How many to draw, in rising order; the first of these that suffices is drawn when it
+            is needed.
+    """
+
+    def __init__(
+        self,
+        world: SymbolWorld,
+        draw: Callable[[int], tuple[NDArray[np.int64], NDArray[np.integer]]],
+        counts: Sequence[int],
+    ) -> None:
+        self._world = world
+        self._draw = draw
+        self._counts = counts
+        self._symbols: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._functions: NDArray[np.integer] = np.zeros((0, 0), dtype=np.int64)
+
+    def _at_least(self, count: int) -> None:
+        if len(self._symbols) < count:
+            self._symbols, self._functions = self._draw(next(c for c in self._counts if c >= count))
+
+    @cached_property
+    def _by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Compute the codes of all drawn expressions in rising order, and the position of each."""
+        self._at_least(self._counts[-1])
+        code = codes(self._world, self._symbols, self._functions)
+        order = np.argsort(code)
+        return code[order], order
+
+    def expressions(self, positions: Ints) -> Expressions:
+        """Return the expressions at these positions."""
+        self._at_least(int(positions.max()) + 1 if len(positions) else 0)
+        chosen = self._functions[positions].astype(np.int64)
+        start = value = self._symbols[positions]
+        values = np.empty_like(chosen)
+        for i in range(chosen.shape[1]):
+            value = self._world.images[chosen[:, i], value]
+            values[:, i] = value
+        return Expressions(start, chosen, values)
+
+    def positions(self, expressions: Expressions) -> Ints:
+        """Return the positions of these expressions; -1 for those that were not drawn."""
+        code, order = self._by_code
+        if not len(code):
+            return np.full(len(expressions.symbols), -1)
+        wanted = codes(self._world, expressions.symbols, expressions.functions)
+        place = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
+        return np.where(code[place] == wanted, order[place], -1)
+
+
+def codes(
+    world: SymbolWorld, symbols: NDArray[np.int64], functions: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """Compute a different number for every expression of a length."""
+    code = symbols.astype(np.int64)
+    for i in range(functions.shape[1]):
+        code = code * world.functions + functions[:, i]
+    return code
+
+
+def code_limit(world: SymbolWorld, length: int) -> int:
+    """Return the number that all codes of a length are below."""
+    limit: int = world.symbols * world.functions**length
+    return limit
+
+
+def first_places(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """Return the place at which each number occurs first, in rising order; `limit` is above all
+    numbers.
+    """
+    bits = max(1, len(numbers) - 1).bit_length()
+    if limit << bits >= WORD_LIMIT:
+        return np.sort(np.unique(numbers, return_index=True)[1])
+    # Number and place in one integer: sorting integers is several times as fast as sorting places
+    # by their numbers.
+    both = np.sort((numbers << bits) | np.arange(len(numbers)))
+    number = both >> bits
+    is_first = np.zeros(len(numbers), dtype=bool)
+    is_first[both[np.append(True, number[1:] != number[:-1])] & ((1 << bits) - 1)] = True
+    return np.flatnonzero(is_first)
+
+
+def whole_chains(
+    world: SymbolWorld, pool: Pool, key: Key, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw independent chains of functions, each with all start symbols that the graph allows,
+    until there are `count`.
+
+    For graphs that look at the symbol; a chain is drawn in proportion to the number of start
+    symbols that it has.
+    """
+    order = key.permutation(pool.size)
+    symbols = np.zeros(0, dtype=np.int64)
+    functions = np.zeros((0, pool.length), dtype=np.int64)
+    low = 0
+    while len(symbols) < count and low < pool.size:
+        high = min(pool.size, low + max(1_024, (count - len(symbols)) // 4))
+        chains = pool.unrank(order(np.arange(low, high))).functions
+        every = np.tile(np.arange(world.symbols), len(chains))
+        each = np.repeat(chains, world.symbols, axis=0)
+        allowed = pool.rank(every, each) >= 0
+        symbols, functions = (
+            np.append(symbols, every[allowed]),
+            np.append(functions, each[allowed], axis=0),
+        )
+        first = first_places(codes(world, symbols, functions), code_limit(world, pool.length))
+        symbols, functions = symbols[first], functions[first]
+        low = high
+    return symbols[:count], functions[:count]

@@ -1,35 +1,45 @@
 """From a CTL recipe to its splits.
 
-Training and iid are drawn by `draw`. A test split takes the first expressions of a keyed order that neither training of the
-paper's size nor an earlier test split has. Probes enumerate all pairs of a kind, and every row says whether training has it.
+Training and iid are drawn by `draw`. A test split takes the first expressions of a keyed order that
+neither training of the paper's size nor an earlier test split has. Probes enumerate all pairs of a
+kind, and every row says whether training has it. Each chain of functions is a task, whose
+description names the functions in order of application.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property, partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.core.errors import CapacityError
-from taskloom.core.plan import Plan, Role, Split
+from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.core.scoring import exact
 from taskloom.core.seeding import Key, Permutation
-from taskloom.suites.ctl.descriptions import with_tasks
 from taskloom.suites.ctl.draw import Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
 from taskloom.suites.ctl.rows import TRAITS, ExpressionRows, Renderer
 from taskloom.suites.ctl.second_solver import follower, solver
-from taskloom.suites.ctl.world import SymbolWorld, build
+from taskloom.suites.ctl.world import (
+    MOST_REGROUPED,
+    SymbolWorld,
+    build,
+    compared_groups,
+    group_distance,
+)
 
 Rows = Callable[[int, int], ExpressionRows]
 
 SEARCHED = 1 << 20
-"""Expressions of a test split's space up to which a refusal says exactly how many are left for it: a second's work. Of larger
-spaces it says how many there are."""
+"""Expressions of a test split's space up to which a refusal says exactly how many are left for it:
+a second's work. Of larger spaces it says how many there are.
+"""
 
 CHUNK = 65_536
 """Rows rendered at once: their arrays fit into the processor's cache."""
@@ -59,7 +69,8 @@ def plan(fields: CtlFields, key: Key) -> Plan:
         drawn = Splits(fields, world, key)
         splits = drawn.all(render)
     except CapacityError:
-        # No room for splits of the paper's sizes beside each other; for those that are asked for there may be.
+        # No room for splits of the paper's sizes beside each other; for those that are asked for
+        # there may be.
         drawn = Splits(fields, world, key, tight=True)
         splits = drawn.all(render)
     # Checking needs the last symbol alone: the steps of a derivation would be half of its time.
@@ -75,9 +86,18 @@ def plan(fields: CtlFields, key: Key) -> Plan:
             check=lambda example: (follow(example.input)[1][-1],),
             shard_rows=100_000,
             warnings=drawn.warnings(),
+            facts=_facts(fields, world),
         ),
         world,
     )
+
+
+def _facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
+    """What the fields alone do not say of the world: how differently its groups act."""
+    groups = compared_groups(fields, world.functions) if fields.variant != "length" else []
+    if len(groups) < 2 or max(world.images.shape) > MOST_REGROUPED:
+        return {}
+    return {"group_distance": round(group_distance(world.images, groups), 6)}
 
 
 def _tables(rows: Rows, render: Renderer) -> Callable[[int, int], pa.Table]:
@@ -92,8 +112,9 @@ class Splits:
     """The splits of one recipe.
 
     Args:
-        tight: Keep only as much for each split as the recipe asks for. In a small world that is the only way to meet a request,
-            at the price that the size of one split moves the rows of others.
+        tight: Keep only as much for each split as the recipe asks for. In a small world that is the
+            only way to meet a request, at the price that the size of one split moves the rows of
+            others.
     """
 
     def __init__(
@@ -119,9 +140,15 @@ class Splits:
         """Return what a person should know of the data."""
         if self._training.added is None:
             return ()
-        pairs = f"all {self._training.added.size:,} two-function expressions are added to the drawn rows of training"
+        pairs = (
+            f"all {self._training.added.size:,} two-function expressions are added to the drawn"
+            " rows of training"
+        )
         return (
-            f"{pairs}, as in the public code: those that were drawn are there twice, and audit counts them as duplicates",
+            (
+                f"{pairs}, as in the public code: those that were drawn are there twice, and audit"
+                " counts them as duplicates"
+            ),
         )
 
     def split(self, name: str) -> tuple[int, Rows, Role]:
@@ -189,7 +216,9 @@ class Splits:
         return range(max(2, self._fields.min_length), longest + 1)
 
     def _chosen(self, name: str) -> list[tuple[int, Callable[[Ints], Expressions]]]:
-        """Choose the parts of a test split, per length as evenly as possible: the first ones of those kept for it."""
+        """Choose the parts of a test split, per length as evenly as possible: the first ones of
+        those kept for it.
+        """
         wanted = left = self._size(name)
         kept = self._kept(name)
         chosen: list[tuple[int, Callable[[Ints], Expressions]]] = []
@@ -204,9 +233,11 @@ class Splits:
 
     @cache  # noqa: B019 - splits live as long as their plan
     def _kept(self, name: str) -> list[Kept]:
-        """Return what is kept for a test split, per length: at least as many as the paper's split has, if there are.
+        """Return what is kept for a test split, per length: at least as many as the paper's split
+        has, if there are.
 
-        They are in a keyed order, without what is reserved for training or kept for an earlier test split.
+        They are in a keyed order, without what is reserved for training or kept for an earlier test
+        split.
         """
         wanted = self._size(name)
         pools = {k: self._pools.test(name, k) for k in self._lengths(name)}
@@ -238,7 +269,9 @@ class Splits:
         )
 
     def _just_enough(self, name: str, pools: Mapping[int, Pool]) -> list[Kept]:
-        """Return as many as a test split asks for; each length makes up for those that have too few."""
+        """Return as many as a test split asks for; each length makes up for those that have too
+        few.
+        """
         wanted = self._size(name)
         fresh = {length: self._fresh(name, length, pool, wanted) for length, pool in pools.items()}
         quotas = equalise(
@@ -309,3 +342,57 @@ class Kept:
 
 def _first(ranks: Ints, count: int) -> Ints:
     return ranks[:count]
+
+
+def with_tasks(plan: Plan, world: SymbolWorld) -> Plan:
+    """Return the plan with its chains of functions as tasks. Single functions make up the chains
+    and are never withheld.
+    """
+
+    def without(withheld: Withheld) -> Plan:
+        from taskloom.core.descriptions import withhold
+
+        return withhold(described, unseen_chains)(withheld)
+
+    names = frozenset(world.names)
+    tasks = Tasks(
+        "functions",
+        partial(_describe, world),
+        possible=lambda chain: names.issuperset(chain.split(" ")),
+        always=lambda chain: " " not in chain,
+        without=without,
+    )
+    described = replace(plan, tasks=tasks)
+    return described
+
+
+def _describe(world: SymbolWorld, chain: str, level: Level) -> str:
+    names = chain.split()
+    steps = [f"the function {names[0]}", *names[1:]]
+    instruction = f"Apply {', then '.join(steps)} to the symbol and give the resulting symbol."
+    if level == "instruction":
+        return instruction
+    symbols = " ".join(str(s) for s in range(world.symbols))
+    place = {name: f for f, name in enumerate(world.names)}
+    tables = [
+        f"{n} turns {symbols} into {' '.join(map(str, world.images[place[n]]))}"
+        for n in dict.fromkeys(names)
+    ]
+    return f"{instruction} Of the symbols, in order, {'; '.join(tables)}."
+
+
+def unseen_chains(split: Split, withheld: Withheld) -> Split:
+    """Return the split with the trait `seen` set to false for what training no longer has."""
+
+    def rows(start: int, stop: int) -> pa.Table:
+        from taskloom.core.descriptions import task_column, with_trait
+
+        table = split.rows(start, stop)
+        assert isinstance(table, pa.Table)
+        free = pa.array(
+            [not withheld(chain) for chain in task_column(table, "functions").to_pylist()],
+            pa.bool_(),
+        )
+        return with_trait(table, "seen", pc.and_(task_column(table, "seen"), free))
+
+    return split if split.role == "train" else replace(split, rows=rows)

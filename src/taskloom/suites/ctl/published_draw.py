@@ -1,13 +1,15 @@
-"""The draw of the public CTL++ code, with the two accidents that its results depend on (docs/papers/ctlpp.md).
+"""The draw of the public CTL++ code, with the two accidents that its results depend on
+(docs/papers/ctlpp.md).
 
-The public code draws in forked processes that all inherit one generator of random words, and starts again from the same
-words for every length. So all processes draw the same functions, each with its own start symbols, and in A and R chain k of
-length l is made of words k*l to k*l + l - 1. A function is chosen by masking a word to the smallest power of two that is
-large enough; a word that is then too large is skipped. In A and R with the paper's sizes none is. In S the number of
-allowed functions depends on the symbol, so that processes with other symbols skip other words and diverge.
+The public code draws in forked processes that all inherit one generator of random words, and starts
+again from the same words for every length. So all processes draw the same functions, each with its
+own start symbols, and in A and R chain k of length l is made of words k*l to k*l + l - 1. A
+function is chosen by masking a word to the smallest power of two that is large enough; a word that
+is then too large is skipped. In A and R with the paper's sizes none is. In S the number of allowed
+functions depends on the symbol, so that processes with other symbols skip other words and diverge.
 
-Every process hands over its expressions in rounds of 100; the rounds' expressions are taken process by process, without
-repeats, until there are enough.
+Every process hands over its expressions in rounds of 100; the rounds' expressions are taken process
+by process, without repeats, until there are enough.
 """
 
 from __future__ import annotations
@@ -21,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.core.seeding import Key
-from taskloom.suites.ctl.graphs import Graph, Pool
-from taskloom.suites.ctl.orders import code_limit, codes, first_places
+from taskloom.suites.ctl.graphs import Graph, Pool, code_limit, codes, first_places
 from taskloom.suites.ctl.world import SymbolWorld
 
 I64 = NDArray[np.int64]
@@ -32,11 +33,15 @@ ROUND = 100
 """Expressions that a process of the public code draws before it hands them over."""
 
 BLOCK = 32
-"""Rounds drawn at once: their arrays take a megabyte each and stay in the processor's cache, which saves a third of the time."""
+"""Rounds drawn at once: their arrays take a megabyte each and stay in the processor's cache, which
+saves a third of the time.
+"""
 
 PATIENCE = 50
-"""Draws per wanted expression after which the rest is taken in a keyed order: nearly all of a length can only be had so, since
-repeats become ever more frequent; the public code would go on for hours, or forever where its walks cannot meet an expression."""
+"""Draws per wanted expression after which the rest is taken in a keyed order: nearly all of a
+length can only be had so, since repeats become ever more frequent; the public code would go on for
+hours, or forever where its walks cannot meet an expression.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Choices:
         options: `options[state, i]` is the i-th function to choose from.
         following: `following[state, i]` is the state after the i-th function.
         count: Number of functions to choose from in each state.
-        starts: Number of start states: one per symbol, or 1 where the graph does not look at the symbol.
+        starts: Number of start states: one per symbol, or 1 where the graph does not look at the
+            symbol.
     """
 
     options: I64
@@ -59,7 +65,9 @@ class Choices:
 
 
 def choices(graph: Graph, world: SymbolWorld) -> Choices:
-    """List the functions to choose from: those that every symbol allows, then, as the public code does, the others."""
+    """List the functions to choose from: those that every symbol allows, then, as the public code
+    does, the others.
+    """
     step = graph.step
     by_symbol = bool((step != step[:, :1]).any())
     always = np.broadcast_to((step >= 0).all(axis=1, keepdims=True), step.shape)
@@ -78,8 +86,9 @@ def choices(graph: Graph, world: SymbolWorld) -> Choices:
 class Walk:
     """Processes that read one stream of words, each from where its last chain ended.
 
-    Where words are skipped, chains cannot be found without those before them. So what follows each word in each start state is
-    decoded at once, up to the next start state, and the processes are then followed by look-ups.
+    Where words are skipped, chains cannot be found without those before them. So what follows each
+    word in each start state is decoded at once, up to the next start state, and the processes are
+    then followed by look-ups.
     """
 
     def __init__(self, choices: Choices, key: Key, length: int, processes: int) -> None:
@@ -93,7 +102,9 @@ class Walk:
         self._leg = self._find_leg()
 
     def _find_leg(self) -> int:
-        """Return the number of functions after which a chain is back in a start state: 2 in S; the whole length if it never is."""
+        """Return the number of functions after which a chain is back in a start state: 2 in S; the
+        whole length if it never is.
+        """
         states = set(range(self._choices.starts))
         for steps in range(1, self._length):
             states = {
@@ -106,7 +117,9 @@ class Walk:
         return self._length
 
     def chains(self, starts: I64) -> NDArray[np.int16]:
-        """Return the next chains of all processes, `[chain, process, function]`, for start states `[chain, process]`."""
+        """Return the next chains of all processes, `[chain, process, function]`, for start states
+        `[chain, process]`.
+        """
         if self._words_per_function == 1 and self._choices.starts == 1:
             return self._aligned(len(starts))
         parts = []
@@ -129,7 +142,9 @@ class Walk:
         return np.concatenate(parts)
 
     def _aligned(self, count: int) -> NDArray[np.int16]:
-        """Return the next chains where no word is skipped and all processes draw the same: chain k begins at word k * length."""
+        """Return the next chains where no word is skipped and all processes draw the same: chain k
+        begins at word k * length.
+        """
         low = int(self._at[0])
         high = low + count * self._length
         at = np.arange(0, high - low, self._length, dtype=np.int32)
@@ -141,7 +156,8 @@ class Walk:
     ) -> tuple[NDArray[np.int16], I32, I32]:
         """Decode one leg from these places of the words low..high and in these states.
 
-        Returns the functions, and the places and states after them; the place is the last of all where the words do not suffice.
+        Returns the functions, and the places and states after them; the place is the last of all
+        where the words do not suffice.
         """
         words = (
             np.append(self._key.words(low, high), np.uint64(0)).astype(np.int64).astype(np.int32)
@@ -170,7 +186,9 @@ class Walk:
         return chains
 
     def _follow(self, starts: I64, ends: I64, low: int) -> I64:
-        """Return the decoded places that the processes visit, as far as the words suffice, and move the processes on."""
+        """Return the decoded places that the processes visit, as far as the words suffice, and move
+        the processes on.
+        """
         states = self._choices.starts
         beyond = len(ends) // states - 1
         visited = np.empty(starts.shape, dtype=np.int64)
@@ -186,7 +204,9 @@ class Walk:
 
 
 def _accepted(words: I32, n: int) -> I32:
-    """Return for each place the first one from there whose word chooses one of n functions; the last place if none does."""
+    """Return for each place the first one from there whose word chooses one of n functions; the
+    last place if none does.
+    """
     beyond = len(words) - 1
     mask = (1 << (n - 1).bit_length()) - 1
     places = np.arange(beyond + 1, dtype=np.int32)
@@ -200,10 +220,12 @@ def _accepted(words: I32, n: int) -> I32:
 def published_draw(
     graph: Graph, world: SymbolWorld, pool: Pool, key: Key, processes: int, count: int
 ) -> tuple[I64, NDArray[np.int16]]:
-    """Draw `count` different expressions as the public code does with so many processes: their symbols and functions.
+    """Draw `count` different expressions as the public code does with so many processes: their
+    symbols and functions.
 
     Args:
-        key: The key of the draw. All lengths read the same words; start symbols are drawn for each length anew.
+        key: The key of the draw. All lengths read the same words; start symbols are drawn for each
+            length anew.
     """
     rounds = Rounds(graph, world, pool.length, key, processes)
     wanted = rounds.estimate(pool.size, count)
@@ -216,7 +238,8 @@ def published_draw(
             return rounds.expressions(places[:count])
         if rounds.drawn * ROUND * processes > PATIENCE * count + 100_000:
             return _filled_up(world, pool, key, rounds.expressions(places), count)
-        # As many rounds again as the missing ones take at the rate so far, and more, since repeats become more frequent.
+        # As many rounds again as the missing ones take at the rate so far, and more, since repeats
+        # become more frequent.
         wanted = int(1.2 * (count - len(places)) / len(places) * rounds.drawn) + 1
 
 
@@ -255,7 +278,8 @@ class Rounds:
         self._world = world
         self._length = length
         self._processes = processes
-        # Where the graph does not look at the symbol, all processes draw the same chains: one stands for all.
+        # Where the graph does not look at the symbol, all processes draw the same chains: one
+        # stands for all.
         self._shared = options.starts == 1
         self._walkers = 1 if self._shared else processes
         self._walk = Walk(options, key.child("words"), length, self._walkers)
@@ -270,7 +294,8 @@ class Rounds:
         symbols = self._world.symbols
         draws = -math.log1p(-min(count / possible, 0.999)) * possible
         if not self._shared:
-            # Processes that have not diverged yet repeat each other: measured, it takes 1.6 to 1.9 times as many draws.
+            # Processes that have not diverged yet repeat each other: measured, it takes 1.6 to 1.9
+            # times as many draws.
             return int(1.8 * draws / (ROUND * self._processes)) + 1
         met = symbols * (1 - (1 - 1 / symbols) ** self._processes)
         return int(1.02 * draws / (ROUND * met)) + 1
@@ -288,7 +313,8 @@ class Rounds:
             else by_chain.reshape(rounds * ROUND, -1)
         )
         chains = self._walk.chains(starts).reshape(-1, self._length)
-        # Chains come by chain, then process; expressions are taken round by round, in each process by process.
+        # Chains come by chain, then process; expressions are taken round by round, in each process
+        # by process.
         place = np.arange(len(chains)).reshape(rounds, ROUND, self._walkers).transpose(0, 2, 1)
         chain_of = np.broadcast_to(place, shape).ravel()
         number = chain_of * self._world.symbols + symbols.ravel()
@@ -310,7 +336,8 @@ class Rounds:
             [symbols],
         )  # joined once for all
         if self._shared:
-            # Few chains with many symbols each: those that are equal get one number, and only they are sorted.
+            # Few chains with many symbols each: those that are equal get one number, and only they
+            # are sorted.
             different, same = np.unique(code, return_inverse=True)
             return _first(same[chain_of] * world.symbols + symbols, len(different) * world.symbols)
         return first_places(
@@ -318,13 +345,17 @@ class Rounds:
         )
 
     def expressions(self, places: I64) -> tuple[I64, NDArray[np.int16]]:
-        """Return the start symbols and functions of the expressions at these places, which `different` gave."""
+        """Return the start symbols and functions of the expressions at these places, which
+        `different` gave.
+        """
         (chains,), (chain_of,), (symbols,) = self._chains, self._chain_of, self._symbols
         return symbols[places], chains[chain_of[places]]
 
 
 def _first(numbers: I64, limit: int) -> I64:
-    """Return the places at which each number occurs first, in rising order; by a table, for limits that are not far above."""
+    """Return the places at which each number occurs first, in rising order; by a table, for limits
+    that are not far above.
+    """
     places = np.arange(len(numbers), dtype=np.int32)  # half the memory of 64 bits
     # Of several values for one index the last is kept: backwards, that is the first place.
     first = np.empty(limit, dtype=np.int32)
@@ -333,10 +364,11 @@ def _first(numbers: I64, limit: int) -> I64:
 
 
 def published_count(world: SymbolWorld, length: int) -> int:
-    """Count the training expressions of S as the public code does, which is too many from length 4 on.
+    """Count the training expressions of S as the public code does, which is too many from length 4
+    on.
 
-    It goes along groups with the set of symbols that some function of the group may have given; every way through
-    the groups then counts with all symbols of its set.
+    It goes along groups with the set of symbols that some function of the group may have given;
+    every way through the groups then counts with all symbols of its set.
     """
     if length % 2:
         return 0

@@ -1,4 +1,9 @@
-"""Expressions as the columns of a dataset, whole arrays at a time."""
+"""Expressions as the columns of a dataset, whole arrays at a time.
+
+An expression of `graphs` is a start symbol, its functions in order of application and the value
+after each, all of them numbers. `Renderer` looks up their names in tables of phrases and joins them
+by Arrow's kernels, so that no text is built in Python.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +29,16 @@ TRAITS: dict[str, type] = {
     "values": str,
     "seen": bool,
 }
-"""Length of the chain; functions, their groups and the values after each, in order of application; whether training has it."""
+"""Length of the chain; functions, their groups and the values after each, in order of application;
+whether training has it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionRows:
-    """Some rows of a split: expressions grouped by length, the places they go to, and whether training has each."""
+    """Some rows of a split: expressions grouped by length, the places they go to, and whether
+    training has each.
+    """
 
     parts: list[tuple[NDArray[np.int64], Expressions]]
     seen: NDArray[np.bool_]
@@ -38,11 +47,15 @@ class ExpressionRows:
 SPACE = strings([" "])[0]
 
 LARGEST_TABLE = 4_096
-"""Phrases of one table: enough for pairs of 64 functions and for four of eight symbols, and made in a millisecond."""
+"""Phrases of one table: enough for pairs of 64 functions and for four of eight symbols, and made in
+a millisecond.
+"""
 
 
 class JoinedWords:
-    """Words joined by spaces, several words in one look-up: fewer and larger pieces to gather and to join."""
+    """Words joined by spaces, several words in one look-up: fewer and larger pieces to gather and
+    to join.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = words

@@ -1,4 +1,5 @@
-"""The second solver: reads an expression word by word, as a person would, and applies one function after the other.
+"""The second solver: reads an expression word by word, as a person would, and applies one function
+after the other.
 
 It shares nothing with the generator but the tables, so that `taskloom verify` is independent of it.
 """
@@ -26,9 +27,11 @@ def solver(names: tuple[str, ...], images: Table, order: str) -> Callable[[str],
 def follower(
     names: tuple[str, ...], images: Table, order: str
 ) -> Callable[[str], tuple[Sequence[str], Sequence[str]]]:
-    """Return a function from an expression's text to its functions, first applied first, and the symbols they go through.
+    """Return a function from an expression's text to its functions, first applied first, and the
+    symbols they go through.
 
-    The symbols begin with the one that the expression names, so there is one more of them than of functions.
+    The symbols begin with the one that the expression names, so there is one more of them than of
+    functions.
     """
     meaning = {name: [str(int(s)) for s in images[f]] for f, name in enumerate(names)}
     position = {str(s): s for s in range(images.shape[1])}
@@ -44,7 +47,8 @@ def follower(
         if value not in position:
             where = "last" if symbol_last else "first"
             raise InputError(
-                f"'{text}': '{value}' is not a symbol, which must come {where}; symbols are 0 to {len(position) - 1}"
+                f"'{text}': '{value}' is not a symbol, which must come {where}; symbols are 0 to"
+                f" {len(position) - 1}"
             )
         values = [value]
         for name in chain:

@@ -1,9 +1,13 @@
-"""The world of CTL: names, function tables, groups, and the symbols on which shared functions are seen."""
+"""The world of CTL: names, function tables, groups, and the symbols on which shared functions are
+seen.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +20,18 @@ from taskloom.suites.ctl.fields import CtlFields
 Table = NDArray[np.int64]
 
 MOST_ENTRIES = 1_000_000
-"""Table entries above which counting the expressions of a graph takes minutes."""
+"""Maximum table entries: drawing more takes minutes."""
+
+MOST_REGROUPED = 64
+"""Maximum functions, and maximum symbols, for which functions are divided anew among groups."""
+
+RESTARTS = 10
+"""Divisions from which the search for a group distance starts. In worlds of 12 functions, in which
+all divisions can be tried, the best of ten was the best of all in every one of 40 tables.
+"""
+
+MOST_COUNTS = 40_000_000
+"""Maximum numbers that counting the expressions of a graph takes: 30 s and 3.6 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +42,8 @@ class SymbolWorld:
         names: Function names.
         images: `images[f, s]` is the symbol that function f makes of symbol s.
         groups: Group name to the positions of its functions.
-        allowed: S: `allowed[path, f, s]` says whether shared function f may follow a stage-1 function of that path on symbol s.
+        allowed: S: `allowed[path, f, s]` says whether shared function f may follow a stage-1
+            function of that path on symbol s.
     """
 
     names: tuple[str, ...]
@@ -76,6 +92,7 @@ def build(fields: CtlFields) -> SymbolWorld:
     """Build the world that a recipe describes."""
     names, images = functions_of(fields)
     groups = _groups(fields, len(names))
+    _refuse_large(fields, images.size, len(groups))
     allowed = None
     if fields.variant == "S":
         allowed = (
@@ -86,9 +103,35 @@ def build(fields: CtlFields) -> SymbolWorld:
     return SymbolWorld(names, images, groups, allowed)
 
 
+def _refuse_large(fields: CtlFields, entries: int, groups: int) -> None:
+    """Refuse a world whose expressions take too long to count, before anything is counted.
+
+    Per length and step there is one number for each table entry in each state of a graph. The
+    graphs of A and R have a state per group (`taskloom.suites.ctl.graphs`).
+    """
+    states = {"S": 3, "length": 2}.get(fields.variant, groups + 1)
+    longest = fields.max_length
+    if fields.variant == "length":
+        longest += fields.deeper
+    steps = sum(range(fields.min_length, longest + 1))
+    counts = entries * states * steps
+    if counts > MOST_COUNTS:
+        raise RecipeError(
+            f"functions: counting the expressions of up to {longest} functions takes {counts:,}"
+            f" numbers ({entries:,} table entries in {states:,} states, {steps:,} steps), more than"
+            f" {MOST_COUNTS:,}; use fewer functions, symbols or groups, or a lower max_length"
+        )
+
+
 def functions_of(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Return the names and images of the functions, given or drawn: all that an answer depends on."""
-    return _given(fields) if fields.tables is not None else _drawn(fields)
+    """Return the names and images of the functions, given or drawn: all that an answer depends
+    on.
+    """
+    names, images = _given(fields) if fields.tables is not None else _drawn(fields)
+    if fields.group_distance != "given":
+        # Names stay with the groups, and functions change their names.
+        images = images[regrouped(fields, images)]
+    return names, images
 
 
 def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
@@ -100,7 +143,8 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
     sizes = {len(images) for images in fields.tables.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise RecipeError(
-            f"tables: every function needs one image per symbol; these tables have {sorted(sizes)} entries"
+            f"tables: every function needs one image per symbol; these tables have {sorted(sizes)}"
+            " entries"
         )
     symbols = sizes.pop()
     for name, images in fields.tables.items():
@@ -111,24 +155,29 @@ def _given(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
         for image in images:
             if not 0 <= image < symbols:
                 raise RecipeError(
-                    f"tables: {name} maps to {image}, which is not one of the symbols 0 to {symbols - 1}"
+                    f"tables: {name} maps to {image}, which is not one of the symbols 0 to"
+                    f" {symbols - 1}"
                 )
     return tuple(fields.tables), np.array(list(fields.tables.values()), dtype=np.int64)
 
 
 def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
-    """Draw different random permutations. They depend only on the table seed and the sizes, so A, R and S share their functions."""
+    """Draw different random permutations. They depend only on the table seed and the sizes, so A, R
+    and S share their functions.
+    """
     count = fields.functions + fields.new_functions
     if count * fields.symbols > MOST_ENTRIES:
         raise RecipeError(
-            f"functions: {count} functions of {fields.symbols} symbols are {count * fields.symbols:,} table entries, more than "
-            f"{MOST_ENTRIES:,}; counting would take minutes: use fewer functions or symbols"
+            f"functions: {count} functions of {fields.symbols} symbols are"
+            f" {count * fields.symbols:,} table entries, more than {MOST_ENTRIES:,}; counting would"
+            " take minutes: use fewer functions or symbols"
         )
     possible = math.factorial(fields.symbols) if fields.symbols <= 20 else None
     if possible is not None and count > possible:
         raise RecipeError(
-            f"functions: the recipe wants {count} different functions, but {fields.symbols} symbols have only "
-            f"{fields.symbols}! = {possible} permutations; use fewer functions or more symbols"
+            f"functions: the recipe wants {count} different functions, but {fields.symbols} symbols"
+            f" have only {fields.symbols}! = {possible} permutations; use fewer functions or more"
+            " symbols"
         )
     rng = Key("ctl/tables", fields.table_seed, fields.symbols).random()
     seen: set[tuple[int, ...]] = set()
@@ -143,12 +192,13 @@ def _drawn(fields: CtlFields) -> tuple[tuple[str, ...], Table]:
 
 
 def slices(functions: list[int], names: list[str]) -> dict[str, tuple[int, ...]]:
-    """Cut the functions into consecutive groups of ceil(n / groups), the last one smaller, as in the reference; into even
-    groups where that would leave one empty."""
+    """Cut the functions into consecutive groups of ceil(n / groups), the last one smaller, as in
+    the reference; into even groups where that would leave one empty.
+    """
     if len(functions) < len(names):
         raise RecipeError(
-            f"functions: {len(functions)} functions cannot fill the {len(names):,} groups {', '.join(names[:8])}"
-            f"{', …' if len(names) > 8 else ''}; at least one each"
+            f"functions: {len(functions)} functions cannot fill the {len(names):,} groups"
+            f" {', '.join(names[:8])}{', …' if len(names) > 8 else ''}; at least one each"
         )
     size = -(-len(functions) // len(names))
     cuts = [functions[i * size : (i + 1) * size] for i in range(len(names))]
@@ -165,24 +215,143 @@ def _groups(fields: CtlFields, count: int) -> dict[str, tuple[int, ...]]:
         known = count - fields.new_functions
         if known < 1:
             raise RecipeError(
-                f"new_functions: {fields.new_functions} of {count} functions are new; at least one must be known"
+                f"new_functions: {fields.new_functions} of {count} functions are new; at least one"
+                " must be known"
             )
         return {"known": tuple(every[:known]), "new": tuple(every[known:])}
     if fields.variant == "S":
         if fields.overlap > count:
             raise RecipeError(
-                f"overlap: {fields.overlap} shared functions are more than the {count} functions there are"
+                f"overlap: {fields.overlap} shared functions are more than the {count} functions"
+                " there are"
             )
         rest = slices(every[fields.overlap :], ["a1", "a2", "b1", "b2"])
         return {**rest, "o": tuple(every[: fields.overlap])}
     return slices(every, list(function_names(fields.groups)))
 
 
+def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
+    """Return the groups whose distance is set: those that training keeps apart. In S they are the
+    two first stages, whose outputs the shared functions see.
+    """
+    groups = _groups(fields, count)
+    if fields.variant == "S":
+        return [groups["a1"], groups["b1"]]
+    return list(groups.values())
+
+
+def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
+    """Return how differently groups of functions act on average, from 0 (alike) to 1.
+
+    The functions of a group give a distribution of outputs for each input symbol. The distance of
+    two groups is the total variation distance of these distributions, averaged over input symbols;
+    of more than two groups it is the mean over pairs.
+
+    >>> swap, keep = [1, 0], [0, 1]
+    >>> group_distance(np.array([swap, swap, keep, keep]), [[0, 1], [2, 3]])
+    1.0
+    >>> group_distance(np.array([swap, keep, swap, keep]), [[0, 1], [2, 3]])
+    0.0
+    """
+    one_hot = _one_hot(images)
+    shares = np.stack([one_hot[list(group)].mean(axis=0) for group in groups])
+    return float(_mean_distance(shares))
+
+
+def _one_hot(images: Table) -> NDArray[np.float64]:
+    """Return outputs[f, s, o]: 1 if function f makes o of s."""
+    return np.eye(images.shape[1])[images]
+
+
+def _mean_distance(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of groups from their shares of outputs [..., group, input, output]."""
+    pairs = list(itertools.combinations(range(shares.shape[-3]), 2))
+    if not pairs:
+        return np.zeros(shares.shape[:-3])
+    gaps = [np.abs(shares[..., a, :, :] - shares[..., b, :, :]) for a, b in pairs]
+    variation = np.stack([gap.sum(axis=-1) / 2 for gap in gaps])
+    mean: NDArray[np.float64] = variation.mean(axis=(0, -1))
+    return mean
+
+
+def regrouped(fields: CtlFields, images: Table) -> NDArray[np.int64]:
+    """Return the order of the functions whose groups have the distance that the recipe asks for.
+
+    From several random divisions on, the best exchange of two functions is made until none helps.
+    """
+    count = len(images)
+    groups = compared_groups(fields, count)
+    if max(images.shape) > MOST_REGROUPED:
+        raise RecipeError(
+            f"group_distance: {count:,} functions of {images.shape[1]:,} symbols are more than the"
+            f" {MOST_REGROUPED} of each that can be divided anew; use fewer"
+        )
+    if len(groups) < 2:
+        raise RecipeError("group_distance: one group has no distance; use at least 2 groups")
+    members = [f for group in groups for f in group]
+    ends = list(itertools.accumulate(len(group) for group in groups))
+    one_hot = _one_hot(images)
+    key = Key("ctl/groups", fields.table_seed, count)
+    best, best_loss = members, math.inf
+    for start in range(RESTARTS):
+        rng = key.random(start)
+        division = list(members)
+        if start:
+            rng.shuffle(division)
+        division, loss = _improved(fields, one_hot, division, ends)
+        if loss < best_loss - 1e-12:
+            best, best_loss = division, loss
+    order = np.arange(count)
+    order[members] = best
+    return order
+
+
+def _improved(
+    fields: CtlFields, one_hot: NDArray[np.float64], division: list[int], ends: list[int]
+) -> tuple[list[int], float]:
+    """Exchange functions of different groups as long as the distance comes closer to its goal."""
+    starts = [0, *ends[:-1]]
+    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
+    group_of = np.repeat(np.arange(len(ends)), sizes)
+    first, second = np.triu_indices(len(division), 1)
+    apart = group_of[first] != group_of[second]
+    first, second = first[apart], second[apart]
+    every = np.arange(len(first))
+    outputs = one_hot[division]
+    sums = np.stack([outputs[a:b].sum(axis=0) for a, b in zip(starts, ends, strict=True)])
+    per_group = np.array(sizes)[:, None, None]
+    loss = float(_loss(fields, _mean_distance(sums / per_group)))
+    while True:
+        # What every exchange would make of the sums, all at once.
+        change = outputs[second] - outputs[first]
+        tried = np.repeat(sums[None], len(every), axis=0)
+        tried[every, group_of[first]] += change
+        tried[every, group_of[second]] -= change
+        losses = _loss(fields, _mean_distance(tried / per_group))
+        best = int(losses.argmin())
+        if losses[best] >= loss - 1e-12:
+            return division, loss
+        i, j = int(first[best]), int(second[best])
+        loss, sums = float(losses[best]), tried[best]
+        division[i], division[j] = division[j], division[i]
+        outputs[[i, j]] = outputs[[j, i]]
+
+
+def _loss(fields: CtlFields, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far distances are from what the recipe asks for; lower is better."""
+    if fields.group_distance == "smallest":
+        return distance
+    if fields.group_distance == "largest":
+        return -distance
+    return np.abs(distance - float(fields.group_distance))
+
+
 def draw_allowed(fields: CtlFields) -> NDArray[np.bool_]:
     """Draw the symbols on which each shared function may be seen after path a and after path b.
 
-    Function i shares k consecutive entries of a symbol order, which is 0..S-1 at first and is drawn anew after each pass over
-    all symbols. The unshared symbols, in rising order, are cut in two: the first half for path a, the second for path b.
+    Function i shares k consecutive entries of a symbol order, which is 0..S-1 at first and is drawn
+    anew after each pass over all symbols. The unshared symbols, in rising order, are cut in two:
+    the first half for path a, the second for path b.
     """
     symbols, overlap, k = fields.symbols, fields.overlap, fields.shared_symbols
     half = _check_sharing(fields)
@@ -213,14 +382,16 @@ def _check_sharing(fields: CtlFields) -> int:
         raise RecipeError(f"shared_symbols: {k} of {symbols} symbols cannot be shared")
     if overlap and overlap * k < symbols:
         raise RecipeError(
-            f"overlap: {overlap} shared functions with {k} shared symbols each cover at most {overlap} x {k} = {overlap * k} of "
-            f"{symbols} symbols; the shared symbols must cover all: raise overlap or shared_symbols"
+            f"overlap: {overlap} shared functions with {k} shared symbols each cover at most"
+            f" {overlap} x {k} = {overlap * k} of {symbols} symbols; the shared symbols must cover"
+            " all: raise overlap or shared_symbols"
         )
     unshared = symbols - k
     half = -(-unshared // 2) + fields.imbalance
     if half > unshared:
         raise RecipeError(
-            f"imbalance: {fields.imbalance} is more than the {unshared // 2} unshared symbols of path b"
+            f"imbalance: {fields.imbalance} is more than the {unshared // 2} unshared symbols of"
+            " path b"
         )
     return half
 
@@ -232,7 +403,8 @@ def _read_allowed(
     shared = [names[f] for f in groups["o"]]
     if sorted(fields.allowed) != sorted(shared):
         raise RecipeError(
-            f"allowed: must list just the shared functions {', '.join(shared)}; it lists {', '.join(fields.allowed)}"
+            f"allowed: must list just the shared functions {', '.join(shared)}; it lists"
+            f" {', '.join(fields.allowed)}"
         )
     allowed = np.zeros((2, len(shared), symbols), dtype=bool)
     for i, name in enumerate(shared):
@@ -240,7 +412,8 @@ def _read_allowed(
             for symbol in fields.allowed[name].get(group, []):
                 if not 0 <= symbol < symbols:
                     raise RecipeError(
-                        f"allowed.{name}.{group}: {symbol} is not one of the symbols 0 to {symbols - 1}"
+                        f"allowed.{name}.{group}: {symbol} is not one of the symbols 0 to"
+                        f" {symbols - 1}"
                     )
                 allowed[path, i, symbol] = True
     return allowed

@@ -1,7 +1,9 @@
-"""TaskBench500: word and sequence functions, composed in a small typed language, over words, facts and chance.
+"""TaskBench500: word and sequence functions, composed in a small typed language, over words, facts
+and chance.
 
-Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hyponyms[eng])`. The paper's tasks are the catalog
-(`taskbench/500`). Paper: Li et al., Quantifying Adaptability in Pre-trained Language Models with 500 Tasks (NAACL 2022).
+Any expression of the language is a recipe: `taskbench/chain(antonyms[eng], hyponyms[eng])`. The
+paper's tasks are the catalog (`taskbench/500`). Paper: Li et al., Quantifying Adaptability in
+Pre-trained Language Models with 500 Tasks (NAACL 2022).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ WIKIDATA = Resource(
 
 
 def __getattr__(name: str) -> Any:
-    # The language that atoms are part of is imported by whoever adds one, not by every list of suites.
+    # The language that atoms are part of is imported by whoever adds one, not by every list of
+    # suites.
     if name != "atom":
         raise AttributeError(f"module 'taskloom.suites.taskbench' has no attribute '{name}'")
     from taskloom.suites.taskbench.atoms import atom
@@ -73,7 +76,9 @@ class TaskbenchSuite(Suite):
         return plan(fields, key)
 
     def resolve(self, name: str) -> dict[str, Any] | None:
-        """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe to the search for recipes."""
+        """Turn an expression into a recipe of one function; leave what looks like a misspelt recipe
+        to the search for recipes.
+        """
         from difflib import get_close_matches
         from pathlib import Path
 
@@ -95,7 +100,9 @@ class TaskbenchSuite(Suite):
         return answerer(fields)
 
     def code(self, fields: TaskbenchFields) -> dict[str, str]:
-        """Return the digests of the files that added atoms come from; only functions and atoms that a recipe names can be such."""
+        """Return the digests of the files that added atoms come from; only functions and atoms that
+        a recipe names can be such.
+        """
         from hashlib import blake2b
 
         from taskloom.core.registry import source_of
@@ -116,7 +123,9 @@ class TaskbenchSuite(Suite):
     def run_scores(
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """Score the sequences of a split: the shares of right positions and whole sequences, and as the public code scores."""
+        """Score the sequences of a split: the shares of right positions and whole sequences, and as
+        the public code scores.
+        """
         from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
 
         assert isinstance(plan.scorer, ByTask)
@@ -138,7 +147,9 @@ class TaskbenchSuite(Suite):
         }
 
     def task_form(self, task: str, traits: Mapping[str, Any]) -> str:
-        """Return a function without its constants: the value of an `is`, the number of a random relation."""
+        """Return a function without its constants: the value of an `is`, the number of a random
+        relation.
+        """
         from taskloom.suites.taskbench.language import read
         from taskloom.suites.taskbench.language.printer import form
 

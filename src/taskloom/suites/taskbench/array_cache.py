@@ -1,8 +1,10 @@
-"""The array cache: arrays that were computed once from other data and can be computed again at any time.
+"""The array cache: arrays that were computed once from other data and can be computed again at any
+time.
 
-An entry is a folder of `.npy` files, a list of them and one text file, named by a digest of everything it was computed from. It is
-written beside its place and renamed into it, so two processes may compute the same entry and a killed one leaves no half of it.
-Where nothing can be written, the arrays are computed anew in each process.
+An entry is a folder of `.npy` files, a list of them and one text file, named by a digest of
+everything it was computed from. It is written beside its place and renamed into it, so two
+processes may compute the same entry and a killed one leaves no half of it. Where nothing can be
+written, the arrays are computed anew in each process.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ LIST = "arrays"
 
 
 def load(name: str) -> tuple[Arrays, str] | None:
-    """Return the arrays (mapped, not read) and the text of an entry, or None where it is absent or damaged."""
+    """Return the arrays (mapped, not read) and the text of an entry, or None where it is absent or
+    damaged.
+    """
     import numpy as np
 
     place = cache_folder("taskbench", name)

@@ -35,7 +35,8 @@ class Known:
         type: What it takes and gives.
         family: `lexical`, `random`, `factual`, or `own` for atoms that somebody added.
         one: English with {x}: "an antonym of {x}"; for predicates a verb phrase, "can be a noun".
-        many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot be a noun".
+        many: The same for all values, "the antonyms of {x}"; for predicates the negation, "cannot
+            be a noun".
         define: One sentence that explains it to somebody who has never seen the word.
         paper: Its name in the paper.
         reference: Its name in the reference's notation.
@@ -66,12 +67,14 @@ def atom(
     """Register a function from a text to a set of texts (or to a truth value) as an atom.
 
     Args:
-        name: The name with the language of its input in brackets: `rhymes[eng]`, `initial[eng->spa]`; without brackets
-            it takes the labels of entities.
-        one: English for one value, with {x} for the argument; for predicates a verb phrase ("is short").
+        name: The name with the language of its input in brackets: `rhymes[eng]`,
+            `initial[eng->spa]`; without brackets it takes the labels of entities.
+        one: English for one value, with {x} for the argument; for predicates a verb phrase ("is
+            short").
         many: English for all values; for predicates the negation ("is not short").
         define: One sentence that explains it.
-        gives: The kind of its values where the brackets do not give it: `word[eng]`, `word[spa]` or `entity`.
+        gives: The kind of its values where the brackets do not give it: `word[eng]`, `word[spa]` or
+            `entity`.
     """
 
     def record(function: F) -> F:
@@ -81,7 +84,8 @@ def atom(
         for code in filter(None, match.groups()[1:]):
             if code not in LANGUAGES:
                 raise TaskloomError(
-                    f"the atom '{name}': there are no words of '{code}'; languages: {', '.join(LANGUAGES)}"
+                    f"the atom '{name}': there are no words of '{code}'; languages:"
+                    f" {', '.join(LANGUAGES)}"
                 )
         _refuse_taken(name, function.__module__)
         source = f"word[{match[2]}]" if match[2] else "entity"
@@ -110,7 +114,9 @@ def atom(
 
 
 def _refuse_taken(name: str, module: str) -> None:
-    """Raise where the name is taken: silence would give one of two functions, and nobody knows which."""
+    """Raise where the name is taken: silence would give one of two functions, and nobody knows
+    which.
+    """
     there = _ADDED.get(name)
     if there is None and canonical(name) is not None:
         raise TaskloomError(
@@ -118,7 +124,8 @@ def _refuse_taken(name: str, module: str) -> None:
         )
     if there is not None and there.function is not None and there.function.__module__ != module:
         raise TaskloomError(
-            f"the atom '{name}' is defined twice: in {there.function.__module__} and in {module}; rename one"
+            f"the atom '{name}' is defined twice: in {there.function.__module__} and in {module};"
+            " rename one"
         )
 
 
@@ -141,17 +148,26 @@ _LEXICAL = {
     "hyponyms": (
         "a hyponym",
         "the hyponyms",
-        "A hyponym of a word names a more special kind of what the word means, at any depth (oak is a hyponym of plant).",
+        (
+            "A hyponym of a word names a more special kind of what the word means, at any depth"
+            " (oak is a hyponym of plant)."
+        ),
     ),
     "hypernyms": (
         "a hypernym",
         "the hypernyms",
-        "A hypernym of a word names a more general kind of what the word means, at any depth (plant is a hypernym of oak).",
+        (
+            "A hypernym of a word names a more general kind of what the word means, at any depth"
+            " (plant is a hypernym of oak)."
+        ),
     ),
     "entailments": (
         "an entailment",
         "the entailments",
-        "An entailment of a verb is something that one necessarily does when doing it (snoring entails sleeping).",
+        (
+            "An entailment of a verb is something that one necessarily does when doing it (snoring"
+            " entails sleeping)."
+        ),
     ),
 }
 
@@ -286,7 +302,9 @@ def _fixed() -> dict[str, Known]:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[str, str]:
-    """Return every spelling of a name, folded, with the name: the paper's, the reference's and ours."""
+    """Return every spelling of a name, folded, with the name: the paper's, the reference's and
+    ours.
+    """
     spellings: dict[str, str] = {}
     for name, known in _fixed().items():
         for spelling in (name, known.paper, known.reference):
@@ -323,7 +341,9 @@ def canonical(spelling: str) -> str | None:
 
 
 def find(spelling: str) -> str | None:
-    """Return our name for an atom, also one that an installed package adds (entry-point group `taskloom`)."""
+    """Return our name for an atom, also one that an installed package adds (entry-point group
+    `taskloom`).
+    """
     name = canonical(spelling)
     if name is None:
         from taskloom.core.registry import load_entry_points
@@ -341,7 +361,10 @@ def known(name: str) -> Known | None:
     if random and random[2] in LANGUAGES:
         kind = f"word[{random[2]}]"
         phrase = f"the word that secret list {random[1]} pairs with {{x}}"
-        define = f"Secret list {random[1]} pairs every word with a word chosen by chance; it can only be learnt from examples."
+        define = (
+            f"Secret list {random[1]} pairs every word with a word chosen by chance; it can only be"
+            " learnt from examples."
+        )
         return Known(
             name, Type("relation", kind, kind), "random", phrase, phrase, define,
             f"random-seed{random[1]}[{random[2]}]", f"random{{{random[1]}}}[{random[2]}]",
@@ -357,14 +380,18 @@ def known(name: str) -> Known | None:
 
 
 def phrases(name: str) -> tuple[str, str]:
-    """Return English for one value and for all values of an atom; for a predicate its claim and its denial."""
+    """Return English for one value and for all values of an atom; for a predicate its claim and its
+    denial.
+    """
     entry = known(name)
     assert entry is not None
     return entry.one, entry.many
 
 
 def inverse_phrases(name: str) -> tuple[str, str] | None:
-    """Return English for the inverse of an atom, one value and all values, where it has words of its own."""
+    """Return English for the inverse of an atom, one value and all values, where it has words of
+    its own.
+    """
     entry = _fixed().get(f"{name}.inv")
     return (entry.one, entry.many) if entry else None
 
@@ -376,18 +403,24 @@ def signature(name: str) -> Type | None:
 
 
 def names() -> list[str]:
-    """Return the names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of the paper)."""
+    """Return the names of all atoms (of the endless `random0[eng]`, `random1[eng]`, … the four of
+    the paper).
+    """
     fixed = [name for name in _fixed() if not name.endswith(".inv")]
     return sorted({*fixed, *_ADDED, *(f"random{k}[eng]" for k in range(4))})
 
 
 def factual_names() -> list[str]:
-    """Return the names of the factual atoms, those inverses that the paper lists by themselves included."""
+    """Return the names of the factual atoms, those inverses that the paper lists by themselves
+    included.
+    """
     return sorted(name for name, known in _fixed().items() if known.family == "factual")
 
 
 def call(known: Known, text: str) -> set[str]:
-    """Return the values of an added atom at one text, with underscores; of a predicate `true` or `false`."""
+    """Return the values of an added atom at one text, with underscores; of a predicate `true` or
+    `false`.
+    """
     assert known.function is not None
     argument = text.replace("_", " ")
     try:
@@ -401,13 +434,15 @@ def call(known: Known, text: str) -> set[str]:
     if known.type.form == "predicate":
         if not isinstance(result, bool):
             raise TaskloomError(
-                f"the atom '{known.name}' gave {result!r} at '{argument}'; a predicate gives True or False"
+                f"the atom '{known.name}' gave {result!r} at '{argument}'; a predicate gives True"
+                " or False"
             )
         return {"true" if result else "false"}
     if isinstance(result, str) or not all(
         isinstance(value, str) and value.strip() for value in result
     ):
         raise TaskloomError(
-            f"the atom '{known.name}' gave {result!r} at '{argument}'; a relation gives a set of texts, none of them empty"
+            f"the atom '{known.name}' gave {result!r} at '{argument}'; a relation gives a set of"
+            " texts, none of them empty"
         )
     return {" ".join(value.split()).replace(" ", "_") for value in result}

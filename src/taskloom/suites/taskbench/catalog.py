@@ -1,13 +1,15 @@
 """The catalog: the 499 tasks of the paper that have a name.
 
-The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one language, the sequence versions
-of each, less what has too few inputs. The factual ones were chosen by hand and by the size of a 2017 database; they are listed,
-as outer relation and inner relations. Of 500 tasks that the paper counts, one cannot be named from its tables, and three are
-others with their operands swapped.
+The lexical and random ones follow from a rule: all compositions of depth two of the atoms of one
+language, the sequence versions of each, less what has too few inputs. The factual ones were chosen
+by hand and by the size of a 2017 database; they are listed, as outer relation and inner relations.
+Of 500 tasks that the paper counts, one cannot be named from its tables, and three are others with
+their operands swapped.
 
-`compositions` is the rule by itself, for any atoms (appendix A.1). The paper's own filters follow in this order: what is the same
-function by its normal form comes once (`union(b, a)` is `union(a, b)`), and what has fewer than 100 examples is left out, which
-only a world can tell and so `make` does.
+`compositions` is the rule by itself, for any atoms (appendix A.1). The paper's own filters follow
+in this order: what is the same function by its normal form comes once (`union(b, a)` is `union(a,
+b)`), and what has fewer than 100 examples is left out, which only a world can tell and so `make`
+does.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ SCARCE = (
     "intersection(entailments[spa], hyponyms[spa])",
     "intersection(entailments[spa], synonyms[spa])",
 )
-"""Compositions with fewer than 100 inputs in the paper's vocabularies: no tasks by themselves, though the paper maps them."""
+"""Compositions with fewer than 100 inputs in the paper's vocabularies: no tasks by themselves,
+though the paper maps them.
+"""
 
 _CHAINS = """
 child: influenced_by named_after owned_by
@@ -123,7 +127,9 @@ IMPLIED = (
     "filter(is_sentiment_neutral[eng])",
     "filter(is_sentiment_positive[eng])",
 )
-"""Counted by the paper but lost from its tables, where the last entry of a column repeats the first of the next."""
+"""Counted by the paper but lost from its tables, where the last entry of a column repeats the first
+of the next.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,8 @@ class CatalogTask:
         composition: atomic, chain, union, intersection, land, lor, map, filter or map_filter.
         families: The families of its atoms.
         printed: Whether the paper's tables show it.
-        same_as: Another task of the catalog that is the same function with its operands swapped, or empty.
+        same_as: Another task of the catalog that is the same function with its operands swapped, or
+            empty.
     """
 
     expression: str
@@ -162,7 +169,9 @@ def catalog() -> tuple[CatalogTask, ...]:
 
 @lru_cache(maxsize=4)
 def _tasks(words: bool, facts: bool) -> tuple[CatalogTask, ...]:
-    """Return the tasks with functions of words and those of facts alone; parsing all of them takes a quarter of a second."""
+    """Return the tasks with functions of words and those of facts alone; parsing all of them takes
+    a quarter of a second.
+    """
     seen: dict[str, str] = {}
     # Functions of words name their language in square brackets.
     return tuple(_task(text, seen) for text in _expressions() if (words if "[" in text else facts))
@@ -185,7 +194,9 @@ def _expressions() -> list[str]:
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
-    """Return the tasks all of whose atoms are of these families, of these compositions; operand swaps are left out."""
+    """Return the tasks all of whose atoms are of these families, of these compositions; operand
+    swaps are left out.
+    """
     wanted = set(families)
     tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
     return [
@@ -279,7 +290,9 @@ def composition(expression: Expression) -> str:
 
 
 def family(expression: Expression) -> str:
-    """Return the families of the atoms: lexical, random, factual, or several of them joined by +."""
+    """Return the families of the atoms: lexical, random, factual, or several of them joined by
+    +.
+    """
     families = {
         known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None
     }
@@ -287,7 +300,8 @@ def family(expression: Expression) -> str:
 
 
 def composition_names() -> list[str]:
-    """Return the names of all kinds of compositions: atomic, those of the operators, and map_filter.
+    """Return the names of all kinds of compositions: atomic, those of the operators, and
+    map_filter.
 
     >>> "union" in composition_names(), "lnot" in composition_names()
     (True, False)
@@ -303,29 +317,56 @@ def composition_names() -> list[str]:
     return ["atomic", *paired, *sequential, "map_filter"]
 
 
-def compositions(atoms: Iterable[str], kinds: Collection[str]) -> list[str]:
-    """Return the names of all functions of these kinds over these atoms, each once, words before sequences.
+def compositions(
+    atoms: Iterable[str], kinds: Collection[str], most: int | None = None
+) -> list[str]:
+    """Return the names of all functions of these kinds over these atoms, each once, words before
+    sequences.
 
     >>> compositions(["father", "mother"], ["chain", "union", "map"])[:3]
     ['chain(father, father)', 'chain(father, mother)', 'chain(mother, father)']
 
     Args:
         atoms: Names of relations and predicates, inverses included.
-        kinds: Of atomic, map_filter and the words of the operators of two or more functions, map and filter. Map and
-            filter are made of the atoms and of those compositions that are among the kinds.
+        kinds: Of atomic, map_filter and the words of the operators of two or more functions, map
+            and filter. Map and filter are made of the atoms and of those compositions that are
+            among the kinds.
+        most: Maximum number of functions.
+
+    Raises:
+        RecipeError: There are more.
     """
     typed = [read_typed(atom) for atom in dict.fromkeys(atoms)]
-    words = [*typed, *_typed_pairs(typed, kinds)]
-    trees = [tree for tree, _ in (words if "atomic" in kinds else words[len(typed) :])]
-    trees += [Map((f,)) for f, kind in words if "map" in kinds and kind.form == "relation"]
-    trees += [Filter((p,)) for p, kind in words if "filter" in kinds and kind.form == "predicate"]
+    names: dict[str, None] = {}
+    for tree in _composed(typed, kinds):
+        names[name(tree)] = None
+        # Stop at once: the number grows with the square of the number of atoms.
+        if most is not None and len(names) > most:
+            raise RecipeError(
+                f"compose: {len(typed):,} atoms in {len(kinds)} kinds of compositions give more"
+                f" than {most:,} functions, the most that a recipe may have; name fewer atoms,"
+                " families or compositions"
+            )
+    return list(names)
+
+
+def _composed(typed: list[tuple[Expression, Type]], kinds: Collection[str]) -> Iterator[Expression]:
+    """Yield the functions of these kinds, perhaps several times in different spellings."""
+    words = list(typed)
+    if "atomic" in kinds:
+        yield from (tree for tree, _ in typed)
+    for tree, kind in _typed_pairs(typed, kinds):
+        words.append((tree, kind))
+        yield tree
+    if "map" in kinds:
+        yield from (Map((f,)) for f, kind in words if kind.form == "relation")
+    if "filter" in kinds:
+        yield from (Filter((p,)) for p, kind in words if kind.form == "predicate")
     if "map_filter" in kinds:
-        trees += [
-            Map((f, Filter((p,))))
-            for (f, one), (p, other) in product(typed, repeat=2)
-            if one.form == "relation" and other.form == "predicate" and one.source == other.source
-        ]
-    return list(dict.fromkeys(name(tree) for tree in trees))
+        for (f, one), (p, other) in product(typed, repeat=2):
+            fit = one.form == "relation" and other.form == "predicate"
+            if fit and one.source == other.source:
+                yield Map((f, Filter((p,))))
 
 
 def _typed_pairs(
@@ -354,7 +395,8 @@ def check_atom(text: str) -> str:
     tree = read_typed(text)[0].normal()
     if not isinstance(tree, Atom | Inverse):
         raise RecipeError(
-            f"compose takes atoms, and '{text}' is composed already; give its parts, or name it under functions"
+            f"compose takes atoms, and '{text}' is composed already; give its parts, or name it"
+            " under functions"
         )
     return tree.notation
 

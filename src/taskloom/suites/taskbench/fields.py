@@ -16,16 +16,26 @@ Composition = Literal[
     "atomic", "chain", "union", "intersection", "land", "lor", "map", "filter", "map_filter"
 ]
 
+MOST_FUNCTIONS = 5_000
+"""Maximum number of functions in a recipe, because each is evaluated on its whole domain before the
+first row. The largest recipe of the gallery, `taskbench/composed`, has 3,267; 400 of its chains
+take 2.2 CPU seconds.
+"""
+
 
 class CatalogFields(Fields):
-    """Which of the paper's tasks: those of any of the families (all their atoms) and any of the compositions."""
+    """Which of the paper's tasks: those of any of the families (all their atoms) and any of the
+    compositions.
+    """
 
     families: tuple[Family, ...] = get_args(Family)
     compositions: tuple[Composition, ...] = get_args(Composition)
 
 
 class ComposeFields(Fields):
-    """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the families."""
+    """All compositions of depth two: of the given atoms, or of the paper's atoms of any of the
+    families.
+    """
 
     families: tuple[Family, ...] = get_args(Family)
     compositions: tuple[str, ...] = Field(
@@ -72,7 +82,10 @@ class SequenceFields(Fields):
 
     n: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=0, strict=True)]] = Field(
         2_000,
-        description="Sequences of all splits together, of which each has its share; or those of each split, by name",
+        description=(
+            "Sequences of all splits together, of which each has its share; or those of each split,"
+            " by name"
+        ),
     )
     length: int = Field(8, ge=1, le=1_000, description="Words in a sequence")
     kept: int = Field(4, ge=1, description="Words that a filter keeps")
@@ -88,7 +101,8 @@ class SequenceFields(Fields):
     def _fits(self) -> SequenceFields:
         if self.kept > self.length:
             raise ValueError(
-                f"kept ({self.kept}) is larger than length ({self.length}): a filter keeps some of the words"
+                f"kept ({self.kept}) is larger than length ({self.length}): a filter keeps some of"
+                " the words"
             )
         return self
 
@@ -115,12 +129,17 @@ class TaskbenchFields(Fields):
     )
     compose: ComposeFields | None = draw(
         None,
-        description="All compositions of depth two of some atoms, as the paper enumerated them, besides `functions`",
+        description=(
+            "All compositions of depth two of some atoms, as the paper enumerated them, besides"
+            " `functions`"
+        ),
     )
     lexicon: Literal["packaged", "nltk", "synthetic"] | None = world(
         None,
-        description="packaged: English, in this package. nltk: the paper's vocabularies, Spanish, sentiment. "
-        "synthetic: invented words",
+        description=(
+            "packaged: English, in this package. nltk: the paper's vocabularies, Spanish,"
+            " sentiment. synthetic: invented words"
+        ),
     )
     rules: RuleFields = world(
         RuleFields(), description="What counts as a value of a lexical relation"
@@ -131,27 +150,39 @@ class TaskbenchFields(Fields):
     facts: str = world(
         "synthetic",
         paths="marked",
-        description="Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint",
+        description=(
+            "Where facts come from: synthetic, wikidata, a file or folder of N-Triples, an endpoint"
+        ),
     )
     case: Literal["as-is", "lower"] = world(
         "as-is",
-        description="Case of inputs and answers: that of WordNet and Wikidata, or lower case as in the released data",
+        description=(
+            "Case of inputs and answers: that of WordNet and Wikidata, or lower case as in the"
+            " released data"
+        ),
     )
     union_domain: Literal["either", "common"] = draw(
         "either",
-        description="Inputs of factual unions: those of either operand, or those of both (the reference)",
+        description=(
+            "Inputs of factual unions: those of either operand, or those of both (the reference)"
+        ),
     )
     minimum: int = draw(
         100, ge=1, description="Fewest examples of a task: different inputs, words or sequences"
     )
     shares: dict[str, Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]] = draw(
         {"train": 0.8, "dev": 0.1, "test": 0.1},
-        description="Share of all words that each split has, together at most 1; a word is in one split, the same in every task",
+        description=(
+            "Share of all words that each split has, together at most 1; a word is in one split,"
+            " the same in every task"
+        ),
     )
     pairs: Literal["disjoint", "published"] = draw(
         "disjoint",
-        description="disjoint: no pair of an input and an answer that is tested is in training, the other way round neither. "
-        "published: words are split by input alone, sequences by their text",
+        description=(
+            "disjoint: no pair of an input and an answer that is tested is in training, the other"
+            " way round neither. published: words are split by input alone, sequences by their text"
+        ),
     )
     sequences: SequenceFields = draw(SequenceFields(), description="The sequence sampler")
     few_shot: FewShotFields | None = draw(
@@ -175,7 +206,9 @@ class TaskbenchFields(Fields):
     @field_validator("functions")
     @classmethod
     def _normal(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Name functions by their normal form, so that two spellings of a recipe have one digest."""
+        """Name functions by their normal form, so that two spellings of a recipe have one
+        digest.
+        """
         from taskloom.suites.taskbench.language import name, read
 
         return tuple(dict.fromkeys(name(read(text)) for text in given))
@@ -184,7 +217,8 @@ class TaskbenchFields(Fields):
     def _something(self) -> TaskbenchFields:
         if not self.functions and self.catalog is None and self.compose is None:
             raise ValueError(
-                "a function recipe names 'functions:', a part of the 'catalog:' or atoms to 'compose:'"
+                "a function recipe names 'functions:', a part of the 'catalog:' or atoms to"
+                " 'compose:'"
             )
         if "train" not in self.shares:
             raise ValueError("shares must give the split 'train' a share")
@@ -200,7 +234,8 @@ class TaskbenchFields(Fields):
                     )
         if self.pairs == "disjoint" and self.sequences.word_disjoint is False:
             raise ValueError(
-                "sequences.word_disjoint: disjoint pairs need disjoint words; write true, or pairs: published"
+                "sequences.word_disjoint: disjoint pairs need disjoint words; write true, or pairs:"
+                " published"
             )
         return self
 
@@ -218,14 +253,20 @@ class TaskbenchFields(Fields):
         )
 
     def key_fields(self) -> dict[str, Any]:
-        """Return nothing: the seed and a word's text alone decide on its split, in every world and wherever facts lie on disk.
+        """Return nothing: the seed and a word's text alone decide on its split, in every world and
+        wherever facts lie on disk.
 
-        What is true in a world comes from the world's own keys, so that no stream of a recipe needs them.
+        What is true in a world comes from the world's own keys, so that no stream of a recipe needs
+        them.
         """
         return {}
 
     def tasks(self) -> list[str]:
-        """Return the normal names of all functions of the recipe, in order, each once."""
+        """Return the normal names of all functions of the recipe, in order, each once.
+
+        Raises:
+            RecipeError: There are more than `MOST_FUNCTIONS`.
+        """
         from taskloom.suites.taskbench.catalog import compositions, paper_atoms, select
         from taskloom.suites.taskbench.language import name, parse
 
@@ -233,16 +274,25 @@ class TaskbenchFields(Fields):
         names = [*self.functions, *(name(parse(task.expression)) for task in chosen)]
         if self.compose is not None:
             atoms = self.compose.atoms or paper_atoms(self.compose.families)
-            names += compositions(atoms, self.compose.compositions)
-        return list(dict.fromkeys(names))
+            names += compositions(atoms, self.compose.compositions, MOST_FUNCTIONS)
+        different = list(dict.fromkeys(names))
+        if len(different) > MOST_FUNCTIONS:
+            raise RecipeError(
+                f"functions: the recipe has {len(different):,}, with those of catalog and compose,"
+                f" and at most {MOST_FUNCTIONS:,} are evaluated; name fewer"
+            )
+        return different
 
     def lexicon_for(self, atoms: set[str]) -> str:
-        """Return the lexicon: as given, or `nltk` where the packaged one lacks a language or the sentiments."""
+        """Return the lexicon: as given, or `nltk` where the packaged one lacks a language or the
+        sentiments.
+        """
         beyond = sorted(
             a for a in atoms if "spa" in a.partition("[")[2] or a.startswith("is_sentiment")
         )
         if self.lexicon == "packaged" and beyond:
             raise RecipeError(
-                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment: use lexicon=nltk or synthetic"
+                f"{beyond[0]} is not in the packaged lexicon, which is English without sentiment:"
+                " use lexicon=nltk or synthetic"
             )
         return self.lexicon or ("nltk" if beyond else "packaged")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskloom.core.errors import RecipeError
-from taskloom.core.example import Answer, Example
+from taskloom.core.errors import RecipeError, TaskloomError
+from taskloom.core.example import Answer, Example, Step
 from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
-from taskloom.suites.taskbench import show as showing
 from taskloom.suites.taskbench.catalog import composition, family
+from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
 from taskloom.suites.taskbench.language import Type, describe, read_typed, show
 from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
@@ -27,10 +27,10 @@ from taskloom.suites.taskbench.rows import (
     join_balanced,
 )
 from taskloom.suites.taskbench.sampling import Hashes, Sequences
-from taskloom.suites.taskbench.scorers import ByTask, Positions
+from taskloom.suites.taskbench.scorers import ByTask, Positions, cut
 from taskloom.suites.taskbench.split_shares import SplitShares
 from taskloom.suites.taskbench.tested_pairs import TestedPairs
-from taskloom.suites.taskbench.worlds.worlds import World, open_world
+from taskloom.suites.taskbench.worlds.worlds import Answerer, World, open_world
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,12 +41,15 @@ if TYPE_CHECKING:
 
 PREFIX = "taskbench/"
 
+SHOWN = 6
+"""Acceptable answers that are listed before the rest is only counted."""
+
 LISTED = 200
 """Functions that a warning names; the manifest has them all."""
 
 PUBLISHED = (
-    "pairs=published: words are split by input alone, as in the paper, so a tested pair may be in training the other way "
-    "round, and sequences share words across splits"
+    "pairs=published: words are split by input alone, as in the paper, so a tested pair may be in"
+    " training the other way round, and sequences share words across splits"
 )
 
 
@@ -85,7 +88,8 @@ def answerer(fields: TaskbenchFields) -> Callable[[str], Answer]:
     chosen = functions(fields)
     if len(chosen) != 1:
         raise InputError(
-            f"this recipe has {len(chosen)} functions; apply one of them by name, e.g. {chosen[0].task}"
+            f"this recipe has {len(chosen)} functions; apply one of them by name, e.g."
+            f" {chosen[0].task}"
         )
     return open_world(fields, chosen).deriver(chosen[0])
 
@@ -108,7 +112,9 @@ class _Planner:
 
     @cached_property
     def pairs(self) -> TestedPairs | None:
-        """Give the pairs that training must not have the other way round; None where the published rule lets it."""
+        """Give the pairs that training must not have the other way round; None where the published
+        rule lets it.
+        """
         if self.fields.pairs == "published":
             return None
         return TestedPairs(
@@ -137,9 +143,9 @@ class _Planner:
         return Plan(
             splits=tuple(splits),
             traits=TRAITS,
-            describe=self._describe(one.task, "instruction")
-            if one
-            else "Apply the named function.",
+            describe=(
+                self._describe(one.task, "instruction") if one else "Apply the named function."
+            ),
             scorer=ByTask(self._sequence_scorer),
             answer=self.world.deriver(one) if one else None,
             check=None if self.fields.labels == "permuted" else self._check,
@@ -156,14 +162,19 @@ class _Planner:
         )
 
     def _facts(self, task: str) -> dict[str, str | int | float]:
-        """Return the kind and the profile of a function, as its rows have it: of the mixture where a union is balanced."""
+        """Return the kind and the profile of a function, as its rows have it: of the mixture where
+        a union is balanced.
+        """
         rows = next(rows for rows in self.task_rows if rows.task == task)
         return {**rows.traits, **asdict(profile(rows.answered))}
 
     def _describe(self, task: str, level: Level) -> str:
         """Describe a function; where labels are shuffled, its meaning is of no help."""
         if self.fields.labels == "permuted":
-            return "Give the word that goes with the given one; the pairs were shuffled and can only be known by heart."
+            return (
+                "Give the word that goes with the given one; the pairs were shuffled and can only"
+                " be known by heart."
+            )
         expression, _ = read_typed(task.removeprefix(PREFIX))
         return describe(expression, level, separators=self.fields.sequences.separators)
 
@@ -171,9 +182,9 @@ class _Planner:
         expression, kind = read_typed(example.task.removeprefix(PREFIX))
         answerer = self.world.deriver(Function(example.task.removeprefix(PREFIX), expression, kind))
         if kind.form == "sequence":
-            text = showing.sequence(example, answerer, self.fields.sequences.separators)
+            text = _show_sequence(example, answerer, self.fields.sequences.separators)
         else:
-            text = showing.words(example, answerer)
+            text = _show_word(example, answerer)
         return (
             text
             if len(self.functions) == 1
@@ -186,7 +197,8 @@ class _Planner:
 
     def _warnings(self) -> tuple[str, ...]:
         counted = (
-            f"{'1 function is' if len(counts) == 1 else f'{len(counts)} functions are'} {what}: {_counts(counts)}"
+            f"{'1 function is' if len(counts) == 1 else f'{len(counts)} functions are'} {what}:"
+            f" {_counts(counts)}"
             for what, counts in self.noted.items()
         )
         return (*counted, *((PUBLISHED,) if self.fields.pairs == "published" else ()))
@@ -204,7 +216,8 @@ class _Planner:
         permuted = self.fields.labels == "permuted"
         if permuted and function.type.form == "sequence":
             raise RecipeError(
-                f"labels=permuted is for functions of words, and {function.name} is one of sequences"
+                f"labels=permuted is for functions of words, and {function.name} is one of"
+                " sequences"
             )
         if self.fields.balanced:
             return self._balanced(function, key, traits)
@@ -229,13 +242,18 @@ class _Planner:
         return replace(rows, trained=trained)
 
     def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
-        """Return which inputs may be trained on, and note where that leaves less than a quarter of them."""
+        """Return which inputs may be trained on, and note where that leaves less than a quarter of
+        them.
+        """
         if self.pairs is None:
             return None
         trained = self.pairs.trained(solved)
         member = self.shares.member(self.hashes.of(solved.inputs, solved.domain), "train")
         if 4 * (lost := int((member & ~trained).sum())) > 3 * member.sum():
-            what = "left with less than a quarter of the training words, whose pairs are tested the other way round (see 'pairs')"
+            what = (
+                "left with less than a quarter of the training words, whose pairs are tested the"
+                " other way round (see 'pairs')"
+            )
             self.noted.setdefault(what, {})[function.name] = lost
         return trained
 
@@ -251,7 +269,10 @@ class _Planner:
             self._leave_out(function.name, sum(room.values()), why)
             return None
         if solved.words < self.fields.minimum:
-            what = f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave such out)"
+            what = (
+                f"made of fewer than {self.fields.minimum} words (raise sequences.words to leave"
+                " such out)"
+            )
             self.noted.setdefault(what, {})[function.name] = solved.words
         wanted = {
             split: _portion(s.n, split, share) for split, share in self.shares.weights.items()
@@ -270,7 +291,10 @@ class _Planner:
         if sum(room.values()) < self.fields.minimum:
             return self._too_few
         if solved.words < least:
-            return f"sequences of fewer than {least} words (sequences.words; the numbers are sequences)"
+            return (
+                f"sequences of fewer than {least} words (sequences.words; the numbers are"
+                " sequences)"
+            )
         return (
             ""
             if all(room.values())
@@ -278,7 +302,9 @@ class _Planner:
         )
 
     def _balanced(self, function: Function, key: Key, traits: dict[str, str]) -> WordRows | None:
-        """Plan a union as a balanced mixture of its operands; only inputs that both of them know can be tested."""
+        """Plan a union as a balanced mixture of its operands; only inputs that both of them know
+        can be tested.
+        """
         sides = self._parts(function)
         first, second = (self.world.solve(side) for side in sides)
         free = self.pairs.trained if self.pairs else lambda table: None
@@ -311,13 +337,16 @@ class _Planner:
         return replace(rows, sides=numbers, side_names=names, shared=both, trained=trained)
 
     def _parts(self, function: Function) -> list[Function]:
-        """Return the functions whose pairs a task has: itself, or the operands of a balanced union."""
+        """Return the functions whose pairs a task has: itself, or the operands of a balanced
+        union.
+        """
         if not self.fields.balanced:
             return [function]
         tree = function.expression
         if not isinstance(tree, Union) or len(tree.parts) != 2:
             raise RecipeError(
-                f"balanced is for unions of two relations, and {function.name} is none; leave it out or write union(f, g)"
+                f"balanced is for unions of two relations, and {function.name} is none; leave it"
+                " out or write union(f, g)"
             )
         return [Function(n, e, k) for n in map(show, tree.parts) for e, k in [read_typed(n)]]
 
@@ -368,7 +397,9 @@ class _Planner:
         return [split for split in splits if split.n]
 
     def _answers(self) -> list[Split]:
-        """Plan the answers of every word that sequences are made of, once for each function that is not itself a task."""
+        """Plan the answers of every word that sequences are made of, once for each function that is
+        not itself a task.
+        """
         present = {f.name for f in self.functions}
         wanted: dict[str, Function] = {}
         for function in self.functions:
@@ -467,7 +498,9 @@ class Surveyed:
 
 
 def survey(fields: TaskbenchFields) -> list[Surveyed]:
-    """Return every function of a recipe with its domain size, mean number of answers, and majority and chance baselines."""
+    """Return every function of a recipe with its domain size, mean number of answers, and majority
+    and chance baselines.
+    """
     chosen = functions(fields)
     world = open_world(fields, chosen)
     return [
@@ -487,3 +520,48 @@ def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
     chosen = functions(fields)
     world = open_world(fields, chosen)
     return [world.solve(f) for f in chosen]
+
+
+# An example as a person reads it: the answer, what else is right, and the steps that lead there
+
+
+def _show_word(example: Example, answerer: Answerer) -> str:
+    """Return a word with its answers and, where the function is composed, the steps."""
+    rest = example.targets[1:]
+    lines = [f"  {example.input} → {example.target}" + (f"   or {_few(rest)}" if rest else "")]
+    try:
+        steps = answerer(example.input).derivation
+    except TaskloomError:
+        steps = ()
+    if len(steps) > 1:
+        width = max(len(step.rule) for step in steps)
+        for n, step in enumerate(steps):
+            values = step.value.split(BETWEEN) if step.value else ["nothing"]
+            lines.append(f"      {step.rule:<{width}}  {_few(values)}{_origin(step, n)}")
+    return "\n".join(lines).replace("[", r"\[")
+
+
+def _show_sequence(example: Example, answerer: Answerer, separators: bool) -> str:
+    """Return a sequence and its result, and for each position of the result what is acceptable
+    there.
+    """
+    lines = [f"  {example.input}", f"  → {example.target}"]
+    sets = answerer.positions(example.key or example.input)
+    given = items(example.target, True) if separators else cut(example.target, sets)
+    width = max((len(item) for item in given), default=0)
+    for item, accepted in zip(given, sets, strict=False):
+        others = [a for a in accepted if a != item]
+        lines.append(f"      {item:<{width}}" + (f"   or {_few(others)}" if others else ""))
+    return "\n".join(lines).replace("[", r"\[")
+
+
+def _few(values: list[str] | tuple[str, ...]) -> str:
+    shown = ", ".join(values[:SHOWN])
+    return shown + (f" and {len(values) - SHOWN} more" if len(values) > SHOWN else "")
+
+
+def _origin(step: Step, number: int) -> str:
+    """Return where a step's input came from, unless it is the step before."""
+    if step.of is None or step.of in ((), (number - 1,)):
+        return ""
+    return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"

@@ -1,4 +1,6 @@
-"""Rows of a task as Arrow tables: words with all their answers, sequences with one answer per position."""
+"""Rows of a task as Arrow tables: words with all their answers, sequences with one answer per
+position.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taskloom.core.seeding import Key
+    from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
     from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
-    from taskloom.suites.taskbench.evaluation.traces import Trace
 
 TRAITS: dict[str, type] = {
     "family": str,
@@ -31,25 +33,31 @@ TRAITS: dict[str, type] = {
     "length": int,
     "side": str,
 }
-"""answers: acceptable answers (per position). length: items of the input. side: of a balanced union the operand that is asked."""
+"""answers: acceptable answers (per position). length: items of the input. side: of a balanced union
+the operand that is asked.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class WordRows:
-    """The dataset D(f) of a word function: every input of the domain, y uniform over f(x), all answers kept.
+    """The dataset D(f) of a word function: every input of the domain, y uniform over f(x), all
+    answers kept.
 
     Attributes:
         task: The name that rows carry.
         solved: The function.
         key: The key of the task.
-        hashes: Hashes of content, shared with other tasks: a word is in the same split of every task.
+        hashes: Hashes of content, shared with other tasks: a word is in the same split of every
+            task.
         shares: How words are shared out among splits; None: one split, `answers`, has all of them.
         traits: Traits that all rows share.
         sides: For balanced unions the number of the operand behind each input; else all 0.
         side_names: The names of the operands.
-        shared: For balanced unions whether both operands know the input: only such inputs are tested.
+        shared: For balanced unions whether both operands know the input: only such inputs are
+            tested.
         permuted: Whether labels are shuffled across inputs.
-        traces: How official answers come about; for balanced unions by each operand; none for permuted labels.
+        traces: How official answers come about; for balanced unions by each operand; none for
+            permuted labels.
         trained: Which rows training may have; all of its split, unless given.
     """
 
@@ -79,12 +87,16 @@ class WordRows:
 
     @cached_property
     def _ranks(self) -> NDArray[np.float64]:
-        """Give the rank of each row's word: training takes the highest first, held-out splits the lowest."""
+        """Give the rank of each row's word: training takes the highest first, held-out splits the
+        lowest.
+        """
         return place(self._content).rank
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Give the rows of each split, in the order in which its share takes them: the rows of a smaller share come first."""
+        """Give the rows of each split, in the order in which its share takes them: the rows of a
+        smaller share come first.
+        """
         order = np.argsort(self._ranks, kind="stable")
         if self.shares is None:
             return {"answers": order}
@@ -115,7 +127,9 @@ class WordRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """Give the function with the answers that rows have: shuffled labels make it another one."""
+        """Give the function with the answers that rows have: shuffled labels make it another
+        one.
+        """
         if not self.permuted:
             return self.solved
         return replace(
@@ -127,9 +141,11 @@ class WordRows:
         return len(self._members.get(split, ()))
 
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
-        """Draw a subset of the training rows; of a balanced union as many of one side as of the other.
+        """Draw a subset of the training rows; of a balanced union as many of one side as of the
+        other.
 
-        Rows that a smaller training split has as well are taken first, so that its share hardly ever changes the subset.
+        Rows that a smaller training split has as well are taken first, so that its share hardly
+        ever changes the subset.
         """
         train = self._members["train"]
         drawn = train[
@@ -211,8 +227,9 @@ class SequenceRows:
     def few(self, name: str, k: int, draw: int = 0) -> NDArray[np.int64]:
         """Draw a subset of the training rows, in their order.
 
-        A block of neighbours, since rows are drawn one by one independently anyway, and the next block for every draw, whatever
-        the size of training. Where there are too few blocks for the draws, any rows.
+        A block of neighbours, since rows are drawn one by one independently anyway, and the next
+        block for every draw, whatever the size of training. Where there are too few blocks for the
+        draws, any rows.
         """
         n = self.count("train")
         if draw < n // k:
@@ -237,8 +254,8 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        # The key has separators in any case: names of several words cannot be told apart in the input, and `separators` is to
-        # change how items are written, not which they are.
+        # The key has separators in any case: names of several words cannot be told apart in the
+        # input, and `separators` is to change how items are written, not which they are.
         keys = pc.binary_join(listed, strings([" # "])[0])
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
@@ -272,10 +289,12 @@ def join_balanced(
     shares: SplitShares,
     trained: Callable[[FunctionTable], NDArray[np.bool_] | None] = lambda table: None,
 ) -> tuple[FunctionTable, NDArray[np.int8], NDArray[np.bool_]]:
-    """Build the balanced mixture of two relations (App. D): every common input once for each, and as many of the others.
+    """Build the balanced mixture of two relations (App. D): every common input once for each, and
+    as many of the others.
 
-    The others are for training alone, so their numbers are made equal there: training sees each relation equally often.
-    Returns the mixture, for each row the relation it belongs to, and whether its input is a common one.
+    The others are for training alone, so their numbers are made equal there: training sees each
+    relation equally often. Returns the mixture, for each row the relation it belongs to, and
+    whether its input is a common one.
 
     Args:
         first: One relation.
@@ -312,7 +331,9 @@ def join_balanced(
 def _samenumbers(
     first: FunctionTable, second: FunctionTable
 ) -> tuple[FunctionTable, FunctionTable]:
-    """Return both functions with one numbering of their texts; words share theirs anyway, facts have one a function."""
+    """Return both functions with one numbering of their texts; words share theirs anyway, facts
+    have one a function.
+    """
     if first.inputs is second.inputs and first.outputs is second.outputs:
         return first, second
     inputs = sorted({*first.inputs, *second.inputs})

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     I64 = NDArray[np.int64]
 
 LISTED = 1 << 18
-"""Up to so many different sequences are listed and each is given once; of more, two draws are hardly ever the same."""
+"""Up to so many different sequences are listed and each is given once; of more, two draws are
+hardly ever the same.
+"""
 
 SMALLEST = 0.002
-"""Share of a split whose sequences are drawn until one falls into it: on average 500 draws for each. Of the more than `LISTED`
-sequences, such a split has over 500, so that a draw always ends."""
+"""Share of a split whose sequences are drawn until one falls into it: on average 500 draws for
+each. Of the more than `LISTED` sequences, such a split has over 500, so that a draw always ends.
+"""
 
 
 TOGETHER = 1_024
@@ -73,7 +76,9 @@ class Hashes:
 
 
 class HashedTexts(NamedTuple):
-    """The hashes of a list of texts, as far as they are known; the list is kept so that its identity stays its own."""
+    """The hashes of a list of texts, as far as they are known; the list is kept so that its
+    identity stays its own.
+    """
 
     texts: Sequence[str]
     hashes: U64
@@ -123,7 +128,8 @@ class Shuffled:
 
 @dataclass(frozen=True)
 class Sequences:
-    """The sequence sampler of Algorithm 1: m words of domain(fM) on which fF holds, n - m on which it does not, shuffled.
+    """The sequence sampler of Algorithm 1: m words of domain(fM) on which fF holds, n - m on which
+    it does not, shuffled.
 
     (The paper's listing has n and m swapped in its loops; its text says what is meant.)
 
@@ -135,7 +141,8 @@ class Sequences:
         length: n.
         kept: m; n where there is no filter.
         word_disjoint: Whether the splits share no words, or only no sequences.
-        trained: Which words of the domain may be trained on where splits share no words; all, unless given.
+        trained: Which words of the domain may be trained on where splits share no words; all,
+            unless given.
     """
 
     solved: FunctionTable
@@ -148,7 +155,9 @@ class Sequences:
     trained: NDArray[np.bool_] | None = None
 
     def split_key(self, split: str) -> Key:
-        """Return the key of a split's stream: neither its size nor how sequences are written is part of it."""
+        """Return the key of a split's stream: neither its size nor how sequences are written is
+        part of it.
+        """
         return split_key(self.key, split, {"length": self.length, "kept": self._kept})
 
     @property
@@ -162,7 +171,9 @@ class Sequences:
         return comb(self.length, m) * int(len(inside) ** m) * int(len(outside) ** (self.length - m))
 
     def size(self, split: str) -> int:
-        """Count the different sequences of the split; where they are too many to be listed, estimate."""
+        """Count the different sequences of the split; where they are too many to be listed,
+        estimate.
+        """
         space = self.space(split)
         if space <= LISTED:
             return len(self._listed(split).words)
@@ -171,8 +182,8 @@ class Sequences:
         share = self.shares.weights[split]
         if share < SMALLEST:
             raise RecipeError(
-                f"shares.{split}: {share:g} of all sequences is too small a share to be drawn from {space:,} of them; raise it to "
-                f"{SMALLEST:g}, or write pairs: disjoint"
+                f"shares.{split}: {share:g} of all sequences is too small a share to be drawn from"
+                f" {space:,} of them; raise it to {SMALLEST:g}, or write pairs: disjoint"
             )
         # In whole numbers: a space of 9,143 words at 1,000 places is beyond any float.
         return space * round(share * 10**6) // 10**6
@@ -250,7 +261,9 @@ class Sequences:
         return Drawn(drawn.words, kept, np.take_along_axis(drawn.places, drawn.order, 1)[kept])
 
     def _draw_first(self, split: str, start: int, count: int) -> Shuffled:
-        """Draw sequences again and again; each row keeps its first one that belongs to the split."""
+        """Draw sequences again and again; each row keeps its first one that belongs to the
+        split.
+        """
         inside, outside = self.pools(split)
         shape = (count, self.length)
         kept = Shuffled(
@@ -259,7 +272,8 @@ class Sequences:
         pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
         while len(pending):
-            # Of a small split every tenth draw belongs there: for the last rows many draws at one time cost what one costs.
+            # Of a small split every tenth draw belongs there: for the last rows many draws at one
+            # time cost what one costs.
             turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
             keys = [key.child("draw", turn + i) for i in range(turns)]
             raw = np.concatenate(
@@ -283,7 +297,9 @@ class Sequences:
     def _pick(
         self, raw: U64, inside: I64, outside: I64, own: tuple[U64, U64], m: int
     ) -> tuple[I64, NDArray[np.int32], U64]:
-        """Places, word numbers and hashes: the first m columns from the domain, the others from the dropped words."""
+        """Places, word numbers and hashes: the first m columns from the domain, the others from the
+        dropped words.
+        """
         solved = self.solved
         first = inside[(raw[:, :m] % np.uint64(max(1, len(inside)))).astype(np.int64)]
         if m == raw.shape[1]:
@@ -295,7 +311,9 @@ class Sequences:
 
 
 def _words_of(key: Key, start: int, count: int, rows: I64, width: int) -> U64:
-    """Return the random words of some of the `count` rows from `start` on, each row `width` words wide."""
+    """Return the random words of some of the `count` rows from `start` on, each row `width` words
+    wide.
+    """
     if count * width <= SEARCH * len(rows):
         return key.words(start * width, (start + count) * width).reshape(count, width)[rows]
     return np.array(

@@ -1,8 +1,9 @@
 """Scores of sequences: the share of positions at which an acceptable answer stands.
 
-A position may have many acceptable answers, and an answer several words. Without separators the text does not say where one answer
-ends, so the best of all segmentations counts, as in the paper's appendix B; it is found by a dynamic programme over cut points. (In
-the published code that search is inert: a perfect answer to a lexical map of eight items scores 24 to 75 %.)
+A position may have many acceptable answers, and an answer several words. Without separators the
+text does not say where one answer ends, so the best of all segmentations counts, as in the paper's
+appendix B; it is found by a dynamic programme over cut points. (In the published code that search
+is inert: a perfect answer to a lexical map of eight items scores 24 to 75 %.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from taskloom.suites.taskbench.evaluation.derivations import items, join
 
 
 def plain(text: str) -> str:
-    """Return a text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.' may end an answer."""
+    """Return a text in one case, one Unicode form and single blanks; full stops stay, since 'Jr.'
+    may end an answer.
+    """
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
@@ -28,10 +31,12 @@ Sets = Sequence[Sequence[str]]
 def best_segmentation(
     words: Sequence[str], sets: Sequence[frozenset[tuple[str, ...]]]
 ) -> list[bool]:
-    """Return which positions are right under the best division of the words into consecutive answers, one a position.
+    """Return which positions are right under the best division of the words into consecutive
+    answers, one a position.
 
-    Every answer has at least one word. Where the words do not last for all positions, the last ones stay empty and are wrong;
-    what is left over goes to the last position. With n positions, m words and answers of k different lengths it takes n·m·k steps.
+    Every answer has at least one word. Where the words do not last for all positions, the last ones
+    stay empty and are wrong; what is left over goes to the last position. With n positions, m words
+    and answers of k different lengths it takes n·m·k steps.
 
     Args:
         words: The words of a prediction.
@@ -85,7 +90,9 @@ class Positions:
     name: str = "positions"
 
     def score(self, prediction: str, example: Example) -> float:
-        """Score right positions over all positions (the length of the right result), or 1 and 0 where `whole`."""
+        """Score right positions over all positions (the length of the right result), or 1 and 0
+        where `whole`.
+        """
         right = self.right(prediction, example)
         if self.whole:
             return float(all(right))
@@ -121,10 +128,12 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePositions:
-    """What the published code computes: the first n words against the n positions. Only to measure the difference.
+    """What the published code computes: the first n words against the n positions. Only to measure
+    the difference.
 
-    Without separators, answers of several words never match. It compares output in lower case with answer sets as they are, so
-    answers with capitals never match either; the released data have none (`case: lower`).
+    Without separators, answers of several words never match. It compares output in lower case with
+    answer sets as they are, so answers with capitals never match either; the released data have
+    none (`case: lower`).
     """
 
     sets: Callable[[Example], Sets]
@@ -144,7 +153,10 @@ class ReferencePositions:
 
     def explain(self, prediction: str, example: Example) -> str:
         """Explain how it compares."""
-        return f"{self.score(prediction, example):.0%} by the first {len(self.sets(example))} words, as the published code scores"
+        return (
+            f"{self.score(prediction, example):.0%} by the first {len(self.sets(example))} words,"
+            " as the published code scores"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +179,9 @@ class ByTask:
 
 
 def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[str, ...]:
-    """Return the example's own target where every position of it is acceptable and none is left over, else a right one."""
+    """Return the example's own target where every position of it is acceptable and none is left
+    over, else a right one.
+    """
     if separators:
         answers = items(example.target, True)
         right = len(answers) == len(sets) and all(
@@ -182,7 +196,9 @@ def confirm(sets: list[list[str]], example: Example, separators: bool) -> tuple[
 
 
 def cut(text: str, sets: Sequence[Sequence[str]]) -> list[str]:
-    """Cut a right result without separators at its positions: each gets the longest answer that leaves a right rest."""
+    """Cut a right result without separators at its positions: each gets the longest answer that
+    leaves a right rest.
+    """
     accepted = [frozenset(tuple(a.split()) for a in s) for s in sets]
     words = text.split()
     parts: list[str] = []

@@ -1,8 +1,10 @@
-"""Which content belongs to which split: fixed slots by the splits' names, shares that move no other split.
+"""Which content belongs to which split: fixed slots by the splits' names, shares that move no other
+split.
 
-Every word (or name, or sequence) has a keyed hash. It puts the word into the slot of one held-out split, and says from which
-share on that split claims it. So a held-out split depends on its name and its own share alone; a smaller share is a part of a
-larger one. Training takes the unclaimed words, those first that a held-out split would claim last.
+Every word (or name, or sequence) has a keyed hash. It puts the word into the slot of one held-out
+split, and says from which share on that split claims it. So a held-out split depends on its name
+and its own share alone; a smaller share is a part of a larger one. Training takes the unclaimed
+words, those first that a held-out split would claim last.
 """
 
 from __future__ import annotations
@@ -25,18 +27,24 @@ PARTS = 16
 """Slots are sixteenths of all words."""
 
 TEST, DEV, OTHERS = (0, 8), (8, 12), ((12, 13), (13, 14), (14, 15), (15, 16))
-"""Sixteenths of each slot: `test` can have half of all words, `dev` a quarter, four splits of other names a sixteenth each."""
+"""Sixteenths of each slot: `test` can have half of all words, `dev` a quarter, four splits of other
+names a sixteenth each.
+"""
 
 DEV_NAMES = ("dev", "val", "valid", "validation")
 
 USUAL = 0.1
-"""The share of dev and of test in the paper. Words that they claim at it count as tested, whether or not a recipe has both."""
+"""The share of dev and of test in the paper. Words that they claim at it count as tested, whether
+or not a recipe has both.
+"""
 
 RESERVED = DEV[1]
 """The sixteenths of dev and test."""
 
 EARLY = 0.125
-"""Words that are claimed from this share on are half of all words. Training takes them first, and few-shot sets come from them."""
+"""Words that are claimed from this share on are half of all words. Training takes them first, and
+few-shot sets come from them.
+"""
 
 _SLOT = Key("taskbench", "slot").hash64("word")
 _ROUNDING = 1e-9
@@ -59,7 +67,8 @@ class SplitShares:
 
     @cached_property
     def slots(self) -> dict[str, tuple[int, int]]:
-        """Give the sixteenths of each held-out split: by its name; where another has taken that slot, the next one of the others.
+        """Give the sixteenths of each held-out split: by its name; where another has taken that
+        slot, the next one of the others.
 
         Raises:
             ValueError: There are more splits than slots, or a share is larger than its slot.
@@ -78,12 +87,14 @@ class SplitShares:
             free = [slot for slot in wanted if slot not in slots.values()]
             if not free:
                 raise ValueError(
-                    f"there is no room for the split '{name}': beside train, dev and test there can be four"
+                    f"there is no room for the split '{name}': beside train, dev and test there can"
+                    " be four"
                 )
             room = (free[0][1] - free[0][0]) / PARTS
             if share > room + _ROUNDING:
                 raise ValueError(
-                    f"{name} can have at most {room:g} of the words (test 0.5, dev 0.25, other names 0.0625), not {share:g}"
+                    f"{name} can have at most {room:g} of the words (test 0.5, dev 0.25, other"
+                    f" names 0.0625), not {share:g}"
                 )
             slots[name] = free[0]
         return slots
@@ -101,7 +112,8 @@ class SplitShares:
     def least(self) -> float:
         """Give the rank from which on unclaimed words are trained on."""
         claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
-        # Stretches of ranks, each as long as the words in it are a share: where one ends, and up to where it is claimed.
+        # Stretches of ranks, each as long as the words in it are a share: where one ends, and up to
+        # where it is claimed.
         stretches: list[tuple[float, float]] = []
         for low, high in (TEST, DEV, *OTHERS):
             room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)
@@ -129,7 +141,9 @@ class SplitShares:
         return unclaimed
 
     def tested(self, hashes: U64) -> Mask:
-        """Return for each hash whether a held-out split has it, or dev or test would at its usual share."""
+        """Return for each hash whether a held-out split has it, or dev or test would at its usual
+        share.
+        """
         where = place(hashes)
         mask: Mask = (where.rank < 0) & ~self.member(hashes, "train")
         for name in self.slots:
@@ -148,8 +162,9 @@ class Places(NamedTuple):
     Attributes:
         part: The sixteenth.
         claim: The share from which on the split of that slot claims it.
-        rank: Training takes the highest ranks first: ranks are claims, but for what dev and test claim at their usual shares, which
-            comes last (the claim less 1). So those shares, up to the usual ones, leave training alone.
+        rank: Training takes the highest ranks first: ranks are claims, but for what dev and test
+            claim at their usual shares, which comes last (the claim less 1). So those shares, up to
+            the usual ones, leave training alone.
     """
 
     part: NDArray[np.uint8]

@@ -1,7 +1,8 @@
 """Relations as compact arrays, and the few operations on them that every composition comes down to.
 
-A `Table` holds for each of n rows a sorted set of symbols (small integers), all sets behind one another in one array. A relation of
-a hundred thousand words with a million pairs takes 4 MB and is composed with another in a fraction of a second.
+A `Table` holds for each of n rows a sorted set of symbols (small integers), all sets behind one
+another in one array. A relation of a hundred thousand words with a million pairs takes 4 MB and is
+composed with another in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 BATCH = 1 << 18
-"""Pairs that a composition expands at once: 4 MB of working memory, which stay in the processor's cache."""
+"""Pairs that a composition expands at once: 4 MB of working memory, which stay in the processor's
+cache.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +56,9 @@ class Table:
 
     @classmethod
     def _of_keys(cls, keys: NDArray[Any], width: int, rows: int) -> Table:
-        """Return the table of pairs, each of which is given as row * width + value; the keys are used up."""
+        """Return the table of pairs, each of which is given as row * width + value; the keys are
+        used up.
+        """
         keys.sort(kind="stable" if _runs(keys) else "quicksort")
         keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
         bounds = (np.arange(rows, dtype=np.int64) * width).astype(keys.dtype)
@@ -86,11 +91,15 @@ class Table:
         return Table(_starts(counts), self.values[_ranges(self.starts[:-1][rows], counts)])
 
     def filled(self) -> Table:
-        """Return the rows that have values, which are the same values: nothing is copied but where rows start."""
+        """Return the rows that have values, which are the same values: nothing is copied but where
+        rows start.
+        """
         return Table(np.append(self.starts[:-1][self.counts > 0], self.starts[-1]), self.values)
 
     def after(self, inner: Table) -> Table:
-        """Apply this relation after another: row i gets the union of this table's rows at the values of inner's row i."""
+        """Apply this relation after another: row i gets the union of this table's rows at the
+        values of inner's row i.
+        """
         sizes = self.counts[inner.values]
         reached = _starts(sizes)[inner.starts]
         parts: list[Table] = []
@@ -142,7 +151,8 @@ class Table:
     def closure(self) -> Table:
         """Return the transitive closure of a relation of symbols with themselves.
 
-        Goes on only from the pairs that the last step found, so each pair is expanded once (WordNet's nouns are 18 steps deep).
+        Goes on only from the pairs that the last step found, so each pair is expanded once
+        (WordNet's nouns are 18 steps deep).
         """
         reached = frontier = self
         while len(frontier.values):
@@ -162,7 +172,9 @@ class Table:
         return np.asarray(there[places] == here)
 
     def has(self, rows: I64 | I32, values: I64 | I32) -> Mask:
-        """Return for each pair of a row and a value whether the value is in the row's set: many binary searches side by side."""
+        """Return for each pair of a row and a value whether the value is in the row's set: many
+        binary searches side by side.
+        """
         if not len(self.values):
             return np.zeros(len(rows), dtype=np.bool_)
         low, end = self.starts[rows], self.starts[np.add(rows, 1)]
@@ -180,7 +192,9 @@ class Table:
         )
 
     def any(self, mask: Mask) -> Mask:
-        """Return for each row whether the mask, one truth value for each symbol, holds of some value."""
+        """Return for each row whether the mask, one truth value for each symbol, holds of some
+        value.
+        """
         totals = _starts(mask[self.values])
         return np.asarray(totals[self.starts[1:]] > totals[self.starts[:-1]])
 
@@ -194,7 +208,9 @@ def stack(parts: list[Table]) -> Table:
 
 
 def of_sets(sets: list[list[int]]) -> Table:
-    """Return the table of these sets, kept in the given order (which must be sorted where it matters)."""
+    """Return the table of these sets, kept in the given order (which must be sorted where it
+    matters).
+    """
     counts = np.array([len(s) for s in sets], dtype=np.int64)
     return Table(_starts(counts), np.array([v for s in sets for v in s], dtype=np.int32))
 
@@ -205,7 +221,9 @@ def _key_type(rows: int, width: int) -> np.dtype[Any]:
 
 
 def _runs(keys: NDArray[Any]) -> bool:
-    """Return whether the keys are a few sorted runs behind one another, which a merging sort joins in one pass."""
+    """Return whether the keys are a few sorted runs behind one another, which a merging sort joins
+    in one pass.
+    """
     return int(np.count_nonzero(keys[1:] < keys[:-1])) < 8
 
 

@@ -1,8 +1,9 @@
-"""Pairs of an input and an answer that a held-out split tests, so that training has none of them the other way round.
+"""Pairs of an input and an answer that a held-out split tests, so that training has none of them
+the other way round.
 
-Relations between words are symmetric more often than not: where `hot` is tested with the antonym `cold`, a training row that gives
-`hot` for `cold` gives the test away. Inputs of training and of held-out splits are disjoint anyway, so only reversed pairs can be
-in both.
+Relations between words are symmetric more often than not: where `hot` is tested with the antonym
+`cold`, a training row that gives `hot` for `cold` gives the test away. Inputs of training and of
+held-out splits are disjoint anyway, so only reversed pairs can be in both.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ if TYPE_CHECKING:
 
 
 UNSEEN = -2
-"""The number of a text that nobody has asked for yet: a lexicon has ten times more texts than a function has answers."""
+"""The number of a text that nobody has asked for yet: a lexicon has ten times more texts than a
+function has answers.
+"""
 
 
 class TestedPairs:
     """The pairs of all relations of a recipe whose input is held out.
 
-    Training rows of one function are compared with the tested pairs of all functions: `union(antonyms[eng], synonyms[eng])` tests
-    pairs that `antonyms[eng]` could show.
+    Training rows of one function are compared with the tested pairs of all functions:
+    `union(antonyms[eng], synonyms[eng])` tests pairs that `antonyms[eng]` could show.
     """
 
     __test__ = False  # pytest takes classes whose names begin with Test for tests
@@ -48,7 +51,9 @@ class TestedPairs:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        """Give a number to every text that is an input of some function; other texts cannot be in a reversed pair."""
+        """Give a number to every text that is an input of some function; other texts cannot be in a
+        reversed pair.
+        """
         ids: dict[str, int] = {}
         for table in self.tables:
             for number in table.domain.tolist():
@@ -75,7 +80,9 @@ class TestedPairs:
         return np.unique(np.concatenate(codes))
 
     def trained(self, table: FunctionTable) -> Mask:
-        """Return for each input of a function whether training may have it: none of its pairs is tested the other way round."""
+        """Return for each input of a function whether training may have it: none of its pairs is
+        tested the other way round.
+        """
         mask = np.ones(len(table.domain), dtype=np.bool_)
         if table.type.form == "predicate" or not len(self._codes):
             return mask
@@ -93,7 +100,9 @@ class TestedPairs:
         return code
 
     def _numbers(self, texts: Sequence[str], places: I32) -> I32:
-        """Return the numbers of the texts at some places of a list, -1 for texts that are no input; each is looked up once."""
+        """Return the numbers of the texts at some places of a list, -1 for texts that are no input;
+        each is looked up once.
+        """
         if id(texts) not in self._numbered:
             self._numbered[id(texts)] = texts, np.full(len(texts), UNSEEN, dtype=np.int32)
         numbers = self._numbered[id(texts)][1]

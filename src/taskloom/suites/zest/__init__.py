@@ -1,4 +1,6 @@
-"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or generated from worlds of facts."""
+"""ZEST: tasks given only by a description (Weller et al. 2020), read from files or generated from
+worlds of facts.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class ZestSuite(Suite):
     def run_scores(
         self, plan: Plan, examples: Sequence[Example], predictions: Sequence[str]
     ) -> dict[str, float]:
-        """Score a whole split as `taskloom score zest` does: by the paper, and by the public script where it does not stop."""
+        """Score a whole split as `taskloom score zest` does: by the paper, and by the public script
+        where it does not stop.
+        """
         from taskloom.suites.zest import evaluation
 
         scores: dict[str, float] = {}
@@ -80,7 +84,9 @@ class ZestSuite(Suite):
         return scores
 
     def picture(self, example: Example, fields: ZestFields, key: Key) -> FamilyPicture | None:
-        """Return the family of a generated example; published tasks have none that could be made."""
+        """Return the family of a generated example; published tasks have none that could be
+        made.
+        """
         if fields.files or fields.parts != "both":
             return None
         from taskloom.suites.zest.synthetic.show import family_picture
@@ -88,7 +94,9 @@ class ZestSuite(Suite):
         return family_picture(fields, key, example)
 
     def predictions(self, file: Path, examples: int) -> list[str]:
-        """Read predictions as the public script does: T5's substitutes for braces become braces, also in records."""
+        """Read predictions as the public script does: T5's substitutes for braces become braces,
+        also in records.
+        """
         from taskloom.core.predictions import predictions_for
         from taskloom.suites.zest.task_files import read_script_predictions, with_braces
 

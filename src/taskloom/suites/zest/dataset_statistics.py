@@ -1,4 +1,6 @@
-"""The summary statistics of a ZEST dataset: the rows of the paper's Table 2, and the mix of types, domains and formats."""
+"""The summary statistics of a ZEST dataset: the rows of the paper's Table 2, and the mix of types,
+domains and formats.
+"""
 
 from __future__ import annotations
 

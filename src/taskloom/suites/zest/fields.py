@@ -21,7 +21,9 @@ class TaskCounts(Fields):
 
 
 class GeneralizationShares(Fields):
-    """The parts that the generalization types have, as the granularity of the paper's tables shows them."""
+    """The parts that the generalization types have, as the granularity of the paper's tables shows
+    them.
+    """
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -70,7 +72,10 @@ class ZestFields(Fields):
     )
     unseen: Literal["form", "program"] = draw(
         "form",
-        description="form: no split has a program of another one, whatever its constants; program: but for a constant",
+        description=(
+            "form: no split has a program of another one, whatever its constants; program: but for"
+            " a constant"
+        ),
     )
     facts: Span = draw(
         Span(4, 8),
@@ -109,11 +114,13 @@ class ZestFields(Fields):
     def _possible(self) -> ZestFields:
         if self.composition_depth.low < 2 or self.composition_depth.high > 3:
             raise ValueError(
-                "composition_depth must lie within 2..3: a composition joins two or three base tasks"
+                "composition_depth must lie within 2..3: a composition joins two or three base"
+                " tasks"
             )
         if self.structure_width.low < 1:
             raise ValueError(
-                "structure_width must be at least 1: a structure says something about each of its items"
+                "structure_width must be at least 1: a structure says something about each of its"
+                " items"
             )
         if not self.flips and self.shares.target_semantics:
             raise ValueError(

@@ -1,4 +1,6 @@
-"""How a task and a passage become one input text, by the paper (appendix B) and by its public code."""
+"""How a task and a passage become one input text, by the paper (appendix B) and by its public
+code.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,14 @@ from typing import Literal
 from taskloom.core.plan import Level
 
 Layout = Literal["t5", "bart", "reference-t5", "reference-bart"]
-"""t5 and bart: as the paper says. reference-...: as the code does, with another prefix and a doubled question mark for T5."""
+"""t5 and bart: as the paper says. reference-...: as the code does, with another prefix and a
+doubled question mark for T5.
+"""
 
 Parts = Literal["both", "question", "context"]
-"""What of an input is there: question and passage, or one of them, as in the ablations of the paper's Table 5."""
+"""What of an input is there: question and passage, or one of them, as in the ablations of the
+paper's Table 5.
+"""
 
 
 def layout(question: str, context: str, style: Layout = "t5", parts: Parts = "both") -> str:
@@ -44,11 +50,14 @@ def question(text: str) -> str:
     'Is it open?'
     """
     start = text.partition("context: ")[0].partition("question: ")[2].strip()
-    # What is left at the end is the name of the next part; the public code doubles the question mark.
+    # What is left at the end is the name of the next part; the public code doubles the question
+    # mark.
     words = start.removesuffix("zeroshot").removesuffix("zest").strip()
     return words.removesuffix("?") if words.endswith("??") else words
 
 
 def described_in_input(task: str, level: Level) -> str:
-    """Return no description for recipes with `described`: every input of ZEST contains that of its task."""
+    """Return no description for recipes with `described`: every input of ZEST contains that of its
+    task.
+    """
     return ""

@@ -1,4 +1,6 @@
-"""A plan over ZEST files that a user has: every instance an example, with the file's types, domains and links as traits."""
+"""A plan over ZEST files that a user has: every instance an example, with the file's types, domains
+and links as traits.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TRAITS: dict[str, type] = {
 
 
 def plan(fields: ZestFields) -> Plan:
-    """Plan a recipe over files: splits in the order of the recipe, instances in the order of the files."""
+    """Plan a recipe over files: splits in the order of the recipe, instances in the order of the
+    files.
+    """
     splits, sources, warnings = [], [], []
     for name, given in fields.files.items():
         path = _find(given, fields.find_file(given))
@@ -37,7 +41,8 @@ def plan(fields: ZestFields) -> Plan:
                 )
             if not _is_text(task):
                 raise RecipeError(
-                    f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file as UTF-8 again"
+                    f"{path}:{task.line} has half a character (\\ud800 to \\udfff); save the file"
+                    " as UTF-8 again"
                 )
         warnings += _oddities(path.name, tasks)
         splits.append(_split(name, tasks, fields.layout, fields.parts))
@@ -81,7 +86,9 @@ def _oddities(name: str, tasks: list[ZestTask]) -> list[str]:
 
 
 def _find(given: str, path: Path) -> Path:
-    """Return the path, or for a bare file name that is not there the one in the folder of the resource `zest` (`taskloom data`)."""
+    """Return the path, or for a bare file name that is not there the one in the folder of the
+    resource `zest` (`taskloom data`).
+    """
     if path.is_file() or path.name != given:
         return path
     folder = resources.get("zest")

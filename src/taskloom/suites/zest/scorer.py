@@ -11,7 +11,9 @@ from taskloom.core.scoring import CallableScorer, register
 
 @dataclass(frozen=True, slots=True)
 class ZestScore(CallableScorer):
-    """Word overlap with the best alignment, n/a as a class, structures by key: the corrected evaluation of one instance."""
+    """Word overlap with the best alignment, n/a as a class, structures by key: the corrected
+    evaluation of one instance.
+    """
 
     name: str = "zest"
 
@@ -31,7 +33,10 @@ class ZestScore(CallableScorer):
         judged = corrected.judge(gold, prediction)
         kind = corrected.mistake(gold, prediction, judged)
         verdict = corrected.MISTAKES[kind] if kind else "right"
-        return f"{verdict}: said {json.dumps(prediction, ensure_ascii=False)}, wanted {example.target} ({judged.score:.2f})"
+        return (
+            f"{verdict}: said {json.dumps(prediction, ensure_ascii=False)}, wanted {example.target}"
+            f" ({judged.score:.2f})"
+        )
 
 
 zest = register(ZestScore())

@@ -1,8 +1,9 @@
 """ZEST files: tasks with their passages and answers, and predictions for them.
 
-One task a line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`) and `examples`, each with a
-`context` and an `answer`. Test files that were published without answers lack `type` and `answer`. `read_tasks` refuses what
-cannot be a ZEST file; `problems` lists what can be read but is probably wrong.
+One task a line (JSON): `id`, `question`, `type` (`generalization_type`, `derives_from`, `domain`)
+and `examples`, each with a `context` and an `answer`. Test files that were published without
+answers lack `type` and `answer`. `read_tasks` refuses what cannot be a ZEST file; `problems` lists
+what can be read but is probably wrong.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 
 from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
+from taskloom.core.files import refuse_special
 from taskloom.core.predictions import Prediction, PredictionSource, open_source, parse_prediction
 
 Kind = Literal["normal", "paraphrase", "target_semantics", "combination", "structure"]
@@ -40,7 +42,9 @@ Format = Literal["classification", "extraction", "structure"]
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One passage with its answer: a text, alternatives that annotators gave, or None where it was not published."""
+    """One passage with its answer: a text, alternatives that annotators gave, or None where it was
+    not published.
+    """
 
     context: str
     answer: Answer | None
@@ -75,7 +79,8 @@ class ZestTask:
         if self.kind == "structure" or any(is_structure(a) for a in answers):
             return "structure"
         texts = {a.strip().lower() for a in answers if not is_na(a)}
-        # A task whose answers are all n/a shows its type only by its first word (the public script's words).
+        # A task whose answers are all n/a shows its type only by its first word (the public
+        # script's words).
         if not texts:
             return (
                 "classification"
@@ -97,7 +102,9 @@ CLASSIFICATION_WORDS = frozenset(
 
 
 def first_word(question: str) -> str:
-    """Return the word by which the public script sorts a question into classification or extraction."""
+    """Return the word by which the public script sorts a question into classification or
+    extraction.
+    """
     words = question.split()
     return words[0].lower() if words else ""
 
@@ -130,7 +137,9 @@ def alternatives(answer: Answer | None) -> tuple[str, ...]:
 
 
 def lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a text file, as the public script sees them (white space at both ends removed)."""
+    """Yield the numbered lines of a text file, as the public script sees them (white space at both
+    ends removed).
+    """
     path = Path(path)
     if path.is_dir() or not path.exists():  # a pipe is no file, and can be read
         raise InputError(
@@ -138,6 +147,7 @@ def lines(path: str | Path) -> Iterator[tuple[int, str]]:
             if path.is_dir()
             else f"there is no file {path}"
         )
+    refuse_special(path, InputError, pipes=True)
     number = 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -188,12 +198,15 @@ def _row(task: ZestTask) -> dict[str, Any]:
 
 
 def task_of(examples: Sequence[Example], line: int = 0) -> ZestTask:
-    """Build the task that some examples of a dataset belong to; without the traits of ZEST it counts as a base task."""
+    """Build the task that some examples of a dataset belong to; without the traits of ZEST it
+    counts as a base task.
+    """
     first = examples[0]
     kind = first.traits.get("generalization_type") or "normal"
     if kind not in KINDS:
         raise InputError(
-            f"task {first.task}: there is no generalization type {kind!r}; {nearest(str(kind), KINDS)}"
+            f"task {first.task}: there is no generalization type {kind!r};"
+            f" {nearest(str(kind), KINDS)}"
         )
     bases = tuple(str(first.traits.get("derives_from") or "").split())
     instances = tuple(
@@ -227,7 +240,8 @@ def _object(line: str, where: str) -> Any:
 def _task(row: Any, where: str, line: int) -> ZestTask:
     if not isinstance(row, dict):
         raise InputError(
-            f"{where} must be a JSON object with id, question and examples, not {type(row).__name__}"
+            f"{where} must be a JSON object with id, question and examples, not"
+            f" {type(row).__name__}"
         )
     for key, wanted in (("id", str), ("question", str), ("examples", list)):
         if not isinstance(row.get(key), wanted):
@@ -274,14 +288,16 @@ def _instance(given: Any, where: str) -> Instance:
     answer = given.get("answer")
     if isinstance(answer, list) and any(isinstance(a, dict) for a in answer):
         raise InputError(
-            f"{where}: a structured 'answer' is one JSON text, not a list of objects; write it with json.dumps"
+            f"{where}: a structured 'answer' is one JSON text, not a list of objects; write it with"
+            " json.dumps"
         )
     if isinstance(answer, list) and answer and all(isinstance(a, str) for a in answer):
         return Instance(given["context"], tuple(answer))
     if answer is None or isinstance(answer, str):
         return Instance(given["context"], answer)
     raise InputError(
-        f"{where}: 'answer' must be a text or a list of alternative texts, not {json.dumps(answer)[:60]}"
+        f"{where}: 'answer' must be a text or a list of alternative texts, not"
+        f" {json.dumps(answer)[:60]}"
     )
 
 
@@ -295,7 +311,9 @@ class Problem:
 
 
 def problems(tasks: Sequence[ZestTask]) -> list[Problem]:
-    """List what a person should look at before using a file: each with the task and what is odd about it."""
+    """List what a person should look at before using a file: each with the task and what is odd
+    about it.
+    """
     first: dict[str, int] = {}
     bases = {t.id for t in tasks if t.kind == "normal"}
     oddities: list[Problem] = []
@@ -324,13 +342,17 @@ def _answer_problems(task: ZestTask) -> Iterator[str]:
     for number, instance in enumerate(task.instances, start=1):
         for text in alternatives(instance.answer):
             if is_structure(text) and parse_structure(text) is None:
-                yield f"the answer of example {number} has a brace but is not a JSON list of objects"
+                yield (
+                    f"the answer of example {number} has a brace but is not a JSON list of objects"
+                )
             if not text.strip():
                 yield f"the answer of example {number} is empty; n/a says that there is none"
 
 
 def parse_structure(text: str) -> list[dict[str, Any]] | None:
-    """Parse the objects of a structured answer; return None when it is not a JSON list of objects."""
+    """Parse the objects of a structured answer; return None when it is not a JSON list of
+    objects.
+    """
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
@@ -345,10 +367,11 @@ BRACE = "⁇"
 
 
 def read_script_predictions(source: str | Path | PredictionSource) -> list[Prediction]:
-    """Read predictions as the public script does, one per line in the order tasks x examples of the gold file.
+    """Read predictions as the public script does, one per line in the order tasks x examples of the
+    gold file.
 
-    Beyond `prediction_files`: white space at both ends is removed, an unquoted empty line is a fault, and pairs of T5's
-    substitute for braces become braces again.
+    Beyond `prediction_files`: white space at both ends is removed, an unquoted empty line is a
+    fault, and pairs of T5's substitute for braces become braces again.
     """
     content = source if isinstance(source, PredictionSource) else open_source(source)
     try:

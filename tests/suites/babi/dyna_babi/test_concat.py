@@ -1,4 +1,6 @@
-"""The concat and inject splits: sizes and means of the paper's Table 2, the window, and the published files."""
+"""The concat and inject splits: sizes and means of the paper's Table 2, the window, and the
+published files.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def test_means_of_all_examples_are_those_of_table_2(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def structures_of_tests() -> set[str]:
-    """The structures of all test stories; those of two of them found by the way in which training is looked through."""
+    """The structures of all test stories; those of two of them found by the way in which training
+    is looked through.
+    """
     tests = [example for mix in ("mix-T2", "mix-T7", "mix-T12") for example in rows(mix, 6_000)]
     structures = {example.key for example in tests}
     assert {signature(events_of(tests[place]).events) for place in (0, -1)} <= structures
@@ -84,7 +88,8 @@ def test_no_test_structure_is_in_training(name: str, structures_of_tests: set[st
     last, compared = "", 0
     for example in train.rows(0, train.n):
         passage = example.input[: -len(example.question)]
-        # Tests have 10 sentences at least; the questions of one place in a story share their passage.
+        # Tests have 10 sentences at least; the questions of one place in a story share their
+        # passage.
         if passage != last and int(example.traits["sentences"]) >= 10:
             assert signature(events_of(example).events) not in structures_of_tests
             compared += 1

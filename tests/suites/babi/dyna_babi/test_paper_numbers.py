@@ -1,4 +1,6 @@
-"""What bears the paper's name has the paper's numbers: Tables 1 and 9, words, answers, supports of lists and counts."""
+"""What bears the paper's name has the paper's numbers: Tables 1 and 9, words, answers, supports of
+lists and counts.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_lengths_and_supports_of_all_examples_are_those_of_table_1(task: str) ->
 
 @pytest.mark.slow
 def test_simulated_stories_have_gifts_in_their_supports_as_often_as_mix_t7_says() -> None:
-    """In the reference's world; mix(T7) scales these shares to the counts of Table 9, by at most a tenth."""
+    """In the reference's world; mix(T7) scales these shares to the counts of Table 9, by at most a
+    tenth.
+    """
     names = [
         "vocabulary={}",
         *(
@@ -110,7 +114,9 @@ def test_all_kinds_of_proofs_can_be_drawn_alike() -> None:
 
 @pytest.mark.parametrize("name", ["T2", "T7", "T12"])
 def test_a_mix_has_the_words_of_its_training_split(name: str) -> None:
-    """Places are those that training has as answers: task 10 has more, of which it asks yes-no questions only."""
+    """Places are those that training has as answers: task 10 has more, of which it asks yes-no
+    questions only.
+    """
     words = recipe.read(f"babi/mix-{name}").fields
     assert isinstance(words, BabiFields)
     persons: set[str] = set()
@@ -206,7 +212,9 @@ def test_the_cited_support_is_every_sentence_about_the_person_and_a_thing(
 @pytest.mark.skipif(not DATA, reason="needs the published bAbI files: set TASKLOOM_DATA")
 @pytest.mark.parametrize("task", [7, 8])
 def test_the_published_files_cite_what_cited_supports_are(task: int) -> None:
-    """Of all 1,000 questions; the minimal support is part of it, and smaller for more than half of them."""
+    """Of all 1,000 questions; the minimal support is part of it, and smaller for more than half of
+    them.
+    """
     (path,) = (Path(str(DATA)) / "babi" / "en").glob(f"qa{task}_*_train.txt")
     shorter = questions = 0
     for story in parse_path(path):

@@ -1,4 +1,6 @@
-"""The generator: right answers, the traits that the reasoner finds, the paper's sizes and means, purity."""
+"""The generator: right answers, the traits that the reasoner finds, the paper's sizes and means,
+purity.
+"""
 
 from __future__ import annotations
 
@@ -113,9 +115,9 @@ def test_rows_are_a_pure_function_of_their_index(name: str) -> None:
 
 def test_the_hash_seed_does_not_matter() -> None:
     code = (
-        "from taskloom import recipe; from hashlib import blake2b\n"
-        "rows = [e for n in ('mix-T12', 'diverse-T12', '7', '3') for e in recipe.read('babi/' + n).plan(0).splits[0].rows(0, 15)]\n"
-        "print(blake2b(repr(rows).encode()).hexdigest())"
+        "from taskloom import recipe; from hashlib import blake2b\nrows = [e for n in ('mix-T12',"
+        " 'diverse-T12', '7', '3') for e in recipe.read('babi/' + n).plan(0).splits[0].rows(0,"
+        " 15)]\nprint(blake2b(repr(rows).encode()).hexdigest())"
     )
     assert printed_elsewhere(code) == printed_here(code)
 

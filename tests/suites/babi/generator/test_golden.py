@@ -1,4 +1,6 @@
-"""Golden digests of the stories: their rows are the same bytes in every release of a version of the suite."""
+"""Golden digests of the stories: their rows are the same bytes in every release of a version of the
+suite.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is refused: impossible recipes by the wish that blocks them, odd values of every field in words."""
+"""What is refused: impossible recipes by the wish that blocks them, odd values of every field in
+words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Requests: a group has only what it lists, or is refused with what it needs; what can be met does not fail late."""
+"""Requests: a group has only what it lists, or is refused with what it needs; what can be met does
+not fail late.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def unlisted(fields: dict[str, Any], examples: list[Any]) -> set[str]:
 
 
 def check_requests(seed: int) -> tuple[int, int]:
-    """Try all sets of events with all question types, and a sample of the wordings; count what is made and what is refused."""
+    """Try all sets of events with all question types, and a sample of the wordings; count what is
+    made and what is refused.
+    """
     rng = random.Random(seed)
     made = refused = 0
     for many in range(1, 5):

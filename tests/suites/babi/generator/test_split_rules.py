@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from taskloom.core.errors import RecipeError
 from taskloom.core.plan import role_of
+from taskloom.core.seeding import Key
 from taskloom.recipe import recipe
-from taskloom.suites.babi.fields import BabiFields
+from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import signature
+from taskloom.suites.babi.generator.split_examples import parts_of
 from taskloom.suites.babi.splits import BEGINNING, check_compositional, share_out, structures
 from tests.suites.babi.generator.generated import events_of, plan_of, some
 
@@ -28,7 +32,9 @@ def test_no_structure_is_in_training_and_in_a_test() -> None:
 
 
 def test_grown_stories_have_a_structure_of_their_side() -> None:
-    """By the beginning, so a test story of ten sentences or more has a structure that no training story of any recipe has."""
+    """By the beginning, so a test story of ten sentences or more has a structure that no training
+    story of any recipe has.
+    """
     side = structures(["train", "mix"])
     side["test"] = side["mix"]
     for name in ("1", "3", "7", "11", "13"):
@@ -80,3 +86,23 @@ def test_sharing_out() -> None:
     assert sum(share_out(1700, [1000, 5000, 333])) == 1700
     assert role_of("train-easy") == "train"
     assert role_of("ood") == "test"
+
+
+def test_the_time_to_plan_equal_groups_grows_with_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields = BabiFields.model_validate(
+        {"groups": [{"events": {"MOVE": 1}}] * 200, "splits": {"train": 200}}
+    )
+    described = 0
+    model_dump = StoryGroup.model_dump
+
+    def counted(group: StoryGroup, **settings: Any) -> dict[str, Any]:
+        nonlocal described
+        described += 1
+        return model_dump(group, **settings)
+
+    monkeypatch.setattr(StoryGroup, "model_dump", counted)
+    parts = parts_of(fields, "train", Key("test", 0))
+    assert described <= 200
+    assert len({part.key.hash64() for part in parts}) == 200

@@ -1,4 +1,6 @@
-"""Stories have the structure that a group asks for: supports, proofs beside them, position, signatures, answers."""
+"""Stories have the structure that a group asks for: supports, proofs beside them, position,
+signatures, answers.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,8 @@ def test_position_and_distractors_go_without_a_size() -> None:
         lines = [int(n) for e in examples for n in str(e.traits["support_lines"]).split()]
         assert sum(lines) / len(lines) < 13 if position == "early" else sum(lines) / len(lines) > 18
     bare = some(custom(splits={"mix": [group(questions=["where-P"], distractors=0, n=20)]}))
-    # On the whole: where a shorter proof comes about by chance, the planned one is more than what is needed.
+    # On the whole: where a shorter proof comes about by chance, the planned one is more than what
+    # is needed.
     assert sum(int(e.traits["sentences"]) for e in bare) <= 2.5 * sum(
         int(e.traits["support"]) for e in bare
     )

@@ -1,4 +1,6 @@
-"""What the generators make: proven answers, minimal supports, text that reads back, the same everywhere."""
+"""What the generators make: proven answers, minimal supports, text that reads back, the same
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,7 @@ from taskloom.suites.babi.numbered import (
     task18_sizes,
     task19_paths,
 )
-from taskloom.suites.babi.numbered.knobs import TaskKnobs
-from taskloom.suites.babi.numbered.task import as_story, pieces
+from taskloom.suites.babi.numbered.task import TaskKnobs, as_story, pieces
 from taskloom.suites.babi.plan import NUMBERED_TRAITS, plan_number
 from tests.processes import printed_elsewhere, printed_here
 
@@ -88,7 +89,9 @@ def test_answers_by_the_second_solver(number: int, values: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(("number", "values"), SETTINGS, ids=IDS)
 def test_support_is_sufficient_and_minimal(number: int, values: dict[str, Any]) -> None:
-    """By the second solver: the supporting sentences alone give the answer, and none of them can be spared."""
+    """By the second solver: the supporting sentences alone give the answer, and none of them can be
+    spared.
+    """
     task = TASKS[number]
     for example in examples(number, values, 8):
         if example.target == UNKNOWN:
@@ -245,7 +248,9 @@ def test_share_of_open_questions(number: int) -> None:
 
 
 def test_ways_stay_right_for_a_reader_of_grids() -> None:
-    """Taking every two neighbouring cells for connected gives the same shortest way, and no other."""
+    """Taking every two neighbouring cells for connected gives the same shortest way, and no
+    other.
+    """
     task = TASKS[19]
     chosen = task.read_knobs({"rooms": MANY_ROOMS, "hops": "2..5"})
     for index in range(60):
@@ -355,7 +360,9 @@ def test_impossible_knobs_say_why(number: int, values: dict[str, Any], words: st
 
 
 def test_golden_digest() -> None:
-    """Changes whenever the same knobs and key give other examples: then the suite's version must be raised."""
+    """Changes whenever the same knobs and key give other examples: then the suite's version must be
+    raised.
+    """
     out = hashlib.blake2b(digest_size=8)
     for number, task in sorted(TASKS.items()):
         for index in range(5):

@@ -14,9 +14,8 @@ from taskloom.core.seeding import Key
 from taskloom.suites.babi.numbered import TASKS, UNKNOWN, task_of
 from taskloom.suites.babi.numbered.task16_induction import HasColor, HasKind, latest
 from taskloom.suites.babi.numbered.task17_positions import loose
-from taskloom.suites.babi.solve_file import solve_file
+from taskloom.suites.babi.solve_file import StoryFileReport, solve_file
 from taskloom.suites.babi.story.text_format import read_path
-from taskloom.suites.babi.verdicts import StoryFileReport
 
 DATA = os.environ.get("TASKLOOM_DATA")
 pytestmark = pytest.mark.skipif(
@@ -40,7 +39,8 @@ def test_every_answer_is_entailed_or_reported(number: int) -> None:
     got = report(number)
     assert got.number == number
     assert len(got.solved) == 1000
-    # Task 16 asks 86 times about a kind with members of several colours; everything else follows from the text.
+    # Task 16 asks 86 times about a kind with members of several colours; everything else follows
+    # from the text.
     assert got.answers == ({"agrees": 914, "open": 86} if number == 16 else {"agrees": 1000})
 
 
@@ -91,7 +91,9 @@ def test_other_tasks_are_not_taken_for_these() -> None:
 
 
 def test_convention_explains_task_16() -> None:
-    """All 1,000 published answers are those of the member whose kind was told last, and all cite that member."""
+    """All 1,000 published answers are those of the member whose kind was told last, and all cite
+    that member.
+    """
     task = TASKS[16]
     for parsed in task.parse(path(16).read_text().splitlines()):
         (asked,) = parsed.story.questions
@@ -149,7 +151,9 @@ def test_other_kinds_of_task_16_are_mixed_too() -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_generated_words_and_templates_are_published(number: int) -> None:
-    """Names blanked, every generated line reads as some published line; every word occurs in the published file."""
+    """Names blanked, every generated line reads as some published line; every word occurs in the
+    published file.
+    """
     task = TASKS[number]
     published = [line.text for story in read_path(path(number)) for line in story.lines]
     answers = {str(q.answer) for story in read_path(path(number)) for q in story.questions}
@@ -170,12 +174,15 @@ def _words(text: str) -> list[str]:
 
 NAMES = re.compile(
     r"\b(?:bill|fred|julie|mary|emily|gertrude|jessica|winona|bernhard|brian|greg|julius|lily|antoine|jason|sumit|yann"
-    r"|(?:blue |pink |red |yellow )?(?:square|rectangle|sphere|triangle)|box of chocolates|box|chest|chocolate|container|suitcase"
+    r"|(?:blue |pink |red |yellow )?(?:square|rectangle|sphere|triangle)|box of"
+    r" chocolates|box|chest|chocolate|container|suitcase"
     r"|bathroom|bedroom|cinema|garden|hallway|kitchen|office|park|school)\b",
     re.IGNORECASE,
 )
 
 
 def _shape(text: str) -> str:
-    """The text with names blanked, capital or not (a question's lower-case name must not match a sentence's)."""
+    """The text with names blanked, capital or not (a question's lower-case name must not match a
+    sentence's).
+    """
     return NAMES.sub(lambda m: "N" if m[0][0].isupper() else "n", text)

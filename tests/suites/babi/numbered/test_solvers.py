@@ -1,4 +1,6 @@
-"""The solvers against each other and against brute force over subsets of sentences, on stories that no generator made."""
+"""The solvers against each other and against brute force over subsets of sentences, on stories that
+no generator made.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,19 @@ def _pair(rng: Random, names: tuple[str, ...]) -> list[str]:
 
 def _time(rng: Random) -> str:
     times = ("yesterday", "this morning", "this afternoon", "this evening")
-    return f"{rng.choice(PEOPLE)} went to the {rng.choice(('park', 'school', 'zoo'))} {rng.choice(times)}."
+    return (
+        f"{rng.choice(PEOPLE)} went to the {rng.choice(('park', 'school', 'zoo'))}"
+        f" {rng.choice(times)}."
+    )
 
 
 def _deduction(rng: Random) -> str:
     if rng.random() < 0.5:
         return f"{rng.choice(PEOPLE)} is a {rng.choice(('cat', 'wolf', 'mouse'))}."
-    return f"{rng.choice(('Cats', 'Wolves', 'Mice'))} are afraid of {rng.choice(('cats', 'wolves', 'sheep'))}."
+    return (
+        f"{rng.choice(('Cats', 'Wolves', 'Mice'))} are afraid of"
+        f" {rng.choice(('cats', 'wolves', 'sheep'))}."
+    )
 
 
 def _induction(rng: Random) -> str:
@@ -123,7 +131,9 @@ def story(number: int, index: int) -> Parsed[Any, Any]:
 
 
 def _monotone(number: int, told: tuple[Statement[Any], ...], query: Any) -> bool:
-    """Whether more sentences never change an answer: a later visit, a second colour or another state does."""
+    """Whether more sentences never change an answer: a later visit, a second colour or another
+    state does.
+    """
     if number == 14:
         return (
             len([t for t in told if t.fact.who == query.who and t.fact.place == query.place]) == 1
@@ -140,7 +150,9 @@ def _monotone(number: int, told: tuple[Statement[Any], ...], query: Any) -> bool
 def brute_supports(
     task: NumberedTask[Any, Any], told: tuple[Statement[Any], ...], query: Any, answer: str
 ) -> set[frozenset[int]]:
-    """All minimal sets of sentences from which the second solver gets the answer, by trying every set."""
+    """All minimal sets of sentences from which the second solver gets the answer, by trying every
+    set.
+    """
     found: list[frozenset[int]] = []
     for size in range(len(told) + 1):
         for part in combinations(told, size):
@@ -168,7 +180,8 @@ def _compare(number: int, indices: range) -> tuple[int, int, int]:
                 assert found.why, where
                 continue
             known += 1
-            # Trying every set of sentences is dear: a few questions of each story are enough, all in all thousands.
+            # Trying every set of sentences is dear: a few questions of each story are enough, all
+            # in all thousands.
             if known % 8 == 0 and _monotone(number, parsed.facts, query):
                 ours = [frozenset(s) for s in found.supports]
                 assert len(ours) == len(set(ours)), where
@@ -193,7 +206,9 @@ def test_solvers_agree_on_many_more_stories(number: int) -> None:
 
 
 def test_loose_reading_says_less() -> None:
-    """What follows when "above" says only "higher" follows a fortiori when it also says "in line"."""
+    """What follows when "above" says only "higher" follows a fortiori when it also says "in
+    line".
+    """
     task = TASKS[17]
     less = 0
     for index in range(40):
@@ -214,12 +229,18 @@ def _answer(number: int, text: str) -> str:
     [
         (
             14,
-            "Bill went to the zoo yesterday. This evening Bill went to the park. Where was Bill before the park?",
+            (
+                "Bill went to the zoo yesterday. This evening Bill went to the park. Where was Bill"
+                " before the park?"
+            ),
             UNKNOWN,
         ),
         (
             14,
-            "Bill went to the zoo yesterday. Bill went to the park this morning. Where was Bill before the park?",
+            (
+                "Bill went to the zoo yesterday. Bill went to the park this morning. Where was Bill"
+                " before the park?"
+            ),
             "zoo",
         ),
         (14, "Bill went to the zoo yesterday. Where was Bill before the zoo?", UNKNOWN),
@@ -228,7 +249,10 @@ def _answer(number: int, text: str) -> str:
         (16, "Lily is a swan. Greg is a swan. Greg is white. What color is Lily?", "white"),
         (
             16,
-            "Lily is a swan. Greg is a swan. Greg is white. Brian is a swan. Brian is gray. What color is Lily?",
+            (
+                "Lily is a swan. Greg is a swan. Greg is white. Brian is a swan. Brian is gray."
+                " What color is Lily?"
+            ),
             UNKNOWN,
         ),
         (16, "Lily is a swan. Lily is green. What color is Lily?", "green"),
@@ -239,7 +263,10 @@ def _answer(number: int, text: str) -> str:
         ),
         (
             17,
-            "The cup is above the box. The box is above the jar. Is the jar to the left of the cup?",
+            (
+                "The cup is above the box. The box is above the jar. Is the jar to the left of the"
+                " cup?"
+            ),
             "no",
         ),
         (
@@ -249,22 +276,34 @@ def _answer(number: int, text: str) -> str:
         ),
         (
             18,
-            "The box is bigger than the cup. The cup is bigger than the tin. Does the box fit in the tin?",
+            (
+                "The box is bigger than the cup. The cup is bigger than the tin. Does the box fit"
+                " in the tin?"
+            ),
             "no",
         ),
         (
             18,
-            "The box is bigger than the cup. The box is bigger than the tin. Does the cup fit in the tin?",
+            (
+                "The box is bigger than the cup. The box is bigger than the tin. Does the cup fit"
+                " in the tin?"
+            ),
             UNKNOWN,
         ),
         (
             19,
-            "The den is north of the hall. The loft is east of the den. How do you go from the loft to the hall?",
+            (
+                "The den is north of the hall. The loft is east of the den. How do you go from the"
+                " loft to the hall?"
+            ),
             "w,s",
         ),
         (
             19,
-            "The den is north of the hall. The loft is east of the bar. How do you go from the bar to the hall?",
+            (
+                "The den is north of the hall. The loft is east of the bar. How do you go from the"
+                " bar to the hall?"
+            ),
             UNKNOWN,
         ),
         (20, "Sumit is tired. Where will sumit go?", "bedroom"),
@@ -287,7 +326,7 @@ def test_single_answers(number: int, text: str, answer: str) -> None:
 
 def test_several_ways_are_all_right() -> None:
     square = (
-        "The b is east of the a. The c is north of the b. The d is north of the a. The c is east of the d. "
-        "How do you go from the a to the c?"
+        "The b is east of the a. The c is north of the b. The d is north of the a. The c is east of"
+        " the d. How do you go from the a to the c?"
     )
     assert set(TASKS[19].answer(square).targets) == {"e,n", "n,e"}

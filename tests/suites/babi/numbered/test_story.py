@@ -93,7 +93,9 @@ def test_faults_are_named_with_their_line(text: str, words: str, tmp_path: Path)
 
 
 def test_every_cut_of_a_file_is_read_or_refused(tmp_path: Path) -> None:
-    """A file may end anywhere: no cut escapes as another error than ours, and a cut sentence never passes."""
+    """A file may end anywhere: no cut escapes as another error than ours, and a cut sentence never
+    passes.
+    """
     story = TASKS[14].story(Key("cut").random()).text(" ")
     file = tmp_path / "cut.txt"
     for end in range(len(story)):
@@ -171,7 +173,10 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         (17, "The cup is above the cup.", "contradicts itself"),
         (
             18,
-            "The box fits inside the cup. | The tin fits inside the box. | The tin is bigger than the cup.",
+            (
+                "The box fits inside the cup. | The tin fits inside the box. | The tin is bigger"
+                " than the cup."
+            ),
             "contradicts sentence 1 and 2",
         ),
         (
@@ -181,7 +186,10 @@ def test_missing_folder_binary_and_foreign_files(tmp_path: Path) -> None:
         ),
         (
             19,
-            "The den is north of the hall. | The hall is north of the bar. | The bar is north of the den.",
+            (
+                "The den is north of the hall. | The hall is north of the bar. | The bar is north"
+                " of the den."
+            ),
             "contradicts sentence 1 and 2",
         ),
         (20, "Yann is tired. | Yann went to the kitchen.", "contradicts sentence 1"),
@@ -222,12 +230,10 @@ def test_inputs_that_do_not_ask(text: str) -> None:
 def test_report_for_people_and_machines(tmp_path: Path) -> None:
     file = tmp_path / "claims.txt"
     file.write_text(
-        "1 The box is bigger than the cup.\n2 The cup is bigger than the tin.\n3 The jar is bigger than the tin.\n"
-        "4 Is the box bigger than the tin?\tno\t1\n"
-        "5 Is the box bigger than the tin?\tyes\t1 2 3\n"
-        "6 Is the box bigger than the tin?\tyes\t1\n"
-        "7 Is the box bigger than the jar?\tyes\t1 2\n"
-        "8 Does the tin fit in the box?\n"
+        "1 The box is bigger than the cup.\n2 The cup is bigger than the tin.\n3 The jar is bigger"
+        " than the tin.\n4 Is the box bigger than the tin?\tno\t1\n5 Is the box bigger than the"
+        " tin?\tyes\t1 2 3\n6 Is the box bigger than the tin?\tyes\t1\n7 Is the box bigger than the"
+        " jar?\tyes\t1 2\n8 Does the tin fit in the box?\n"
     )
     report = solve_file(str(file))
     assert [s.verdict for s in report.solved] == ["wrong", "agrees", "agrees", "open", "unclaimed"]
@@ -241,8 +247,8 @@ def test_report_for_people_and_machines(tmp_path: Path) -> None:
     text = report.text()
     assert "line 4: Is the box bigger than the tin? claimed 'no'; the text entails 'yes': " in text
     assert (
-        "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain of sentences"
-        in text
+        "line 7: Is the box bigger than the jar? claimed 'yes'; the text leaves it open: no chain"
+        " of sentences" in text
     )
     assert (
         "line 8: Does the tin fit in the box? yes: the box is bigger than the tin by sentences 1, 2"

@@ -1,9 +1,10 @@
 """Possible worlds, enumerated: the oracle that the reasoner must equal.
 
-A world is where every person is and where every object is (in somebody's hands, or on the ground somewhere). All
-worlds are held at once as one array of booleans with an axis per person and per object; reading a sentence keeps and
-moves the worlds in which it can be true; of a sentence that is not read only the persons and objects it is about are
-known. Nothing is shared with the reasoner but the event type.
+A world is where every person is and where every object is (in somebody's hands, or on the ground
+somewhere). All worlds are held at once as one array of booleans with an axis per person and per
+object; reading a sentence keeps and moves the worlds in which it can be true; of a sentence that is
+not read only the persons and objects it is about are known. Nothing is shared with the reasoner but
+the event type.
 """
 
 from __future__ import annotations
@@ -179,7 +180,9 @@ class Universe:
     def arrivals(
         self, events: list[Event], thing: str, place: str
     ) -> dict[tuple[int, int] | None, Worlds]:
-        """For every world, the last sentence at which the object came into the place, and from where."""
+        """For every world, the last sentence at which the object came into the place, and from
+        where.
+        """
         target = self.places.index(place)
         branches: dict[tuple[int, int] | None, Worlds] = {None: self.start()}
         for i, event in enumerate(events):

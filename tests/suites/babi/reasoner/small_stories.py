@@ -1,4 +1,6 @@
-"""Random small stories that are true in some hidden world; made without any of the package's generators."""
+"""Random small stories that are true in some hidden world; made without any of the package's
+generators.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ PLACES = ("park", "school", "office")
 
 
 def small_story(rng: random.Random, length: int, strict: bool) -> list[Event]:
-    """A story of so many sentences; handling of objects is favoured, since that is where reasoning happens."""
+    """A story of so many sentences; handling of objects is favoured, since that is where reasoning
+    happens.
+    """
     where = {p: rng.choice(PLACES) for p in PERSONS}
     lies: dict[str, str] = {o: rng.choice(PLACES) for o in OBJECTS}
     held: dict[str, str] = {}

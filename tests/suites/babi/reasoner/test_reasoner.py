@@ -1,4 +1,6 @@
-"""The reasoner against possible worlds: answers, sufficiency, minimality, and every alternative support."""
+"""The reasoner against possible worlds: answers, sufficiency, minimality, and every alternative
+support.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def summary(universe: oracle.Universe, worlds: oracle.Worlds) -> Known:
 
 
 def holds(question: Question, said: str, known: Known, full: Known) -> bool:
-    """Whether an answer is true in all of some worlds; "maybe" when exactly the same places remain as after the whole story."""
+    """Whether an answer is true in all of some worlds; "maybe" when exactly the same places remain
+    as after the whole story.
+    """
     if question.kind == "where-P":
         return known.people[question.person] == {PLACES.index(said)}
     if question.kind == "where-O":
@@ -57,7 +61,9 @@ def holds(question: Question, said: str, known: Known, full: Known) -> bool:
 
 
 def minimal(sufficient: list[bool], n: int) -> set[frozenset[int]]:
-    """The minimal ones of all subsets, and a check that more sentences never take an answer away."""
+    """The minimal ones of all subsets, and a check that more sentences never take an answer
+    away.
+    """
     found = set()
     for mask in range(1 << n):
         if sufficient[mask]:
@@ -262,7 +268,8 @@ def test_the_last_arrival_must_be_certain() -> None:
         Event("move", ("Mary",), ("school",)),
     ]
     assert arrival(Knowledge(PLACES).tell_all(carried), "milk", "school") is not None
-    # After an unknown stay the milk may have come to the school once more, from wherever that stay was.
+    # After an unknown stay the milk may have come to the school once more, from wherever that stay
+    # was.
     lost = [
         *carried,
         Event("not", ("Mary",), ("school",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskloom.suites.babi.fields import Style, without_later_words
+from taskloom.suites.babi.fields import Style, event_words
 from taskloom.suites.babi.reasoner.proofs import says
 from taskloom.suites.babi.story.events import (
     CONSTRUCTS,
@@ -52,9 +52,14 @@ def test_words_of_a_later_event_count_in_a_digest_only_where_they_are_changed() 
         "",
         verbs=("swapped",),
         denied=("swap",),
+        there=True,
         later=True,
     )
     types: dict[Kind, EventType] = {**EVENT_TYPES, "give": swap}
-    style = {"grab": ["took"], "give": ["swapped"], "not_give": ["trade"], "there_give": 0.0}
-    assert without_later_words(style, types) == {"grab": ["took"], "not_give": ["trade"]}
-    assert without_later_words(style, EVENT_TYPES) == style
+    style = event_words(types).model_validate({"grab": ["seized"], "not_give": ["trade"]})
+    written = style.model_dump(mode="json")
+    assert written["grab"] == ["seized"]
+    assert written["not_give"] == ["trade"]
+    assert not {"give", "there_give"} & written.keys()
+    assert "not_give" not in event_words(types)().model_dump()
+    assert "not_give" in event_words(EVENT_TYPES)().model_dump()

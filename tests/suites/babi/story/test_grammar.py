@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,8 @@ def test_every_question_is_read_back(question: Question) -> None:
 
 def test_small_variations_are_read() -> None:
     (story,) = parse(
-        "1 John travelled to the park.\n2 Following that, he got the milk there.\n3 He then gave Mary the milk.\n"
+        "1 John travelled to the park.\n2 Following that, he got the milk there.\n3 He then gave"
+        " Mary the milk.\n"
     )
     assert [(e.kind, e.who, e.to) for e in story.events] == [
         ("move", ("John",), ""),
@@ -114,7 +116,8 @@ def test_small_variations_are_read() -> None:
 def test_byte_order_mark_and_line_ends(tmp_path: Path) -> None:
     file = tmp_path / "story.txt"
     file.write_bytes(
-        b"\xef\xbb\xbf1 Mary went to the park.\r\n2 Where is Mary? \tpark\t1\r\n\r\n1 John is in the park.\r\n"
+        b"\xef\xbb\xbf1 Mary went to the park.\r\n2 Where is Mary? \tpark\t1\r\n\r\n1 John is in"
+        b" the park.\r\n"
     )
     stories = parse_path(file)
     assert [len(s.events) for s in stories] == [1, 1]
@@ -217,6 +220,43 @@ def test_bad_files_are_refused(tmp_path: Path, raw: bytes | None, message: str) 
 )
 def test_vocabularies_that_cannot_be_told_apart(vocabulary: Vocabulary, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
+        vocabulary.check()
+
+
+class CountedName(str):
+    """A name that counts how often names are made comparable."""
+
+    folded = 0
+
+    def casefold(self) -> str:
+        CountedName.folded += 1
+        return super().casefold()
+
+
+def test_the_time_to_check_names_grows_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountedName, "folded", 0)
+    Vocabulary(persons=tuple(CountedName(f"Name{i}") for i in range(500))).check()
+    assert CountedName.folded <= 5 * 500
+
+
+NAMES = st.lists(
+    st.text("xyX ", min_size=1, max_size=5).filter(lambda n: n == n.strip()), max_size=6
+)
+
+
+@given(NAMES)
+def test_the_first_two_names_that_collide_are_named(names: list[str]) -> None:
+    expected = None
+    for one, other in combinations(names, 2):
+        a, b = f" {one.casefold()} ", f" {other.casefold()} "
+        if a in b or b in a:
+            expected = (one, other)
+            break
+    vocabulary = Vocabulary(persons=("Mary", *names), objects=(), places=("park", "school"))
+    if expected is None:
+        vocabulary.check()
+        return
+    with pytest.raises(RecipeError, match=f"'{expected[0]}' and '{expected[1]}' collide"):
         vocabulary.check()
 
 

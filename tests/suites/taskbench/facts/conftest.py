@@ -54,7 +54,9 @@ def real(data: Path) -> RdfWorld:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Facts are cached anew in every test; the lexicon, which takes 5 CPU seconds to compile, once for all tests."""
+    """Facts are cached anew in every test; the lexicon, which takes 5 CPU seconds to compile, once
+    for all tests.
+    """
     words = Path(os.environ["TASKLOOM_CACHE"]) / "taskbench"
     words.mkdir(parents=True, exist_ok=True)
     (tmp_path / "cache").mkdir()

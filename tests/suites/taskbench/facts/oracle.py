@@ -1,4 +1,5 @@
-"""A second evaluator that shares nothing with the package: a regular expression, dictionaries of sets, and loops.
+"""A second evaluator that shares nothing with the package: a regular expression, dictionaries of
+sets, and loops.
 
 It exists to be obviously right; the tests compare every factual task of the catalogue with it.
 """
@@ -60,7 +61,9 @@ def relation(facts: Facts, atom: dict[str, str | bool]) -> dict[str, set[str]]:
 
 
 def _holds(facts: Facts, values: set[str], wanted: str, property: str) -> bool | None:
-    """Whether a value is wanted, or of occupations and classes a kind of it; None where the graph does not say."""
+    """Whether a value is wanted, or of occupations and classes a kind of it; None where the graph
+    does not say.
+    """
     if property not in ("P31", "P106"):
         return wanted in values
     reached = [_above(facts, value) for value in values]

@@ -1,4 +1,6 @@
-"""Real servers on the loopback interface: pyoxigraph as a SPARQL endpoint, and one that misbehaves on request."""
+"""Real servers on the loopback interface: pyoxigraph as a SPARQL endpoint, and one that misbehaves
+on request.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def send(
 
 
 class Oxigraph:
-    """A pyoxigraph store as an endpoint; `cap` cuts answers silently, as Virtuoso's ResultSetMaxRows does."""
+    """A pyoxigraph store as an endpoint; `cap` cuts answers silently, as Virtuoso's
+    ResultSetMaxRows does.
+    """
 
     def __init__(self, store: Any, cap: int | None = None) -> None:
         self.store = store
@@ -130,7 +134,8 @@ class Faulty:
         elif fault == "numbers":
             send(
                 handler,
-                b'{"results": {"bindings": [{"x": {"type": "uri", "value": 1}, "y": {"type": "uri", "value": 2}}]}}',
+                b'{"results": {"bindings": [{"x": {"type": "uri", "value": 1}, "y": {"type": "uri",'
+                b' "value": 2}}]}}',
             )
         elif fault == "silent":
             pass  # The connection is closed without a word.

@@ -1,4 +1,6 @@
-"""Every factual relation, predicate and composition of the catalogue on the real subset, against plain Python joins."""
+"""Every factual relation, predicate and composition of the catalogue on the real subset, against
+plain Python joins.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation
+from taskloom.suites.taskbench.worlds.facts.labels import name_predicate, name_relation, survey
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPERTIES, RELATIONS
 from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 from taskloom.suites.taskbench.worlds.facts.set_operators import intersection, union
-from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 
 from . import oracle
 from .composed import compose
@@ -57,7 +58,9 @@ def test_labels_of_the_predicates_objects(real: RdfWorld) -> None:
 def test_every_function_of_the_catalogue(
     catalogue: Catalogue, real: RdfWorld, plain: Plain, every: int
 ) -> None:
-    """As sets of ids, and as text with namesakes merged; by day every eighth, which has all compositions."""
+    """As sets of ids, and as text with namesakes merged; by day every eighth, which has all
+    compositions.
+    """
     facts, labels = plain
     functions = catalogue.functions()
     assert len(functions) > 150
@@ -117,7 +120,8 @@ def test_thin_tasks_are_counted_not_hidden(catalogue: Catalogue, real: RdfWorld)
     sizes = survey(real, [task.expression for task in tasks])
     assert len(sizes) == len(tasks)
     thin = {size.task: size.examples for size in sizes if not size.enough}
-    # The subset's own description names these relations as thin; parents of parents must then be thinner still.
+    # The subset's own description names these relations as thin; parents of parents must then be
+    # thinner still.
     assert thin["head_of_state"] < 100
     assert thin["map(head_of_state)"] == thin["head_of_state"]
     assert all(size.examples >= 100 for size in sizes if size.enough)

@@ -1,4 +1,6 @@
-"""Kinds of what a predicate asks for count as true, and where the graph is silent nothing is said."""
+"""Kinds of what a predicate asks for count as true, and where the graph is silent nothing is
+said.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ PEOPLE = {
     "eve": ["baker", "stage_actor"],
     "fay": ["extra"],
 }
-"""What a stage actor is, this graph does not say; an extra is a kind of film actor, and one of itself by a cycle."""
+"""What a stage actor is, this graph does not say; an extra is a kind of film actor, and one of
+itself by a cycle.
+"""
 
 SUBCLASSES = {
     "extra": ["film_actor"],
@@ -97,7 +101,9 @@ MEASURED = {
     "is_occupation_teacher": (98, 539, 3_582),
     "is_occupation_composer": (935, 1_284, 3_331),
 }
-"""On the Wikidata subset: true by the value alone, true by subclass paths, false; the table of docs/suites/taskbench-facts.md."""
+"""On the Wikidata subset: true by the value alone, true by subclass paths, false; the table of
+docs/suites/taskbench-facts.md.
+"""
 
 
 def test_the_shares_of_the_real_graph(real: RdfWorld) -> None:
@@ -111,7 +117,9 @@ def test_the_shares_of_the_real_graph(real: RdfWorld) -> None:
 
 
 def above(world: FactWorld, cls: str) -> set[str]:
-    """Walk up from a class, one class after the other: an independent reading of what it is a kind of."""
+    """Walk up from a class, one class after the other: an independent reading of what it is a kind
+    of.
+    """
     seen, frontier = {cls}, [cls]
     while frontier:
         for broader in world.relation("subclass_of").get(frontier.pop(), ()):
@@ -125,7 +133,9 @@ def above(world: FactWorld, cls: str) -> set[str]:
 def test_no_false_row_is_a_kind_and_only_silence_is_left_out(
     facts: str, request: pytest.FixtureRequest
 ) -> None:
-    """For every predicate of occupations and types, in the Wikidata subset and in the packaged invented world."""
+    """For every predicate of occupations and types, in the Wikidata subset and in the packaged
+    invented world.
+    """
     world: FactWorld = request.getfixturevalue("real") if facts == "real" else synthetic_world()
     names = [name for name, what in PREDICATES.items() if what.prop in CLASS_PROPERTIES]
     assert len(names) == 11
@@ -149,7 +159,9 @@ def test_no_false_row_is_a_kind_and_only_silence_is_left_out(
 
 
 def test_hardly_a_false_actor_or_writer_is_called_one(real: RdfWorld) -> None:
-    """By the value alone 18.0 and 0.5 % are; one is left, a child actor, who is only a kind of child in this graph."""
+    """By the value alone 18.0 and 0.5 % are; one is left, a child actor, who is only a kind of
+    child in this graph.
+    """
     for name, word, left in (
         ("is_occupation_actor", "actor", 1),
         ("is_occupation_writer", "writer", 0),

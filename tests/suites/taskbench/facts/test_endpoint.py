@@ -1,4 +1,6 @@
-"""Answers over the wire equal those of the embedded store: whole relations, samples, labels, predicates."""
+"""Answers over the wire equal those of the embedded store: whole relations, samples, labels,
+predicates.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +175,8 @@ def test_what_is_on_disk_is_not_asked_again(family: RdfWorld, tmp_path: Path) ->
         [file] = (tmp_path / "answers").iterdir()
         with closing(sqlite3.connect(file)) as base, base:
             base.execute(
-                "update answers set answer = substr(answer, 1, 50) where rowid = (select min(rowid) from answers)"
+                "update answers set answer = substr(answer, 1, 50) where rowid = (select min(rowid)"
+                " from answers)"
             )
         healed = EndpointWorld(url, manners=FAST, page=1_000, cache=tmp_path)
         assert dict(healed.relation("child")) == rows
@@ -263,7 +266,9 @@ def test_no_id_escapes_from_its_term(id: str) -> None:
     try:
         ox.NamedNode(term[1:-1])
     except ValueError:
-        return  # Not every text that can stand between brackets is an IRI: the server then refuses the whole query.
+        # Not every text that can stand between brackets is an IRI: the server then refuses the
+        # whole query.
+        return
     rows = solutions(f"SELECT ?y WHERE {{ VALUES ?y {{ {term} }} }}")
     assert [f"<{row['y'].value}>" for row in rows] == [term]
 

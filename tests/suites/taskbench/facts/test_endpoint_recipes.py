@@ -1,4 +1,6 @@
-"""Recipes that name an endpoint, as a user runs them: made, verified, resumed, and every fault in one sentence with status 2."""
+"""Recipes that name an endpoint, as a user runs them: made, verified, resumed, and every fault in
+one sentence with status 2.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,8 @@ import pytest
 from taskloom.cli import app
 from taskloom.data import dataset
 from taskloom.suites.taskbench.worlds.facts import open_world
-from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.iri import ENTITY, LABEL, PROPERTY
-from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 
 from .servers import Faulty, Oxigraph, send, serving
 
@@ -90,7 +91,8 @@ def test_an_endpoint_gives_the_dataset_of_its_file(
     words = {p for p in pairs(tmp_path / "a") if "land" not in p[0]}
     assert words == {p for p in pairs(tmp_path / "b") if "land" not in p[0]}
     assert len(words) > 300
-    # All that was asked is on disk: the same dataset again, and by two processes, sends nothing more.
+    # All that was asked is on disk: the same dataset again, and by two processes, sends nothing
+    # more.
     again = recipe(tmp_path, f"{url}#{MANNERS}")
     asked = len(answering.queries)
     assert app.run(["make", again, "-o", str(tmp_path / "c")]) == 0

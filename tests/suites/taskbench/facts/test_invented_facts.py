@@ -1,4 +1,6 @@
-"""The invented world: a function of its knobs, consistent as a world, and roomy enough for every task of the catalogue."""
+"""The invented world: a function of its knobs, consistent as a world, and roomy enough for every
+task of the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ from hypothesis import strategies as st
 from taskloom.core.errors import InputError
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench.worlds.facts import invented_facts
-from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_facts import (
     WorldKnobs,
@@ -21,10 +22,10 @@ from taskloom.suites.taskbench.worlds.facts.invented_facts import (
     synthetic_world,
 )
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
+from taskloom.suites.taskbench.worlds.facts.labels import survey
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, PROPERTIES, RELATIONS
-from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 from taskloom.suites.taskbench.worlds.facts.set_operators import chain, intersection, union
-from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 from tests.processes import printed_elsewhere, printed_here
 
 from . import oracle
@@ -102,9 +103,11 @@ def test_what_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_in_every_process(small: TableWorld) -> None:
     code = (
         "import hashlib, json\n"
-        "from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world\n"
+        "from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs,"
+        " synthetic_world\n"
         "w = synthetic_world(WorldKnobs(people=600))\n"
-        "facts = [list(w.relation(n).items()) for n in w.relations()] + [sorted(w._labels.items())]\n"
+        "facts = [list(w.relation(n).items()) for n in w.relations()] +"
+        " [sorted(w._labels.items())]\n"
         "print(hashlib.sha256(json.dumps(facts).encode()).hexdigest())"
     )
     assert printed_here(code) == printed_elsewhere(code)
@@ -155,7 +158,9 @@ def same_last_word(world: TableWorld, name: str) -> float:
 
 
 def test_names_give_no_more_away_than_real_ones(full: TableWorld) -> None:
-    """In Wikidata's subset: 0.513, 0.137, 0.267; owned_by 0.026, as companies have a few words for their kind."""
+    """In Wikidata's subset: 0.513, 0.137, 0.267; owned_by 0.026, as companies have a few words for
+    their kind.
+    """
     assert same_last_word(full, "father") == pytest.approx(0.513, abs=0.02)
     assert same_last_word(full, "mother") == pytest.approx(0.137, abs=0.02)
     assert 0.267 < same_last_word(full, "child") < 0.38
@@ -169,7 +174,9 @@ def test_names_give_no_more_away_than_real_ones(full: TableWorld) -> None:
     ("surnames", "father", "mother"), [(0.0, 0.0, 0.0), (0.5, 0.43, 0.12), (1.0, 0.87, 0.03)]
 )
 def test_surnames_are_a_knob(surnames: float, father: float, mother: float) -> None:
-    """A fictional being, one input in eight, shares no name with its parents; some parents are of one family."""
+    """A fictional being, one input in eight, shares no name with its parents; some parents are of
+    one family.
+    """
     world = synthetic_world(replace(SMALL, surnames=surnames))
     assert same_last_word(world, "father") == pytest.approx(father, abs=0.03)
     assert same_last_word(world, "mother") == pytest.approx(mother, abs=0.03)
@@ -208,7 +215,9 @@ def test_knobs_do_what_they_say(small: TableWorld) -> None:
 def test_through_files_and_the_plain_evaluator(
     small: TableWorld, catalogue: Catalogue, tmp_path: Path
 ) -> None:
-    """Written, loaded by the store, and evaluated by the oracle from the text: always the same world."""
+    """Written, loaded by the store, and evaluated by the oracle from the text: always the same
+    world.
+    """
     path = tmp_path / "world.nt.gz"
     triples = write_ntriples(small, path)
     loaded = RdfWorld(path)

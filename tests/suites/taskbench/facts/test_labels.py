@@ -39,7 +39,8 @@ def test_dropped() -> None:
     named = name_relation(world(), COUNTRY, "drop")
     assert named.answers == {"Nice": ("France",)}
     assert named.counted == Counted(unlabelled=2, ambiguous=1, merged=0, answers=1)
-    # Troy has one entity with a country and one without: a reader could mean either, so it is dropped, and merging keeps it.
+    # Troy has one entity with a country and one without: a reader could mean either, so it is
+    # dropped, and merging keeps it.
     troy = Relation({"t": ["f"]})
     assert name_relation(world(), troy, "drop").answers == {}
     assert name_relation(world(), troy, "merge").answers == {"Troy": ("France",)}

@@ -51,7 +51,9 @@ def test_the_draw_is_keyed(invented: TableWorld) -> None:
 
 
 def test_types_follow_the_true_ones(real: RdfWorld) -> None:
-    """On the real subset every third person with an occupation has no class: the false ones must be as mixed."""
+    """On the real subset every third person with an occupation has no class: the false ones must be
+    as mixed.
+    """
     actor = real.predicate("is_occupation_actor")
     human = real.relation("instance_of")
     drawn = balanced(real, actor, 1_000, KEY)

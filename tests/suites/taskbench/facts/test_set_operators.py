@@ -1,4 +1,6 @@
-"""The operators against their definitions, by brute force over small relations, whole and sampled."""
+"""The operators against their definitions, by brute force over small relations, whole and
+sampled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A server that misbehaves: what passes is survived, what stays is said in one sentence, and nothing that arrived is lost."""
+"""A server that misbehaves: what passes is survived, what stays is said in one sentence, and
+nothing that arrived is lost.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,10 @@ def test_unknown_values_and_labels_for_all_languages(good: Oxigraph, tmp_path: P
         assert (
             dict(whole.relation("father"))
             == dict(sample.relation("father"))
-            == {"Q1": ("Q2",), "Q3": ("Q2",)}
+            == {
+                "Q1": ("Q2",),
+                "Q3": ("Q2",),
+            }
         )
         assert sample.relation("father").of("Q4") == ()
         assert list(sample.relation("father.inv")) == ["Q2"]
@@ -150,7 +155,9 @@ def test_the_server_sets_the_pause(good: Oxigraph, tmp_path: Path) -> None:
 
 
 def test_the_rate_is_kept(good: Oxigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that moves only when somebody sleeps: a server sees requests late or early, as the machine pleases."""
+    """By a clock that moves only when somebody sleeps: a server sees requests late or early, as the
+    machine pleases.
+    """
     now, begun = 100.0, []
 
     def sleep(seconds: float) -> None:
@@ -177,7 +184,9 @@ def test_the_rate_is_kept(good: Oxigraph, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_cut_download_goes_on_where_it_was(data: Path, tmp_path: Path) -> None:
-    """The server dies after two pages; the next run asks only for what is missing, and ends with the same rows."""
+    """The server dies after two pages; the next run asks only for what is missing, and ends with
+    the same rows.
+    """
     tree = RdfWorld(data / "wikidata" / "royal92.nt.gz", keep="memory")
     server = Faulty(Oxigraph(tree.store), ["none", "none", "403"])
     with serving(server) as url:

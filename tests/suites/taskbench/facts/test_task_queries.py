@@ -11,11 +11,10 @@ from taskloom.cli import run
 from taskloom.core.errors import InputError
 from taskloom.suites.taskbench.language import Type, map_filter, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Is
-from taskloom.suites.taskbench.worlds.facts.export import write_ntriples
 from taskloom.suites.taskbench.worlds.facts.invented_facts import WorldKnobs, synthetic_world
 from taskloom.suites.taskbench.worlds.facts.iri import to_id
 from taskloom.suites.taskbench.worlds.facts.properties import PREDICATES, RELATIONS
-from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld
+from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld, write_ntriples
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer
 from taskloom.suites.taskbench.worlds.facts.task_queries import task_query
@@ -42,7 +41,9 @@ def joined(world: RdfWorld, text: str, domain: Domain = "either") -> Rows:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> RdfWorld:
-    """An invented world, with more classes: a kind of actor, and an occupation of which nothing is known."""
+    """An invented world, with more classes: a kind of actor, and an occupation of which nothing is
+    known.
+    """
     path = tmp_path_factory.mktemp("world") / "small.nt"
     world = synthetic_world(WorldKnobs(people=300, density=0.9))
     write_ntriples(world, path)

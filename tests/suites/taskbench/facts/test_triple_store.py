@@ -1,4 +1,6 @@
-"""Files into stores: on disk as in memory, whole or absent, resumed after a kill, and clear about what is wrong."""
+"""Files into stores: on disk as in memory, whole or absent, resumed after a kill, and clear about
+what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,9 @@ triple_store.disk_store([Path(sys.argv[1])], "d" * 64, Path(sys.argv[2]), 10_000
 def test_a_killed_load_goes_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 in the middle: nothing is there under the final name, and the next load begins after the last whole chunk."""
+    """kill -9 in the middle: nothing is there under the final name, and the next load begins after
+    the last whole chunk.
+    """
     cache = tmp_path / "cache"
     progress = cache / "stores" / ("d" * 32 + ".part") / "progress.json"
     load = subprocess.Popen([sys.executable, "-c", KILLED, str(folder / "a.nt"), str(cache)])
@@ -159,8 +163,14 @@ def test_a_damaged_store_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_two_processes_at_once(folder: Path, tmp_path: Path) -> None:
-    code = "import sys; from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld; from pathlib import Path\n"
-    code += "print(len(RdfWorld(sys.argv[1], keep='disk', cache=Path(sys.argv[2]), chunk=50_000).relation('father')))"
+    code = (
+        "import sys; from taskloom.suites.taskbench.worlds.facts.rdf import RdfWorld; from pathlib"
+        " import Path\n"
+    )
+    code += (
+        "print(len(RdfWorld(sys.argv[1], keep='disk', cache=Path(sys.argv[2]),"
+        " chunk=50_000).relation('father')))"
+    )
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(folder), str(tmp_path / "c")], stdout=subprocess.PIPE
@@ -248,7 +258,8 @@ def test_unknown_values_are_no_entities(tmp_path: Path) -> None:
     path = tmp_path / "a.nt"
     unknown = "<http://www.wikidata.org/.well-known/genid/0a1b>"
     path.write_text(
-        f"<{E}Q1> <{P}P19> {unknown} .\n<{E}Q2> <{P}P19> <{E}Q84> .\n{unknown} <{P}P19> <{E}Q84> .\n"
+        f"<{E}Q1> <{P}P19> {unknown} .\n<{E}Q2> <{P}P19> <{E}Q84> .\n{unknown} <{P}P19>"
+        f" <{E}Q84> .\n"
     )
     world = RdfWorld(path)
     assert dict(world.relation("place_of_birth")) == {"Q2": ("Q84",)}
@@ -277,7 +288,9 @@ def test_labels_for_all_languages_stand_in(tmp_path: Path) -> None:
 
 
 def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
-    """The rest of a dump is skipped unseen, however it is spaced, and what is chosen is all there."""
+    """The rest of a dump is skipped unseen, however it is spaced, and what is chosen is all
+    there.
+    """
     tree = data / "wikidata" / "royal92.nt.gz"
     full = RdfWorld(tree, keep="disk", cache=tmp_path)
     for keep in ("memory", "disk"):
@@ -316,7 +329,9 @@ def test_only_the_catalogue(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [48, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sample_of_a_store(catalogue: Catalogue, real: RdfWorld, every: int) -> None:
-    """Functions of the catalogue (all of them in the slow version) on a sample, without reading any relation whole."""
+    """Functions of the catalogue (all of them in the slow version) on a sample, without reading any
+    relation whole.
+    """
     world = real.sampled(100)
     assert world.sources() == real.sources()
     assert list(world.relation("father")) == sorted(real.relation("father"), key=to_iri)[:100]

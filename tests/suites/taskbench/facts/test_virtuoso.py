@@ -1,4 +1,6 @@
-"""Equal answers from a real SPARQL server and from the embedded store; started by tests/servers/virtuoso.sh."""
+"""Equal answers from a real SPARQL server and from the embedded store; started by
+tests/servers/virtuoso.sh.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def compare_relation(client: SparqlClient, text: str, ours: Relation) -> int:
 
 
 def compare_predicate(client: SparqlClient, text: str, ours: Predicate, truth: str = "?y") -> int:
-    """Compare the numbers of true and false, and a page of rows: paths of classes take a server seconds."""
+    """Compare the numbers of true and false, and a page of rows: paths of classes take a server
+    seconds.
+    """
     counts = client.select(
         within(text, f"{truth} (COUNT(*) AS ?n)", f"}} GROUP BY {truth}"), (truth[1:], "n")
     )
@@ -149,7 +153,9 @@ CHAINED = (
     "chain(occupation, union(father, mother))",
     "difference(child, father.inv)",
 )
-"""Compositions that the paper's list lacks: predicates of what a relation gives, nested ones, values given by their names."""
+"""Compositions that the paper's list lacks: predicates of what a relation gives, nested ones,
+values given by their names.
+"""
 
 
 @pytest.mark.parametrize("text", CHAINED)

@@ -1,4 +1,6 @@
-"""Which facts a recipe stands on: a rule that no machine changes, stated in the list, the card and the manifest."""
+"""Which facts a recipe stands on: a rule that no machine changes, stated in the list, the card and
+the manifest.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +68,6 @@ def test_the_manifest_and_verify(
     assert run(["verify", str(folder)]) == 2
     message = capsys.readouterr().err
     assert (
-        "its bytes are those of the manifest, but its answers cannot be derived again: the facts are missing"
-        in message
+        "its bytes are those of the manifest, but its answers cannot be derived again: the facts"
+        " are missing" in message
     )

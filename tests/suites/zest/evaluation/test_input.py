@@ -343,7 +343,9 @@ def test_an_answer_of_megabytes_is_scored(
 def test_utf_16_without_its_mark_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: str
 ) -> None:
-    """It is UTF-8, too, with a zero after each letter: scored as it stands, with a note why nothing is right."""
+    """It is UTF-8, too, with a zero after each letter: scored as it stands, with a note why nothing
+    is right.
+    """
     assert run([*_files(tmp_path, GOLD, "owl\nn/a\n".encode("utf-16-le")), "--mode", mode]) == 0
     assert "NUL characters: was the file saved as UTF-16?" in capsys.readouterr().out
 

@@ -1,4 +1,6 @@
-"""The official mode against what the unmodified public script gave: 16 suites, unit files, whole-file cases."""
+"""The official mode against what the unmodified public script gave: 16 suites, unit files,
+whole-file cases.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ OUR_FLAGS = {
     "mixed_alternatives",
     "unicode",
 }
-"""Peculiarities that the oracle's own flags do not name; the corrected mode corrects them too, and flags them."""
+"""Peculiarities that the oracle's own flags do not name; the corrected mode corrects them too, and
+flags them.
+"""
 
 
 class First(Random):
@@ -124,7 +128,9 @@ def test_suite(name: str) -> None:
 
 @pytest.mark.parametrize("name", slow_except(SUITES, *SUITES[::3]))
 def test_corrected_differs_only_where_flagged(name: str) -> None:
-    """By the oracle's flags, or by one of ours that the oracle does not have; never without a reason."""
+    """By the oracle's flags, or by one of ours that the oracle does not have; never without a
+    reason.
+    """
     theirs = {
         (r["task"], r["i"]): r.get("flags", []) for r in rows(f"{name}/expected_instances.jsonl")
     }
@@ -134,7 +140,8 @@ def test_corrected_differs_only_where_flagged(name: str) -> None:
             continue
         assert official[i.task, i.index].flags == i.flags
         if not i.flags:
-            # The same sum of scores, predicted and gold positives: the same effect on the task's F1.
+            # The same sum of scores, predicted and gold positives: the same effect on the task's
+            # F1.
             one, other = (effect(Judged(0.0, j.entries)) for j in (i, official[i.task, i.index]))
             assert one == pytest.approx(other, abs=1e-9)
         elif not theirs[i.task, i.index]:

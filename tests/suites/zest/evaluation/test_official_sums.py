@@ -1,4 +1,6 @@
-"""The official mode sums as the public script does, bit by bit: a reimplementation of NumPy's and pandas' order of summation."""
+"""The official mode sums as the public script does, bit by bit: a reimplementation of NumPy's and
+pandas' order of summation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ KINDS = ("paraphrase", "combination", "target_semantics", "structure", "normal")
 
 
 def pairwise(values: list[float]) -> float:
-    """Add up as NumPy does: below eight in turn, up to 128 by eight accumulators, above that by halves."""
+    """Add up as NumPy does: below eight in turn, up to 128 by eight accumulators, above that by
+    halves.
+    """
     n = len(values)
     if n < 8:
         total = 0.0
@@ -49,7 +53,9 @@ def test_means_have_the_bits_of_the_script(n: int) -> None:
 
 
 def test_the_average_adds_the_rows_from_top_to_bottom() -> None:
-    """Shares that come to 0.055: in some orders the script prints 5, in others 6, and an exact sum knows one answer only."""
+    """Shares that come to 0.055: in some orders the script prints 5, in others 6, and an exact sum
+    knows one answer only.
+    """
     prints = set()
     for order in permutations((0.0, 0.05, 0.08, 0.02, 0.125)):
         total = 0.0
@@ -93,7 +99,9 @@ def task_files(rng: Random) -> tuple[list[dict[str, Any]], list[str]]:
 def by_script(
     tasks: list[dict[str, Any]], predictions: list[str]
 ) -> tuple[dict[str, list[float]], list[float]]:
-    """Score yes/no tasks as the script does: rows by type with base tasks last, and their average."""
+    """Score yes/no tasks as the script does: rows by type with base tasks last, and their
+    average.
+    """
     upcoming = iter(predictions)
     f1s: dict[str, float] = {}
     rows: dict[str, list[float]] = {}

@@ -1,4 +1,6 @@
-"""What must hold for any answers: perfection, order, all-n/a, and that every difference has a reason."""
+"""What must hold for any answers: perfection, order, all-n/a, and that every difference has a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -207,7 +209,9 @@ def _turn(prediction: str, rng: Random) -> str:
 def test_all_na_scores_1_on_tasks_without_answers_and_0_on_others(
     made: tuple[list[ZestTask], list[list[str]]],
 ) -> None:
-    """Section 5.3: an all-NA task counts as competent by convention; with any answer in it all-NA gets nothing."""
+    """Section 5.3: an all-NA task counts as competent by convention; with any answer in it all-NA
+    gets nothing.
+    """
     tasks, said = made
     report = score(tasks, ["n/a" for ps in said for _ in ps], "corrected")
     for found in report.tasks:
@@ -245,7 +249,9 @@ def test_competence_falls_with_the_threshold(
 
 
 def test_a_task_at_the_border_is_competent_by_the_paper_and_not_by_the_script() -> None:
-    """Three of five answers found and nothing wrong: F1 is 0.75, which the script's floats miss by a rounding error."""
+    """Three of five answers found and nothing wrong: F1 is 0.75, which the script's floats miss by
+    a rounding error.
+    """
     row = {
         "id": "b",
         "question": "Is it?",

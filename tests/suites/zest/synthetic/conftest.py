@@ -23,7 +23,9 @@ def full() -> TaskWorld:
     scope="session", params=[10, pytest.param(1, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 def full_examples(full: TaskWorld, request: pytest.FixtureRequest) -> dict[str, list[Example]]:
-    """Examples of the default recipe: every tenth of the 20 passages of each task, or all of them."""
+    """Examples of the default recipe: every tenth of the 20 passages of each task, or all of
+    them.
+    """
     numbers = range(0, full.passages, request.param)
     return {
         split: [full.example(task, i) for task in tasks for i in numbers]

@@ -83,5 +83,6 @@ def test_settled_tasks_leave_the_rate_as_it_is(
     assert all(0 <= m.yes <= m.answered <= passages for m in found.values())
     assert sorted(found[name].yes for name in names[: len(settled)]) == sorted(settled)
     assert all(0 < n <= passages for n in settled)
-    # A settled task has a whole number of answers: with few passages the others may not be able to make up for it.
+    # A settled task has a whole number of answers: with few passages the others may not be able to
+    # make up for it.
     assert abs(sum(m.answered for m in found.values()) - wanted) <= len(settled)

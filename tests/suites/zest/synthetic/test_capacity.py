@@ -51,7 +51,9 @@ def test_the_number_of_passages_is_bounded() -> None:
 
 
 def test_small_splits_are_made_whatever_forms_they_own() -> None:
-    """One seed in twelve was refused before: in the one domain of such a split it owned too few forms with flips or tables."""
+    """One seed in twelve was refused before: in the one domain of such a split it owned too few
+    forms with flips or tables.
+    """
     small = ["tasks={train: 20, dev: 20, test: 20}", "passages=1"]
     for seed in (2, 3):
         assert [split.n for split in read("zest/synthetic", small).plan(seed).splits] == [

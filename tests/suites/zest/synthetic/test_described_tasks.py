@@ -1,4 +1,6 @@
-"""The tasks of a recipe: the four generalizations, splits that share no program, recipes that cannot be met."""
+"""The tasks of a recipe: the four generalizations, splits that share no program, recipes that
+cannot be met.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_the_size_of_a_split_moves_no_other() -> None:
 
 
 def test_a_flip_changes_at_least_half_of_the_answers(full: TaskWorld) -> None:
-    """On its own passages the base task answers otherwise; every twelfth flip is looked at (all by `zest_new_tasks.py`)."""
+    """On its own passages the base task answers otherwise; every twelfth flip is looked at (all by
+    `zest_new_tasks.py`).
+    """
     flips = [(s, t) for s, t in every_task(full) if t.kind == "target_semantics"][::12]
     for split, task in flips:
         base = next(t for t in full.splits[split] if t.id == task.derives_from[0])
@@ -149,7 +153,9 @@ def test_small_recipes_are_possible(seed: int) -> None:
 def test_more_tasks_than_the_usual_thresholds_give(
     sizes: dict[str, int], domains: list[str]
 ) -> None:
-    """Attributes are compared with more numbers and values then; of one task in ten a passage is made and read again."""
+    """Attributes are compared with more numbers and values then; of one task in ten a passage is
+    made and read again.
+    """
     made = small(tasks=sizes, domains=domains, passages=20, unseen="program" if domains else "form")
     assert {split: len(tasks) for split, tasks in made.splits.items()} == sizes
     programs: dict[tuple[str, str], Program] = {}

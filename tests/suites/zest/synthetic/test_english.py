@@ -1,4 +1,6 @@
-"""The English of procedural ZEST: questions with one reading, flips of few words, passages that agree with themselves."""
+"""The English of procedural ZEST: questions with one reading, flips of few words, passages that
+agree with themselves.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def flips(domain: Domain) -> Iterator[tuple[str, Program, Program]]:
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=domain_names())
 def test_a_flip_changes_as_few_words_as_can_be(domain: Domain) -> None:
-    """In every wording: a word or two for another attribute or direction, and nothing but the value for another value."""
+    """In every wording: a word or two for another attribute or direction, and nothing but the value
+    for another value.
+    """
     most = 0
     for kind, one, other in flips(domain):
         ours, theirs = wordings(domain, one), wordings(domain, other)
@@ -149,7 +153,10 @@ def test_two_programs_never_have_the_same_words(domain: Domain) -> None:
         (
             "parks",
             Program("table", ("trail", "length", "wheels")),
-            "What trails are there in this national park, what is their length and are they suitable for wheelchairs?",
+            (
+                "What trails are there in this national park, what is their length and are they"
+                " suitable for wheelchairs?"
+            ),
         ),
         (
             "leaders",
@@ -172,13 +179,19 @@ TRAIL = Program("any_over", ("trail", "length", 5))
         (
             PARKS,
             Program("and", (AREA, TRAIL)),
-            "Is this national park larger than 5,000 acres and is any trail in it longer than 5 miles?",
+            (
+                "Is this national park larger than 5,000 acres and is any trail in it longer than 5"
+                " miles?"
+            ),
         ),
         # After a trail "it" would be the trail.
         (
             PARKS,
             Program("or", (TRAIL, AREA)),
-            "Is any trail in this national park longer than 5 miles or is the park larger than 5,000 acres?",
+            (
+                "Is any trail in this national park longer than 5 miles or is the park larger than"
+                " 5,000 acres?"
+            ),
         ),
         (
             PARKS,
@@ -188,7 +201,10 @@ TRAIL = Program("any_over", ("trail", "length", 5))
         (
             PARKS,
             Program("when", (Program("flag", ("winter",)), Program("most", ("camp", "sites")))),
-            "What is the largest campground in this national park, if the park stays open in winter?",
+            (
+                "What is the largest campground in this national park, if the park stays open in"
+                " winter?"
+            ),
         ),
         (
             DOGS,
@@ -208,7 +224,10 @@ TRAIL = Program("any_over", ("trail", "length", 5))
                     Program("more", ("term", 4)),
                 ),
             ),
-            "Did this president serve in the army, was she advised by Ada Farrow and did she govern for more than 4 years?",
+            (
+                "Did this president serve in the army, was she advised by Ada Farrow and did she"
+                " govern for more than 4 years?"
+            ),
         ),
         (
             LEADERS,
@@ -224,7 +243,10 @@ TRAIL = Program("any_over", ("trail", "length", 5))
                     Program("both", (Program("value", ("fee",)), Program("value", ("founder",)))),
                 ),
             ),
-            "On condition that owls nest in this national park, how much does it cost to enter it and who founded it?",
+            (
+                "On condition that owls nest in this national park, how much does it cost to enter"
+                " it and who founded it?"
+            ),
         ),
     ],
 )
@@ -306,7 +328,10 @@ def test_any_is_no_only_where_all_are_known() -> None:
         Record("Copper Path", "trail", {"length": 4}),
         Record("Fern Way", "trail", {"length": 3}),
     ]
-    text = "Echo Basin covers 9,000 acres. Copper Path is a trail in the park. It is 4 miles long. Fern Way is a trail in the park."
+    text = (
+        "Echo Basin covers 9,000 acres. Copper Path is a trail in the park. It is 4 miles long."
+        " Fern Way is a trail in the park."
+    )
     for fields, more, expected in (
         ({"length": 3}, " Fern Way is 3 miles long.", "no"),
         ({}, "", "n/a"),
@@ -324,7 +349,9 @@ def test_any_is_no_only_where_all_are_known() -> None:
 def test_passages_agree_with_themselves_and_with_their_topic(
     made: TaskWorld, tasks: list[DescribedTask]
 ) -> None:
-    """No rule is broken by a park of the same passage, and of no other park more is said than of the one it is about."""
+    """No rule is broken by a park of the same passage, and of no other park more is said than of
+    the one it is about.
+    """
     ruled = 0
     for task in tasks:
         if task.source == task.id:
@@ -380,7 +407,8 @@ def test_sentences(texts: list[tuple[Domain, str]]) -> None:
                 states = [
                     _states(patterns, half) for half in _bare(domain, sentence).split(", whereas ")
                 ]
-                # Both halves say the same kind of thing (a list may be of what there is, or of what there is not).
+                # Both halves say the same kind of thing (a list may be of what there is, or of what
+                # there is not).
                 assert {s[1] for s in states[0]} == {s[1] for s in states[1]} != set(), sentence
                 one, other = (
                     _statements(patterns, half)

@@ -1,4 +1,6 @@
-"""Openings, fillers and details are dealt without repeats, any place alone, and the built-in domains have enough of them."""
+"""Openings, fillers and details are dealt without repeats, any place alone, and the built-in
+domains have enough of them.
+"""
 
 from __future__ import annotations
 

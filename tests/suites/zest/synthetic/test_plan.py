@@ -1,4 +1,6 @@
-"""The plan of procedural ZEST: pure rows, the same bytes everywhere, its scorer, and what `show` prints."""
+"""The plan of procedural ZEST: pure rows, the same bytes everywhere, its scorer, and what `show`
+prints.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,18 @@ def test_rows_are_pure() -> None:
 
 
 GOLDEN = "374bb7b65f8a592bdedf9dac532b2bd5"
-"""The digest of a small recipe. When it changes, the suite's version must be raised: the same recipe gives other data."""
+"""The digest of a small recipe. When it changes, the suite's version must be raised: the same
+recipe gives other data.
+"""
 
 
 def test_the_same_data_under_every_hash_seed_and_release() -> None:
     code = (
-        "import json; from taskloom.recipe import read; from hashlib import blake2b;"
-        "p = read('zest/synthetic', ['tasks.train=60', 'tasks.dev=60', 'tasks.test=60', 'passages=2']).plan(4);"
-        "rows = [[e.task, e.input, e.targets, dict(e.traits), [[s.rule, s.value, s.of] for s in e.derivation]]"
-        " for s in p.splits for e in s.rows(0, 60)];"
-        "print(blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest())"
+        "import json; from taskloom.recipe import read; from hashlib import blake2b;p ="
+        " read('zest/synthetic', ['tasks.train=60', 'tasks.dev=60', 'tasks.test=60',"
+        " 'passages=2']).plan(4);rows = [[e.task, e.input, e.targets, dict(e.traits), [[s.rule,"
+        " s.value, s.of] for s in e.derivation]] for s in p.splits for e in s.rows(0,"
+        " 60)];print(blake2b(json.dumps(rows).encode(), digest_size=16).hexdigest())"
     )
     assert printed_here(code) == printed_elsewhere(code) == GOLDEN + "\n"
 
@@ -62,7 +66,9 @@ def test_a_layout_keeps_the_items(layout: str) -> None:
 
 @pytest.mark.parametrize("parts", ["question", "context"])
 def test_a_part_of_the_input_keeps_the_items(parts: str) -> None:
-    """The ablations of the paper's Table 5; the second solver still answers what the whole input asks."""
+    """The ablations of the paper's Table 5; the second solver still answers what the whole input
+    asks.
+    """
     whole, part = (
         plan(ZestFields.model_validate(SMALL | {"parts": name}), Key("x", 1))
         for name in ("both", parts)
@@ -119,7 +125,8 @@ def test_show_puts_a_family_side_by_side() -> None:
         "(as the base task)",
     ):
         assert name in text
-    # The example itself may be n/a; the derivatives with passages of their own show an answer where they have one.
+    # The example itself may be n/a; the derivatives with passages of their own show an answer where
+    # they have one.
     answers = [
         cell.strip()
         for cell in next(line for line in text.splitlines() if "│ answer" in line).split("│")[3:-1]

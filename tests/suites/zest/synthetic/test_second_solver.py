@@ -1,4 +1,6 @@
-"""The independent reader: it agrees with the generator on every answer, and sees nothing but the text."""
+"""The independent reader: it agrees with the generator on every answer, and sees nothing but the
+text.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_the_reader_reads_the_text_and_nothing_else(full: TaskWorld) -> None:
 
 
 def test_programs_are_expressions_of_the_language_of_functions(full: TaskWorld) -> None:
-    """Each is read back to itself, by atoms of its domain and operators of the language; different programs look different."""
+    """Each is read back to itself, by atoms of its domain and operators of the language; different
+    programs look different.
+    """
     texts: dict[tuple[str, str], Program] = {}
     for _, task in every_task(full):
         text = program_text(task.program)

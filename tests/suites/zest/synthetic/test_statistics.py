@@ -1,4 +1,6 @@
-"""Procedural ZEST has the proportions of the paper: Table 2, Table 5, the shares of n/a and of yes."""
+"""Procedural ZEST has the proportions of the paper: Table 2, Table 5, the shares of n/a and of
+yes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def default(seed: int) -> TaskWorld:
 
 
 def without_passages(world: TaskWorld, split: str) -> list[ZestTask]:
-    """The tasks of a split with the kinds of their answers, which are settled before a passage is written."""
+    """The tasks of a split with the kinds of their answers, which are settled before a passage is
+    written.
+    """
     return [
         ZestTask(
             t.id, t.question, t.kind, t.derives_from, t.domain.name, _instances(world, t), line
@@ -52,7 +56,9 @@ def _instances(world: TaskWorld, task: DescribedTask) -> tuple[Instance, ...]:
 
 
 def test_table_2(full: TaskWorld, full_examples: dict[str, list[Example]]) -> None:
-    """Within 10 % of the paper's proportions (words, n/a, classification), and its numbers of tasks exactly."""
+    """Within 10 % of the paper's proportions (words, n/a, classification), and its numbers of tasks
+    exactly.
+    """
     for split, paper in PAPER.items():
         row = statistics(without_passages(full, split)).to_dict()
         words = [len(context(e.input).split()) for e in full_examples[split]]
@@ -84,7 +90,9 @@ def test_instances_have_the_kind_of_answer_that_was_settled(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 13))]
 )
 def test_table_2_under_other_seeds(seed: int) -> None:
-    """What the seed can move without a passage being written: output types, words of the descriptions, n/a."""
+    """What the seed can move without a passage being written: output types, words of the
+    descriptions, n/a.
+    """
     world = default(seed)
     for split, paper in PAPER.items():
         tasks = world.splits[split]
@@ -105,7 +113,9 @@ def test_table_2_under_other_seeds(seed: int) -> None:
 
 
 def test_all_na_scores_as_in_the_paper(full: TaskWorld) -> None:
-    """Section 6: one dev task is n/a throughout, so predicting n/a everywhere is worth about 1 / 1 / 1."""
+    """Section 6: one dev task is n/a throughout, so predicting n/a everywhere is worth about 1 / 1
+    / 1.
+    """
     dev = without_passages(full, "dev")
     predictions = ["n/a"] * sum(len(t.instances) for t in dev)
     silent = sum(full.mixes[t.source].answered == 0 for t in full.splits["dev"])
@@ -119,9 +129,11 @@ def test_all_na_scores_as_in_the_paper(full: TaskWorld) -> None:
     "seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
 )
 def test_descriptions_alone_do_as_well_as_in_table_5(seed: int) -> None:
-    """The paper's question-only T5 has 12 / 10 / 7 on dev; saying yes to every yes/no question is what can be known here.
+    """The paper's question-only T5 has 12 / 10 / 7 on dev; saying yes to every yes/no question is
+    what can be known here.
 
-    Over 40 seeds it is worth 11.9, 9.5 and 5.6 with standard deviations of 0.4, 0.3 and 0.6; the least C@90 is 3.8.
+    Over 40 seeds it is worth 11.9, 9.5 and 5.6 with standard deviations of 0.4, 0.3 and 0.6; the
+    least C@90 is 3.8.
     """
     world = default(seed)
     eager = [

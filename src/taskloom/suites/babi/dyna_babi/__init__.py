@@ -1,1 +1,3 @@
-"""What only Dyna-bAbI has: the concat and inject splits, and the reference's configuration files."""
+"""What only Dyna-bAbI has: the concat and inject splits, and the reference's configuration
+files.
+"""

@@ -1,9 +1,10 @@
 """The reference's JSON configuration files, read into recipes.
 
-`taskloom make babi/mix.json` takes a file as it is, `python -m taskloom.suites.babi.dyna_babi.reference_config mix.json > mix.yaml`
-writes the recipe. Every filter of a sub-task becomes a group.
-What the reference declares but ignores is ignored here too; what it does by accident (surplus question weights that switch
-other types on) is not imitated; what our recipes cannot say is refused by name.
+`taskloom make babi/mix.json` takes a file as it is, `python -m
+taskloom.suites.babi.dyna_babi.reference_config mix.json > mix.yaml` writes the recipe. Every filter
+of a sub-task becomes a group. What the reference declares but ignores is ignored here too; what it
+does by accident (surplus question weights that switch other types on) is not imitated; what our
+recipes cannot say is refused by name.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 import yaml
 
 from taskloom.core.errors import RecipeError, TaskloomError, nearest
+from taskloom.core.files import read_utf8
+from taskloom.recipe.yaml_files import MOST_BYTES
 from taskloom.suites.babi.story.events import EVENTS
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
@@ -48,7 +51,9 @@ DEFAULT_ACTIONS = {
 }
 """What happens when a configuration does not say: everything."""
 FALLOFF = 0.35
-"""How much rarer each further supporting sentence is in stories that are simulated and filtered, as the reference's are."""
+"""How much rarer each further supporting sentence is in stories that are simulated and filtered, as
+the reference's are.
+"""
 _STORY = {
     "samples", "seed", "name", "n_questions", "question_probability", "actions_before_question", "max_actions", "questions",
     "questions_distribution", "actions", "actions_distribution", "coref", "coref_distribution", "move", "grab", "drop", "give",
@@ -89,7 +94,8 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
     """Convert a configuration of the reference into a recipe.
 
     Raises:
-        RecipeError: A key is unknown, or sub-tasks differ in what a recipe has once: words and names.
+        RecipeError: A key is unknown, or sub-tasks differ in what a recipe has once: words and
+            names.
     """
     _known(config, _ROOT, where)
     if not config.get("tasks"):
@@ -102,7 +108,8 @@ def convert(config: Mapping[str, Any], where: str = "the configuration") -> dict
         mine = _words(task, place)
         if groups and mine != words:
             raise RecipeError(
-                f"{place}: other words than the sub-task before; a recipe has one vocabulary, import them apart"
+                f"{place}: other words than the sub-task before; a recipe has one vocabulary,"
+                " import them apart"
             )
         words = mine
         groups += _groups(task, place)
@@ -188,7 +195,8 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     events = {name: weight for name, weight in actions.items() if name in EVENTS}
     wording = {name: weight for name, weight in actions.items() if name not in EVENTS}
     if "NEGATE" in wording:
-        # One action of the reference says both, by default equally often: where somebody is not, and where they are.
+        # One action of the reference says both, by default equally often: where somebody is not,
+        # and where they are.
         negative, affirmative = story.get("negate_distribution") or (0.5, 0.5)
         share = wording["NEGATE"] / (negative + affirmative)
         wording |= {"NEGATE": negative * share, "AFFIRM": affirmative * share}
@@ -196,7 +204,8 @@ def _happening(story: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "COREF" in wording:
         happening["coref"] = coref
         for name in coref:
-            # The reference's pronouns may say what is else never said; so they may here, at weight 0.
+            # The reference's pronouns may say what is else never said; so they may here, at weight
+            # 0.
             (events if name in EVENTS else wording).setdefault(name, 0.0)
     return happening
 
@@ -248,11 +257,13 @@ def _check_filter(base: Mapping[str, Any], given: Mapping[str, Any], where: str)
     _known(given, _FILTER, where)
     if given.get("always_pass_q_types"):
         raise RecipeError(
-            f"{where}.always_pass_q_types: questions that are not asked for cannot be kept; leave it empty"
+            f"{where}.always_pass_q_types: questions that are not asked for cannot be kept; leave"
+            " it empty"
         )
     if given.get("filter_each_q") is False and "story" in base:
         raise RecipeError(
-            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it to true"
+            f"{where}.filter_each_q: with several questions a story, every one is filtered; set it"
+            " to true"
         )
 
 
@@ -273,8 +284,8 @@ def import_file(path: str | Path) -> dict[str, Any]:
     if not file.is_file():
         raise RecipeError(f"there is no file {file}")
     try:
-        config = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        config = json.loads(read_utf8(file, RecipeError, most=MOST_BYTES))
+    except (json.JSONDecodeError, RecursionError) as error:
         raise RecipeError(f"{file} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise RecipeError(f"{file} must be an object with name and tasks")

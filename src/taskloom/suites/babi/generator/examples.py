@@ -23,9 +23,11 @@ TRAITS: dict[str, type] = {
     "concepts": str,
     "sentences": int,
 }
-"""group: which group of the recipe. support: size of the official support; minimal: size of the shortest minimal one, which is
-the official one unless the group has `cited`; supports: number of minimal ones; support_lines: the official one's sentences,
-counted from 1. composition: the paper's support composition. concepts: events and constructs of the whole story."""
+"""group: which group of the recipe. support: size of the official support; minimal: size of the
+shortest minimal one, which is the official one unless the group has `cited`; supports: number of
+minimal ones; support_lines: the official one's sentences, counted from 1. composition: the paper's
+support composition. concepts: events and constructs of the whole story.
+"""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -50,7 +52,9 @@ class AnsweredQuestion(NamedTuple):
 
 
 NUMBERS = tuple([f" {i}" for i in range(-1, 3_000)])
-"""The numbers of names by how many there are before, with "" for one: more than a story of the longest can have."""
+"""The numbers of names by how many there are before, with "" for one: more than a story of the
+longest can have.
+"""
 
 
 def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
@@ -67,16 +71,22 @@ def _outline(event: Event) -> tuple[str, tuple[str, ...], frozenset[str]]:
 
 @cache
 def _concept_set(concepts: tuple[str, ...], compound: bool) -> frozenset[str]:
-    """Return concepts as a set, the same object for all sentences that have them: it is compared at once."""
+    """Return concepts as a set, the same object for all sentences that have them: it is compared at
+    once.
+    """
     return frozenset((*concepts, "COMPOUND") if compound else concepts)
 
 
 OUTLINES = Remembered(_outline)
-"""What a sentence adds to a story's structure: its kind with pronouns and denial, its names, and its concepts."""
+"""What a sentence adds to a story's structure: its kind with pronouns and denial, its names, and
+its concepts.
+"""
 
 
 class Structure:
-    """A story's structure as it is read: its sentences with persons, objects and places numbered by first appearance."""
+    """A story's structure as it is read: its sentences with persons, objects and places numbered by
+    first appearance.
+    """
 
     __slots__ = ("_concepts", "_numbers", "_parts")
 
@@ -99,7 +109,9 @@ class Structure:
         return "".join(parts)[1:]
 
     def concepts(self) -> frozenset[str]:
-        """Return the events and constructs of all that was read; COMPOUND where a pronoun stands for two."""
+        """Return the events and constructs of all that was read; COMPOUND where a pronoun stands
+        for two.
+        """
         return frozenset[str]().union(*self._concepts)
 
 
@@ -113,7 +125,9 @@ def signature(events: Iterable[Event]) -> str:
 
 
 def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> str:
-    """Return the structure of the official support with its question: what `per_signature` counts."""
+    """Return the structure of the official support with its question: what `per_signature`
+    counts.
+    """
     question = answered.question
     names = Event(
         "in",
@@ -127,7 +141,9 @@ def support_signature(events: Sequence[Event], answered: AnsweredQuestion) -> st
 
 
 def tokens(text: str) -> int:
-    """Count the tokens that a model sees that takes every word and every mark for one, as BERT does with bAbI's words."""
+    """Count the tokens that a model sees that takes every word and every mark for one, as BERT does
+    with bAbI's words.
+    """
     return len(text.split()) + sum(map(text.count, ".?,"))
 
 
@@ -152,7 +168,9 @@ def make_example(
     concepts: frozenset[str],
     key: str = "",
 ) -> Example:
-    """Build the example that a model sees: the passage and the question as one text; `concepts` are those of the passage."""
+    """Build the example that a model sees: the passage and the question as one text; `concepts` are
+    those of the passage.
+    """
     official = answered.official
     traits: dict[str, Trait] = {
         "group": group,

@@ -1,11 +1,12 @@
 """Stories with several questions, grown sentence by sentence as in bAbI 1.0.
 
-Which split a story belongs to is decided by keyed hashes of what it opens with, whatever the words: of what happens before its
-first question, in any order, and of what happens up to the second together with the places before it. Every question's
-text begins with the opening, so training and tests share no text, and no two short texts that differ by verbs or by the
-names of the first sentences; what belongs elsewhere is drawn again. So is the sentence with which a story gets long enough
-to have a structure of another split; later ones are free, so that no length is favoured. Words are chosen last: a style
-changes no story.
+Which split a story belongs to is decided by keyed hashes of what it opens with, whatever the words:
+of what happens before its first question, in any order, and of what happens up to the second
+together with the places before it. Every question's text begins with the opening, so training and
+tests share no text, and no two short texts that differ by verbs or by the names of the first
+sentences; what belongs elsewhere is drawn again. So is the sentence with which a story gets long
+enough to have a structure of another split; later ones are free, so that no length is favoured.
+Words are chosen last: a style changes no story.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ TRIES = 2_000
 """Pieces drawn before a request counts as impossible, where it is tried out."""
 
 ENDURANCE = 200_000
-"""Pieces drawn for one story of a request that has been tried out; never reached by what can be met at all."""
+"""Pieces drawn for one story of a request that has been tried out; never reached by what can be met
+at all.
+"""
 
 RESTART = 100
 """Pieces drawn in vain before a story begins anew: what it opens with may leave no way on."""
@@ -53,7 +56,9 @@ PATIENCE = 60
 
 
 Mark = tuple[int, dict[str, str], dict[str, str], dict[str, str]]
-"""A point that a story can go back to: its sentences, and who is where, holds what, and what lies where."""
+"""A point that a story can go back to: its sentences, and who is where, holds what, and what lies
+where.
+"""
 
 
 def grow(
@@ -73,7 +78,8 @@ def grow(
         rng: The story's own stream.
         rule: What makes it a story of the split.
         weights: What may happen: the group's `action_weights`.
-        also: At each question, ask besides everything of these types that can be answered (the paper's inject).
+        also: At each question, ask besides everything of these types that can be answered (the
+            paper's inject).
         tries: Pieces drawn before the story is given up.
 
     Raises:
@@ -97,9 +103,9 @@ def grow(
         else:
             builder, questions = _StoryBuilder(group, setting, rng, rule, weights), 0
     raise RecipeError(
-        f"group '{group.name}': after {tries} tries no story had {group.story.questions} questions of "
-        f"{', '.join(group.questions)} with support {group.support or 'any size'} "
-        "in a structure of this split; allow more events, names or another support"
+        f"group '{group.name}': after {tries} tries no story had {group.story.questions} questions"
+        f" of {', '.join(group.questions)} with support {group.support or 'any size'} in a"
+        " structure of this split; allow more events, names or another support"
     )
 
 
@@ -140,7 +146,8 @@ class _StoryBuilder:
             self.knowledge = Knowledge(self.setting.vocabulary.places, self.setting.reading)
 
     def piece(self, opens: bool, follows: bool) -> bool:
-        """Append the sentences up to the next question, and draw the question; return False if the piece must be drawn again.
+        """Append the sentences up to the next question, and draw the question; return False if the
+        piece must be drawn again.
 
         Args:
             opens: The piece is one of those that decide on the split.
@@ -166,7 +173,9 @@ class _StoryBuilder:
         return False
 
     def _opening(self, start: int) -> str:
-        """Return what decides on the split: what happens from a sentence on, in any order, and the places before."""
+        """Return what decides on the split: what happens from a sentence on, in any order, and the
+        places before.
+        """
         return " ".join(
             [
                 *(place for e in self.events[:start] for place in e.places),
@@ -189,7 +198,9 @@ class _StoryBuilder:
         return True
 
     def _act(self, room: int) -> list[Event]:
-        """Draw what happens next; none if nothing can, or nothing that keeps the structure of the beginning within the split."""
+        """Draw what happens next; none if nothing can, or nothing that keeps the structure of the
+        beginning within the split.
+        """
         if not BEGINNING - 2 <= len(self.events) < BEGINNING:
             return self.simulator.act(self.weights, room)
         for _ in range(PATIENCE):
@@ -206,7 +217,8 @@ class _StoryBuilder:
 
     def _ask(self) -> AnsweredQuestion | None:
         group = self.group
-        # Only now: half of all openings belong to another split, and nobody needs to know what follows from them.
+        # Only now: half of all openings belong to another split, and nobody needs to know what
+        # follows from them.
         self.knowledge.tell_all(self.events[len(self.knowledge.events) :])
         kind = draw_kind(group, self.rng)
         for question in self._questions(kind):
@@ -216,7 +228,9 @@ class _StoryBuilder:
         return None
 
     def _questions(self, kind: QuestionKind) -> Iterator[Question]:
-        """Yield what may be asked now: of yes-no questions those with the answer that is drawn, then those with others."""
+        """Yield what may be asked now: of yes-no questions those with the answer that is drawn,
+        then those with others.
+        """
         weights = dict(self.group.answers or {"yes": 1.0, "no": 1.0}) if kind == "yes-no" else {}
         if not weights:
             yield from draw_questions(self.knowledge, kind, self.group, self.rng, None)
@@ -227,7 +241,9 @@ class _StoryBuilder:
             weights = {name: weight for name, weight in weights.items() if weight}
 
     def others(self, kinds: tuple[QuestionKind, ...]) -> None:
-        """Ask, after the last question, every other one of some types that can be answered, in the order of types and names."""
+        """Ask, after the last question, every other one of some types that can be answered, in the
+        order of types and names.
+        """
         count, last = self.asked[-1]
         text = ask(last.question, self.setting.lexicon)
         others = answer_all(self.knowledge, kinds)

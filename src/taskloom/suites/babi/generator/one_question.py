@@ -1,9 +1,9 @@
 """Stories with one question at the end, aimed at a wanted structure.
 
-The proof is planned first (`proof_plan`), the simulator adds the other sentences around it and leaves alone what the
-proof stands on (`proof_guard`). Then the reasoner reads the whole story; what it finds must be what was asked for, or
-another draw is made. The question type and the size of the support are drawn once per example, so that rare
-structures are as frequent as the recipe says.
+The proof is planned first (`proof_plan`), the simulator adds the other sentences around it and
+leaves alone what the proof stands on (`proof_guard`). Then the reasoner reads the whole story; what
+it finds must be what was asked for, or another draw is made. The question type and the size of the
+support are drawn once per example, so that rare structures are as frequent as the recipe says.
 """
 
 from __future__ import annotations
@@ -52,13 +52,17 @@ TRIES = 4_000
 """Draws for one example before a request counts as impossible, where it is tried out."""
 
 ENDURANCE = 400_000
-"""Draws for one example of a request that has been tried out: a hundred times as many, so that none that can be met fails."""
+"""Draws for one example of a request that has been tried out: a hundred times as many, so that none
+that can be met fails.
+"""
 
 PERSISTENCE = 500
 """Draws for one size of support before another of the wanted range is tried."""
 
 COUPONS = 40
-"""Stories drawn for each class of supports that `per_signature` needs; if all were alike, 8 would do for 1,000 classes."""
+"""Stories drawn for each class of supports that `per_signature` needs; if all were alike, 8 would
+do for 1,000 classes.
+"""
 
 PLANS = 60
 """Proofs drafted of a size before it counts as one that needs what the group does not list."""
@@ -70,12 +74,19 @@ NEEDS = {
     "counting": ("GRAB",),
     "give-qs": ("GRAB", "GIVE"),
 }
-"""What a story must have for a question of a type: nobody holds anything at the start, and a gift needs somebody who took it."""
+"""What a story must have for a question of a type: nobody holds anything at the start, and a gift
+needs somebody who took it.
+"""
 
 OPEN = 8
-"""Where a recipe asks for what the support holds but not how large it is: the largest proof that is planned."""
+"""Where a recipe asks for what the support holds but not how large it is: the largest proof that is
+planned.
+"""
 
-SPLIT = "the split: the story's structure belongs to another one; longer stories, more events or names have more structures"
+SPLIT = (
+    "the split: the story's structure belongs to another one; longer stories, more events or names"
+    " have more structures"
+)
 
 
 def check_needs(group: StoryGroup) -> None:
@@ -88,13 +99,14 @@ def check_needs(group: StoryGroup) -> None:
         for event in NEEDS.get(kind, ()) if weight else ():
             if event not in group.events:
                 raise RecipeError(
-                    f"group '{group.name}': {kind} questions need {event}; add it to events, with weight 0 if it shall not occur "
-                    "but where it must"
+                    f"group '{group.name}': {kind} questions need {event}; add it to events, with"
+                    " weight 0 if it shall not occur but where it must"
                 )
 
 
 class Wish(NamedTuple):
-    """What one example shall be, drawn before it, so that no kind is rarer for being harder to find.
+    """What one example shall be, drawn before it, so that no kind is rarer for being harder to
+    find.
 
     Attributes:
         kind: The question type.
@@ -118,7 +130,8 @@ class GroupExamples:
         self.group = group
         self.setting = setting
         self.weights = action_weights(group)
-        # Where all events are listed, a plan can only have what is; constructs are planned where they are listed.
+        # Where all events are listed, a plan can only have what is; constructs are planned where
+        # they are listed.
         self.partial = not {*EVENTS} <= {*group.events}
         self.unlisted = Remembered(group.unlisted)
         self.planner = ProofPlanner(
@@ -132,7 +145,8 @@ class GroupExamples:
         )
         if group.support is not None and group.support.low > group.length.high:
             raise RecipeError(
-                f"group '{group.name}': length: {group.length} sentences cannot hold a support of {group.support}"
+                f"group '{group.name}': length: {group.length} sentences cannot hold a support of"
+                f" {group.support}"
             )
         self.sizes = {kind: self._sizes(kind) for kind, weight in group.questions.items() if weight}
         self.falloffs: dict[str, list[float]] = {}
@@ -147,17 +161,22 @@ class GroupExamples:
                     else ""
                 )
                 raise RecipeError(
-                    f"group '{group.name}': no {kind} question has a support of {group.support or 'any size'} with the events "
-                    f"{', '.join(group.events)}, the wording {', '.join(group.wording) or 'none'}{required}; "
-                    f"{self.planner.limit(kind)}"
+                    f"group '{group.name}': no {kind} question has a support of"
+                    f" {group.support or 'any size'} with the events {', '.join(group.events)}, the"
+                    f" wording {', '.join(group.wording) or 'none'}{required};"
+                    f" {self.planner.limit(kind)}"
                 )
 
     def _others(self) -> int:
-        """Return how many proofs are planned beside the official one; what the story brings by itself comes on top."""
+        """Return how many proofs are planned beside the official one; what the story brings by
+        itself comes on top.
+        """
         return max(0, self.group.alternatives.low - 1) if self.group.alternatives else 0
 
     def _planned(self) -> Span | None:
-        """Return the sizes of support to plan for: those asked for, or any small one where more is asked of it than its size."""
+        """Return the sizes of support to plan for: those asked for, or any small one where more is
+        asked of it than its size.
+        """
         group = self.group
         wishes = (
             group.composition or self._others() or group.position != "any" or group.distractors < 1
@@ -178,13 +197,17 @@ class GroupExamples:
         if sizes and not able and needed:
             need = needed.most_common(1)[0][0]
             raise RecipeError(
-                f"group '{self.group.name}': {kind} questions with a support of {self.group.support or 'any size'} need {need}; "
-                f"add it to {'events' if need in EVENTS else 'wording'}, with weight 0 if it shall only occur in proofs"
+                f"group '{self.group.name}': {kind} questions with a support of"
+                f" {self.group.support or 'any size'} need {need}; add it to"
+                f" {'events' if need in EVENTS else 'wording'}, with weight 0 if it shall only"
+                " occur in proofs"
             )
         self.sizes[kind] = able or sizes
 
     def _some_listed(self, kind: str, size: int, needed: Counter[str]) -> bool:
-        """Return whether one of some plans has only what the group lists; count what the others need."""
+        """Return whether one of some plans has only what the group lists; count what the others
+        need.
+        """
         rng = Random(size)
         answers = ["yes"]  # of other questions it is not looked at
         if kind == "yes-no":
@@ -201,7 +224,9 @@ class GroupExamples:
         return not needed
 
     def _unlisted(self, plan: ProofPlan) -> str:
-        """An event or construct of the plan that the group does not list, or "" if it lists all of them."""
+        """An event or construct of the plan that the group does not list, or "" if it lists all of
+        them.
+        """
         for unit in plan.units:
             for event in unit:
                 name = self.unlisted[event]
@@ -211,7 +236,10 @@ class GroupExamples:
 
     def _happening(self) -> str:
         group = self.group
-        return f"the events {', '.join(group.events)} and the wording {', '.join(group.wording) or 'none'}"
+        return (
+            f"the events {', '.join(group.events)} and the wording"
+            f" {', '.join(group.wording) or 'none'}"
+        )
 
     def _sizes(self, kind: str) -> list[int]:
         wanted = self._planned()
@@ -254,12 +282,14 @@ class GroupExamples:
                 ) from error
             if i % PERSISTENCE == 0:
                 wish = self._wish(rng)
-        # Half of all structures belong to another split anyway; that is the reason only where there is no other.
+        # Half of all structures belong to another split anyway; that is the reason only where there
+        # is no other.
         wishes = Counter([reason for reason in reasons if reason != SPLIT]) or Counter(reasons)
         text, count = wishes.most_common(1)[0]
         raise RecipeError(
-            f"group '{self.group.name}': no {wish.kind} story with a support of {self.group.support or 'any size'} in {tries} "
-            f"draws; what blocked {100 * count // wishes.total()} % of them was {text}"
+            f"group '{self.group.name}': no {wish.kind} story with a support of"
+            f" {self.group.support or 'any size'} in {tries} draws; what blocked"
+            f" {100 * count // wishes.total()} % of them was {text}"
         )
 
     def _wish(self, rng: Random) -> Wish:
@@ -283,7 +313,9 @@ class GroupExamples:
     def _wanted_concepts(
         self, kind: QuestionKind, size: int, wanted: str, rng: Random
     ) -> dict[str, bool]:
-        """Draw which concepts the support shall have, by their frequencies; what no proof of that size has is not wanted of it."""
+        """Draw which concepts the support shall have, by their frequencies; what no proof of that
+        size has is not wanted of it.
+        """
         concepts: dict[str, bool] = {}
         for concept, share in self.group.frequencies.items():
             has = rng.random() < share
@@ -303,13 +335,14 @@ class GroupExamples:
         }
         if not able:
             raise RecipeError(
-                f"group '{self.group.name}': answers: no yes-no question with a support of {size}, {self._happening()} "
-                f"is answered by {', '.join(weights)}"
+                f"group '{self.group.name}': answers: no yes-no question with a support of {size},"
+                f" {self._happening()} is answered by {', '.join(weights)}"
             )
         return rng.choices(list(able), weights=list(able.values()))[0]
 
     def try_out(self, key: Key, rule: SplitRule) -> None:
-        """Refuse the group if it cannot be had: one example is drawn, and as many supports as `per_signature` needs.
+        """Refuse the group if it cannot be had: one example is drawn, and as many supports as
+        `per_signature` needs.
 
         Raises:
             RecipeError: It says which wish blocks it.
@@ -330,8 +363,9 @@ class GroupExamples:
             if len(seen) == classes:
                 return
         raise RecipeError(
-            f"group '{self.group.name}': per_signature: {tries} stories have too few different supports for "
-            f"{self.group.n} examples with at most {self.group.per_signature} of each; ask for fewer examples or allow more of each"
+            f"group '{self.group.name}': per_signature: {tries} stories have too few different"
+            f" supports for {self.group.n} examples with at most {self.group.per_signature} of"
+            " each; ask for fewer examples or allow more of each"
         )
 
     def _draw(self, key: Key, index: int, wish: Wish, rng: Random, rule: SplitRule) -> Example:
@@ -357,7 +391,9 @@ class GroupExamples:
         )
 
     def _classes(self) -> int:
-        """Return into how many classes signatures fall: each is free only to the rows of one, which are `per_signature` at most."""
+        """Return into how many classes signatures fall: each is free only to the rows of one, which
+        are `per_signature` at most.
+        """
         return -(-self.group.n // (self.group.per_signature or 1))
 
     def _class_of(self, key: Key, events: list[Event], answered: AnsweredQuestion) -> int:
@@ -440,7 +476,8 @@ class GroupExamples:
     def simulate(
         self, plan: ProofPlan | None, length: int, rng: Random, rule: SplitRule
     ) -> tuple[list[Event], Structure]:
-        """Draw a story of `length` sentences around a planned proof, or any story; return the structure of its beginning, too.
+        """Draw a story of `length` sentences around a planned proof, or any story; return the
+        structure of its beginning, too.
 
         A story of another split is given up as soon as its beginning shows that.
 
@@ -487,7 +524,9 @@ class GroupExamples:
 
     @staticmethod
     def _beginning(events: list[Event], rule: SplitRule) -> Structure:
-        """Return the structure of how a story begins; give up a story that belongs to another split by it."""
+        """Return the structure of how a story begins; give up a story that belongs to another split
+        by it.
+        """
         beginning = Structure()
         if not rule.has(events, beginning):
             raise Blocked(SPLIT)

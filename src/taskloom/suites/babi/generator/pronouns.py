@@ -1,4 +1,6 @@
-"""Pronouns in planned proofs: a sentence with a pronoun needs the one before it, which makes the proof longer by one."""
+"""Pronouns in planned proofs: a sentence with a pronoun needs the one before it, which makes the
+proof longer by one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class NoProofPlan(Exception):  # noqa: N818 - an outcome, tried again with anoth
 
 
 def add_antecedents(builder: ProofBuilder, count: int) -> None:
-    """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does not count otherwise."""
+    """Give `count` of the proof's sentences a pronoun, each with an antecedent that the proof does
+    not count otherwise.
+    """
     if not count and not builder.coref and "COMPOUND" not in builder.can and not builder.things:
         return
     candidates = [
@@ -47,7 +51,9 @@ def _may_be_them(builder: ProofBuilder, event: Event) -> bool:
 
 
 def _precede(builder: ProofBuilder, event: Event) -> bool:
-    """Put a sentence with the same subject before an event, which then has a pronoun; return False if none fits."""
+    """Put a sentence with the same subject before an event, which then has a pronoun; return False
+    if none fits.
+    """
     if [event] not in builder.units:
         return False
     if event.kind in ("move", "in") and event is not builder.departure:
@@ -78,7 +84,9 @@ def _after_a_move(builder: ProofBuilder, event: Event) -> list[Event] | None:
 
 
 def _after_its_grab(builder: ProofBuilder, event: Event) -> list[Event] | None:
-    """Return a drop or gift right after the grab that makes it possible, which moves here from where the story has it."""
+    """Return a drop or gift right after the grab that makes it possible, which moves here from
+    where the story has it.
+    """
     grab = Event("grab", event.who, thing=event.thing)
     at = builder.units.index([event])
     if (
@@ -125,7 +133,9 @@ def _may_be_plain(builder: ProofBuilder, event: Event) -> bool:
 
 
 def free_pronouns(builder: ProofBuilder) -> None:
-    """Give a pronoun, now and then, to a sentence that follows one of the proof's own: that costs the proof nothing."""
+    """Give a pronoun, now and then, to a sentence that follows one of the proof's own: that costs
+    the proof nothing.
+    """
     i = 0
     while builder.coref and i + 1 < len(builder.units):
         before, after = builder.units[i][-1], builder.units[i + 1][0]

@@ -1,4 +1,6 @@
-"""The guard of a planned proof: what the simulator must leave alone so that the story still proves what it was planned for."""
+"""The guard of a planned proof: what the simulator must leave alone so that the story still proves
+what it was planned for.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ class ProofGuard:
                     continue
                 if denied:
                     continue
-                # What nobody has dropped may be taken anywhere, so that the stay of who takes it is of no use.
+                # What nobody has dropped may be taken anywhere, so that the stay of who takes it is
+                # of no use.
                 if kind != "grab" or thing in dropped or also in dropped:
                     used[who[0]] = i
                     if to:
@@ -64,7 +67,9 @@ class ProofGuard:
             self._close(person, start, gap)
 
     def _things(self, plan: ProofPlan) -> None:
-        """Find the gaps within which each planned object must not be touched: up to the last sentence about it."""
+        """Find the gaps within which each planned object must not be touched: up to the last
+        sentence about it.
+        """
         until: dict[str, int] = {}
         for i, unit in enumerate(plan.units):
             for event in unit:
@@ -77,7 +82,9 @@ class ProofGuard:
 
     @staticmethod
     def _departure(plan: ProofPlan) -> int:
-        """Return in which unit the object is carried away: up to then its carrier must not have moved."""
+        """Return in which unit the object is carried away: up to then its carrier must not have
+        moved.
+        """
         last = -1
         for i, unit in enumerate(plan.units):
             if any(not e.thing and plan.carrier in e.who for e in unit):
@@ -85,7 +92,9 @@ class ProofGuard:
         return last
 
     def _close(self, person: str, start: dict[str, int], last: int) -> None:
-        """End a stay that a planned sentence depends on; one that no sentence began was there from the start."""
+        """End a stay that a planned sentence depends on; one that no sentence began was there from
+        the start.
+        """
         if person not in start:
             assert self.plan is not None
             self.simulator.where[person] = self.plan.here
@@ -105,7 +114,8 @@ class ProofGuard:
         """Apply the planned events and return their sentences.
 
         Raises:
-            Blocked: A move would not change the place, or a gift would not be handed over in one place.
+            Blocked: A move would not change the place, or a gift would not be handed over in one
+                place.
         """
         simulator = self.simulator
         sentences = []
@@ -118,7 +128,8 @@ class ProofGuard:
                 self._must_meet(event)
             simulator.perform(event)
             if event.kind == "either" and simulator.rng.random() < 0.5:
-                # The simulator takes the first place for the true one; the text must not give that away.
+                # The simulator takes the first place for the true one; the text must not give that
+                # away.
                 event = PLACING_TWO[
                     "either", event.who, (event.places[1], event.places[0]), event.pronoun
                 ]

@@ -1,11 +1,12 @@
 """Proofs planned before their stories: the sentences that a proof of a given size will consist of.
 
-To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a GIVE (one
-sentence), or a handover: a DROP and a GRAB of one object (two). A pronoun costs one sentence more, its antecedent. Two uncertain
-anchors ("either") may stand in for a certain one. So the size of the support is anchors + gives + 2 x handovers
-+ antecedents + what the question itself adds, and a plan of any size is built directly. Sentences that the world
-needs but the proof does not (who drops the milk must have taken it) are props. The reasoner has the last word on
-every story; plans only make it likely to agree.
+To place somebody, somebody else is placed by a sentence (the anchor) and tied to them by links: a
+GIVE (one sentence), or a handover: a DROP and a GRAB of one object (two). A pronoun costs one
+sentence more, its antecedent. Two uncertain anchors ("either") may stand in for a certain one. So
+the size of the support is anchors + gives + 2 x handovers + antecedents + what the question itself
+adds, and a plan of any size is built directly. Sentences that the world needs but the proof does
+not (who drops the milk must have taken it) are props. The reasoner has the last word on every
+story; plans only make it likely to agree.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, sample
 
 PRONOUNS = 0.85
-"""How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of lists and counts with four
-or more cited sentences have COREF in them (benchmarks/babi_paper.py); always, and what COREF costs could not be measured."""
+"""How often somebody who handles two things in a row is named by a pronoun: then 63 to 64 % of
+lists and counts with four or more cited sentences have COREF in them (benchmarks/babi_paper.py);
+always, and what COREF costs could not be measured.
+"""
 
 Unit = list[Event]
 """Sentences that stand directly one after the other."""
 
 HandChange = tuple[Kind, bool, list[tuple[str, str, str]]]
-"""A way to change hands: the event, whether the person in question does it, and who can do it with what, to whom."""
+"""A way to change hands: the event, whether the person in question does it, and who can do it with
+what, to whom.
+"""
 
 
 @dataclass(slots=True)
@@ -52,7 +57,8 @@ class ProofPlan:
         final: Persons whose last stay the answer depends on.
         keep: Objects that nobody else may touch until the end.
         idle: Persons who may touch nothing but what is planned.
-        carrier: Who carries the object of a where-was-O question away, with their last planned sentence about a place.
+        carrier: Who carries the object of a where-was-O question away, with their last planned
+            sentence about a place.
     """
 
     units: list[Unit]
@@ -71,7 +77,9 @@ class ProofPlan:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a proof comes to its size: gives + 2 handovers + antecedents + one or two anchors + extra + denials."""
+    """How a proof comes to its size: gives + 2 handovers + antecedents + one or two anchors + extra
+    + denials.
+    """
 
     gives: int
     handovers: int
@@ -123,7 +131,8 @@ class ProofBuilder:
         person = self._chain(anchor, shape, certain=kind != "yes-no" or wanted == "yes")
         plan = self._finish(kind, shape, person, asked_place)
         if kind != "where-was-O" and (kind != "yes-no" or wanted == "yes"):
-            # Not always all of them: there may be too few objects, and the story often brings one by itself.
+            # Not always all of them: there may be too few objects, and the story often brings one
+            # by itself.
             for _ in range(int(self.rng.random() * (self.others + 1)) if self.others else 0):
                 self._another(
                     person, 1 + shape.double + shape.gives + 2 * shape.handovers + shape.antecedents
@@ -137,7 +146,9 @@ class ProofBuilder:
         return plan
 
     def _anchor(self, kind: QuestionKind, shape: Shape, wanted: str) -> tuple[str, str]:
-        """Place the first person; return who it is, and the place that a yes-no question will name."""
+        """Place the first person; return who it is, and the place that a yes-no question will
+        name.
+        """
         person = self.persons.pop()
         other = self.places[0]
         if shape.double:
@@ -193,7 +204,9 @@ class ProofBuilder:
         return person
 
     def _cover(self, person: str, certain: bool) -> None:
-        """Add, now and then, that somebody goes into the unknown, so that not only strangers are located by reasoning."""
+        """Add, now and then, that somebody goes into the unknown, so that not only strangers are
+        located by reasoning.
+        """
         ways: list[Kind] = ["not"] if "NEGATE" in self.can else []
         if "INDEF" in self.can and certain and len(self.places) > 2:
             ways.append("either")
@@ -221,7 +234,9 @@ class ProofBuilder:
         self.hands[second] = thing
 
     def _another(self, person: str, size: int) -> None:
-        """Add another proof of where somebody is, at least as long: somebody else is placed, and hands something on to them."""
+        """Add another proof of where somebody is, at least as long: somebody else is placed, and
+        hands something on to them.
+        """
         lines, other = list(self.lines), self._somebody()
         self._add(self._placing("move", other, (self.here,)))
         for left in range(max(1, size - 1), 0, -1):
@@ -245,7 +260,9 @@ class ProofBuilder:
         return self.persons.pop()
 
     def _in_hand(self, person: str) -> str:
-        """Return an object that somebody holds; where there is none they are made to take one, at some time before."""
+        """Return an object that somebody holds; where there is none they are made to take one, at
+        some time before.
+        """
         if person not in self.hands:
             thing = self._fresh()
             self.units.insert(
@@ -289,13 +306,16 @@ class ProofBuilder:
         place = self.places[0]
         self.departure = self._placing("move", person, (place,))
         self._add(self.departure)
-        # Sometimes the holder may go on afterwards, so that the place asked about is not always the last one.
+        # Sometimes the holder may go on afterwards, so that the place asked about is not always the
+        # last one.
         final = {person} if self.rng.random() < 0.5 else set()
         question = Question("where-was-O", thing=thing, place=place)
         return ProofPlan(self.units, question, self.here, final, keep={thing}, carrier=person)
 
     def _taken(self, person: str) -> str:
-        """Add that the person takes an object that nobody has touched, at any time up to now; the proof counts it."""
+        """Add that the person takes an object that nobody has touched, at any time up to now; the
+        proof counts it.
+        """
         thing = self._fresh()
         event = HANDLED["grab", person, thing, "", False]
         self.units.insert(int(self.rng.random() * (len(self.units) + 1)), [event])
@@ -332,7 +352,9 @@ class ProofBuilder:
             self._add(Event(way, (who,), thing=thing, to=to, denied=True))  # type: ignore[arg-type]
 
     def _two_things(self) -> None:
-        """Add, now and then, a second object to one of the proof's: that costs the proof nothing."""
+        """Add, now and then, a second object to one of the proof's: that costs the proof
+        nothing.
+        """
         for event in list(self.lines):
             if not event.thing or event.denied or not self.objects or self.rng.random() < 0.6:
                 continue
@@ -351,7 +373,9 @@ class ProofBuilder:
                 self._change(event, also=also)
 
     def _in_either(self) -> None:
-        """Add, now and then, to a meeting that it was in either of two places; the proof knows better anyway."""
+        """Add, now and then, to a meeting that it was in either of two places; the proof knows
+        better anyway.
+        """
         for event in list(self.linked):
             if (
                 event in self.lines
@@ -383,7 +407,9 @@ class ProofBuilder:
         return ProofPlan(self.units, give_question(form, giver, thing, to), self.here)
 
     def holding(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan objects that pass through somebody's hands, some of them with a pronoun; `size` sentences count."""
+        """Plan objects that pass through somebody's hands, some of them with a pronoun; `size`
+        sentences count.
+        """
         person = self.persons.pop()
         # With a pronoun an object takes two sentences, its own and the antecedent.
         per_thing = 2 if self.coref & {"GRAB", "DROP"} else 1
@@ -405,14 +431,17 @@ class ProofBuilder:
             change = [e for e in events if e.thing == last.thing and not e.denied][-1]
             holder = {"grab": change.who[0], "give": change.to}.get(change.kind, "")
             self._denials(1, change.thing, holder, about=person)
-        # Units on different objects are independent of each other: any order that keeps each object's own.
+        # Units on different objects are independent of each other: any order that keeps each
+        # object's own.
         self._shuffle()
         return ProofPlan(
             self.units, Question(kind, person), self.here, keep=set(things), idle={person}
         )
 
     def hands_full(self, kind: QuestionKind, size: int) -> ProofPlan:
-        """Plan `size` sentences by which objects come into somebody's hands and leave them, needed for the answer or not."""
+        """Plan `size` sentences by which objects come into somebody's hands and leave them, needed
+        for the answer or not.
+        """
         person, objects = (
             self.persons.pop(),
             self.objects[: 1 + int(self.rng.random() * len(self.objects))],
@@ -447,7 +476,8 @@ class ProofBuilder:
     ) -> list[HandChange]:
         """List how an object can come into somebody's hands now, or leave them.
 
-        The ways come first and the names second, so that a drop is as frequent as a gift, however many there are to give to.
+        The ways come first and the names second, so that a drop is as frequent as a gift, however
+        many there are to give to.
         """
         mine = [thing for thing in objects if holder.get(thing) == person]
         ways: list[HandChange] = []
@@ -475,7 +505,9 @@ class ProofBuilder:
         return ways
 
     def _said_again(self, event: Event, last: Event | None) -> Event:
-        """Add an event to the units; with a pronoun, as often as simulation does, where the person was the last subject."""
+        """Add an event to the units; with a pronoun, as often as simulation does, where the person
+        was the last subject.
+        """
         if (
             last is not None
             and last.who == event.who
@@ -492,7 +524,8 @@ class ProofBuilder:
         return event
 
     def _handled(self, person: str, thing: str, plain: bool, gifts: bool) -> None:
-        """Add that one object comes into somebody's hands, and perhaps out of them; the last sentence is the one that counts.
+        """Add that one object comes into somebody's hands, and perhaps out of them; the last
+        sentence is the one that counts.
 
         Gifts need both in one place, so they do not go with the moves that serve as antecedents.
         """

@@ -38,7 +38,8 @@ class ProofPlanner:
             weighted[construct] = {
                 event for event, weight in weights.items() if weight > 0 and construct in wording
             }
-        # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each event.
+        # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each
+        # event.
         self.can = {
             *events,
             *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF"),
@@ -73,8 +74,9 @@ class ProofPlanner:
             return "what is never left or given away is taken once; add DROP or GIVE"
         if kind in ("list", "counting"):
             return (
-                f"each of the {len(self.vocabulary.objects)} objects adds one sentence (two with COREF on GRAB or DROP, more with "
-                "NEGATE on them); add objects or constructs, or ask for less"
+                f"each of the {len(self.vocabulary.objects)} objects adds one sentence (two with"
+                " COREF on GRAB or DROP, more with NEGATE on them); add objects or constructs, or"
+                " ask for less"
             )
         if kind == "give-qs":
             return "a gift is one sentence, two with COREF on GIVE"
@@ -102,7 +104,8 @@ class ProofPlanner:
         for extra, double, gives, handovers in product(
             extras, doubles, range(most_gives + 1), range(most_handovers + 1)
         ):
-            # What is left are denials and antecedents. Below 0 the range is empty: the parts are too many for the size.
+            # What is left are denials and antecedents. Below 0 the range is empty: the parts are
+            # too many for the size.
             rest = size - gives - 2 * handovers - 1 - double - extra
             for denials in range(min(rest, most_denials) + 1):
                 shapes.append(Shape(gives, handovers, rest - denials, double, extra, denials))
@@ -166,7 +169,8 @@ class ProofPlanner:
             size: Sentences in the support.
             rng: The example's own stream.
             wanted: The answer of a yes-no question.
-            concepts: What the support shall have or not have; of these, gifts are planned, the rest is left to chance.
+            concepts: What the support shall have or not have; of these, gifts are planned, the rest
+                is left to chance.
 
         Raises:
             NoProofPlan: Not by this draw.

@@ -1,7 +1,8 @@
 """The hidden world behind a story: it makes events possible, and never answers a question.
 
-Where somebody or something is at the start is decided when it first matters. Every sentence about a place is a real
-change of place, as in the reference's simulator, so that the strict reading never contradicts a story of ours.
+Where somebody or something is at the start is decided when it first matters. Every sentence about a
+place is a real change of place, as in the reference's simulator, so that the strict reading never
+contradicts a story of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick, pick_two
 
 FOLLOWS: dict[Kind, tuple[str, ...]] = {"grab": ("DROP", "GIVE"), "drop": ("GRAB",)}
-"""What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she dropped them")."""
+"""What one person can do with the same two objects next: the second sentence of COMPOUND ("Then she
+dropped them").
+"""
 
 NOWHERE = ""
 """A place where nothing lies, and nobody is."""
@@ -71,20 +74,26 @@ class Simulator:
         self.idle: set[str] = set()
 
     def settle(self) -> None:
-        """Draw where everybody and everything is now, as the reference does; fewer people then are where a gift needs one."""
+        """Draw where everybody and everything is now, as the reference does; fewer people then are
+        where a gift needs one.
+        """
         for person in self.vocabulary.persons:
             self.place(person)
         for thing in self.vocabulary.objects:
             self.lies[thing] = pick(self.rng, self.vocabulary.places)
 
     def act(self, weights: ActionWeights, room: int = 2) -> list[Event]:
-        """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two); none if nothing can."""
+        """Draw and perform what can happen now: one or two sentences (COREF and COMPOUND take two);
+        none if nothing can.
+        """
         events: list[Event] = []
         self.extend(events, 1, room, weights)
         return events
 
     def extend(self, events: list[Event], enough: int, most: int, weights: ActionWeights) -> bool:
-        """Append what can happen until there are `enough` sentences, and never more than `most`; return False if nothing can."""
+        """Append what can happen until there are `enough` sentences, and never more than `most`;
+        return False if nothing can.
+        """
         table, random = weights.weights, self.rng.random
         bounds, total, plain, actions = table.bounds, table.total, weights.plain, self._ACTIONS
         left = TRIES
@@ -109,7 +118,9 @@ class Simulator:
         return True
 
     def _construct(self, name: str, weights: ActionWeights, room: int) -> list[Event]:
-        """Draw and perform what is told by a construct; nothing if it cannot be, or takes more sentences than there is room for."""
+        """Draw and perform what is told by a construct; nothing if it cannot be, or takes more
+        sentences than there is room for.
+        """
         if name == "COREF":
             return self._coref(weights) if room > 1 else []
         if name == "COMPOUND":
@@ -175,7 +186,9 @@ class Simulator:
         return self._somewhere(HANDLED[KINDS[of], person, thing, "".join(to), pronoun])
 
     def _denied(self, kind: Kind, who: str | None, pronoun: bool = False) -> Event | None:
-        """Draw a denial: somebody does not take what they do not hold, or does not leave or give away what they do."""
+        """Draw a denial: somebody does not take what they do not hold, or does not leave or give
+        away what they do.
+        """
         others = [p for p in self.vocabulary.persons if p not in self.idle]
         if kind != "grab":
             able = self._in_hands(who)
@@ -299,7 +312,9 @@ class Simulator:
         return PLACING_TWO[kind, who, (place,), pronoun]
 
     def _pair_leaves(self, who: tuple[str, ...], pronoun: bool) -> Event | None:
-        """Let two persons be no longer somewhere, which is true of both only if they have been in one place."""
+        """Let two persons be no longer somewhere, which is true of both only if they have been in
+        one place.
+        """
         everywhere = self.vocabulary.places
         left = {self.where[person] for person in who if person in self.where}
         if not left:
@@ -416,7 +431,9 @@ class Simulator:
     # What one person does with one object
 
     def _loose(self) -> list[str]:
-        """List the objects that may be taken: nobody holds them, and no proof stands on where they are."""
+        """List the objects that may be taken: nobody holds them, and no proof stands on where they
+        are.
+        """
         holder, kept, left = self.holder, self.kept, self.left
         return [
             o
@@ -439,7 +456,9 @@ class Simulator:
         return able
 
     def _draw_grab(self, who: str | None) -> tuple[str, str] | None:
-        """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person instead of listed."""
+        """Draw who takes what: what `pick` draws of `_reach`, whose pairs are counted by person
+        instead of listed.
+        """
         if who is not None:
             able = self._reach(who)
             return able[int(self.rng.random() * len(able))] if able else None
@@ -453,11 +472,13 @@ class Simulator:
             at = int(self.rng.random() * (len(persons) * len(things)))
             return persons[at // len(things)], things[at % len(things)]
         untouched = len(things) - len(lying)
-        # How many things are within reach in a place; in all other places it is those that nobody touched.
+        # How many things are within reach in a place; in all other places it is those that nobody
+        # touched.
         counts: dict[str | None, int] = {None: len(things)}
         for place in lying:
             counts[place] = counts.get(place, untouched) + 1
-        # Where each could take what lies there: nowhere if a proof stands on their stay, None for anywhere.
+        # Where each could take what lies there: nowhere if a proof stands on their stay, None for
+        # anywhere.
         places = list(map(self.where.get, persons))
         if self.guarded:
             for i, person in enumerate(persons):
@@ -526,7 +547,9 @@ class Simulator:
         return HANDLED["give", person, thing, to, pronoun]
 
     def _receiver(self, person: str) -> str:
-        """Draw somebody who is, or from now on has been, where a person is; nobody if there is none."""
+        """Draw somebody who is, or from now on has been, where a person is; nobody if there is
+        none.
+        """
         here, where, guarded, idle = self.place(person), self.where, self.guarded, self.idle
         near = [
             q

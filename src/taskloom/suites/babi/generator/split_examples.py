@@ -1,8 +1,12 @@
-"""The examples of one split: which group each row belongs to, and the trial of every group before the first row."""
+"""The examples of one split: which group each row belongs to, and the trial of every group before
+the first row.
+"""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +40,8 @@ class Part:
         group: What its examples are.
         start: Its first row in a round of the split's groups.
         n: Its rows in a round.
-        key: Of its examples: it depends on the group's own fields but its size, and not on other groups.
+        key: Of its examples: it depends on the group's own fields but its size, and not on other
+            groups.
     """
 
     group: StoryGroup
@@ -48,24 +53,32 @@ class Part:
 def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
     """Return the groups of a split with their rows in a round.
 
-    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of the split, so that a smaller
-    split is the beginning of a larger one.
+    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of
+    the split, so that a smaller split is the beginning of a larger one.
     """
     groups = groups_of(fields, split)
     plain = isinstance(fields.splits[split], Size)
     sizes = [g.n for g in (fields.groups if plain and _mixed(groups) else groups)]
     parts: list[Part] = []
     start = 0
+    # Equal groups have different examples. Their texts are counted, because comparing each group
+    # with all before it takes minutes for 5,000 of them.
+    met: Counter[str] = Counter()
     for group, n in zip(groups, sizes, strict=True):
         own = group.model_dump(mode="json", exclude={"n", "name"})
-        again = sum(own == p.group.model_dump(mode="json", exclude={"n", "name"}) for p in parts)
-        parts.append(Part(group, start, n, split_key(key, split, {"group": own, "again": again})))
+        text = json.dumps(own, sort_keys=True)
+        parts.append(
+            Part(group, start, n, split_key(key, split, {"group": own, "again": met[text]}))
+        )
+        met[text] += 1
         start += n
     return parts
 
 
 def _mixed(groups: list[StoryGroup]) -> bool:
-    """Return whether the examples of several groups come in random order; stories with several questions stay together."""
+    """Return whether the examples of several groups come in random order; stories with several
+    questions stay together.
+    """
     return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
 
 
@@ -99,7 +112,9 @@ class SplitExamples:
             yield example
 
     def _check(self, example: Example) -> None:
-        """Check that held-out concepts do not meet in an example; what was checked of one holds for all that have the same."""
+        """Check that held-out concepts do not meet in an example; what was checked of one holds for
+        all that have the same.
+        """
         concepts = (example.traits["concepts"], example.traits["question"])
         if concepts not in self._checked:
             check_example(self._holdout, example, self._split)
@@ -179,7 +194,9 @@ _GROUPS: dict[str, Callable[[Part, Setting, SplitRule], _GroupOfExamples]] = {
 
 
 class _GrownExamples:
-    """The examples of a group whose stories have several questions; the last story is kept, so each is grown once."""
+    """The examples of a group whose stories have several questions; the last story is kept, so each
+    is grown once.
+    """
 
     def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
         self._grow = grow_story
@@ -195,7 +212,9 @@ class _GrownExamples:
 
 
 class _ExhaustiveExamples:
-    """The examples of an exhaustive group, one story after the other; how many each has is known only when it is drawn."""
+    """The examples of an exhaustive group, one story after the other; how many each has is known
+    only when it is drawn.
+    """
 
     def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
         self._group, self._setting, self._key, self._rule = group, setting, key, rule
@@ -219,7 +238,8 @@ class _ExhaustiveExamples:
         self._draw(0, one_question.TRIES)
 
     def _draw(self, story: int, tries: int = one_question.ENDURANCE) -> list[Example]:
-        """Draw story number `story` with every question of the group's types that can be answered (and has the wanted support).
+        """Draw story number `story` with every question of the group's types that can be answered
+        (and has the wanted support).
 
         Raises:
             RecipeError: There is none.
@@ -264,7 +284,9 @@ class _ExhaustiveExamples:
 
 
 class Trial:
-    """A trial of all that a recipe asks for, in every split, before the first row of any: what cannot be met is refused then."""
+    """A trial of all that a recipe asks for, in every split, before the first row of any: what
+    cannot be met is refused then.
+    """
 
     def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
         self._trials = list(trials)

@@ -1,4 +1,6 @@
-"""What the generators of stories share: the setting of a recipe, what may happen how often, and the choice of questions."""
+"""What the generators of stories share: the setting of a recipe, what may happen how often, and the
+choice of questions.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
-from typing import cast
+from typing import TypeVar, cast
 
 from taskloom.core.seeding import Random
 from taskloom.suites.babi.fields import StoryGroup
 from taskloom.suites.babi.generator.examples import AnsweredQuestion
-from taskloom.suites.babi.reasoner.answers import answer, cited_support, supports
+from taskloom.suites.babi.reasoner.answers import (
+    MAYBE,
+    answer,
+    arrival,
+    cited_support,
+    latest_gift,
+    supports,
+    whereabouts,
+)
 from taskloom.suites.babi.reasoner.knowledge import Knowledge, Reading
-from taskloom.suites.babi.reasoner.questions import askable, unsettled
-from taskloom.suites.babi.story.events import KINDS, Question, QuestionKind
+from taskloom.suites.babi.story.events import (
+    GIVE_FORMS,
+    KINDS,
+    Question,
+    QuestionKind,
+    give_question,
+)
 from taskloom.suites.babi.story.sentences import SentenceWriter
 from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +52,9 @@ class Setting:
 
 
 class WeightTable:
-    """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from would be empty."""
+    """Names to draw from, by weight; `StoryGroup` refuses a group in which one that is drawn from
+    would be empty.
+    """
 
     __slots__ = ("bounds", "names", "total")
 
@@ -55,7 +74,9 @@ class WeightTable:
 
 
 class ActionWeights:
-    """What may happen, with weights: events and constructs, and the topics of each construct, what it may be said of."""
+    """What may happen, with weights: events and constructs, and the topics of each construct, what
+    it may be said of.
+    """
 
     __slots__ = ("_topics", "conj", "coref", "kinds", "plain", "weights")
 
@@ -76,7 +97,9 @@ class ActionWeights:
         self.plain = [self.kinds.get(name) for name in self.weights.names]
 
     def draw_topic(self, name: str, rng: Random) -> str:
-        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do; MOVE for all else."""
+        """Draw what a NEGATE or INDEF sentence is about: where somebody is (MOVE), or what they do;
+        MOVE for all else.
+        """
         table = self._topics.get(name)
         if table is None:
             return "MOVE"
@@ -105,7 +128,9 @@ def draw_questions(
     rng: Random,
     answers: Mapping[str, float] | None,
 ) -> Iterator[Question]:
-    """Return the questions of a kind that the group may ask now; as often as it says, those that the story does not settle."""
+    """Return the questions of a kind that the group may ask now; as often as it says, those that
+    the story does not settle.
+    """
     if group.unknown and kind in ("where-P", "where-O") and rng.random() < group.unknown:
         return unsettled(knowledge, kind, rng)
     return askable(knowledge, kind, rng, answers)
@@ -124,7 +149,9 @@ def answer_question(knowledge: Knowledge, question: Question, cited: bool) -> An
 def answer_all(
     knowledge: Knowledge, kinds: tuple[QuestionKind, ...], cited: bool = False
 ) -> list[AnsweredQuestion]:
-    """Answer every question of some types that can be answered, sorted by type and name, with their supports."""
+    """Answer every question of some types that can be answered, sorted by type and name, with their
+    supports.
+    """
     return [answer_question(knowledge, question, cited) for question in ask_all(knowledge, kinds)]
 
 
@@ -134,3 +161,125 @@ def ask_all(knowledge: Knowledge, kinds: tuple[QuestionKind, ...]) -> list[Quest
     questions = [q for kind in kinds for q in askable(knowledge, kind, order, answers={})]
     questions.sort(key=lambda q: (q.kind, q.form, q.person, q.thing, q.other, q.place))
     return questions
+
+
+# Which questions can be asked of a state of knowledge: exactly those whose answer is entailed, or
+# "maybe" if that is wanted.
+
+
+def askable(
+    knowledge: Knowledge,
+    kind: QuestionKind,
+    rng: Random,
+    answers: Mapping[str, float] | None = None,
+) -> Iterator[Question]:
+    """Yield the questions of a kind that can be asked now, in random order.
+
+    Args:
+        knowledge: What the story has said so far.
+        kind: The question type.
+        rng: Decides the order.
+        answers: For yes-no questions, the wanted answers with weights; yes and no alike by default.
+            Nothing wanted gives every question that is decided.
+    """
+    if kind == "where-P":
+        return _persons(knowledge, rng, settled=True)
+    if kind == "where-O":
+        return _things(knowledge, rng, settled=True)
+    if kind == "where-was-O":
+        return _arrivals(knowledge, rng)
+    if kind == "yes-no":
+        return _yes_no(knowledge, rng, {"yes": 1.0, "no": 1.0} if answers is None else answers)
+    if kind == "give-qs":
+        return _gifts(knowledge, rng)
+    return _hands(knowledge, kind, rng)
+
+
+def unsettled(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
+    """Yield the where-P or where-O questions that the story does not settle, about those it tells
+    of, in random order.
+    """
+    if kind == "where-P":
+        return _persons(knowledge, rng, settled=False)
+    if kind == "where-O":
+        return _things(knowledge, rng, settled=False)
+    return iter(())
+
+
+def _persons(knowledge: Knowledge, rng: Random, settled: bool) -> Iterator[Question]:
+    for person in _shuffled(rng, list(knowledge.stay)):
+        if _single(knowledge, knowledge.stay[person]) == settled:
+            yield Question("where-P", person)
+
+
+def _things(knowledge: Knowledge, rng: Random, settled: bool) -> Iterator[Question]:
+    for thing in _shuffled(rng, list(knowledge.things)):
+        variable = whereabouts(knowledge, thing)
+        if variable is not None and _single(knowledge, variable) == settled:
+            yield Question("where-O", thing=thing)
+
+
+def _arrivals(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
+    pairs = [(thing, place) for thing in knowledge.things for place in _visited(knowledge, thing)]
+    for thing, place in _shuffled(rng, pairs):
+        if arrival(knowledge, thing, place):
+            yield Question("where-was-O", thing=thing, place=place)
+
+
+def _hands(knowledge: Knowledge, kind: QuestionKind, rng: Random) -> Iterator[Question]:
+    """Yield the questions about what somebody holds, for everybody who ever handled a thing."""
+    handled: dict[
+        str, None
+    ] = {}  # a set in the order of the story, so that the shuffle is the same in every process
+    for thing in knowledge.things.values():
+        for handling in thing.handlings:
+            handled.update(dict.fromkeys(handling.event.who))
+            if handling.event.to:
+                handled[handling.event.to] = None
+    for person in _shuffled(rng, list(handled)):
+        yield Question(kind, person)
+
+
+def _single(knowledge: Knowledge, variable: int) -> bool:
+    domain = knowledge.domain(variable)
+    return domain & (domain - 1) == 0
+
+
+def _visited(knowledge: Knowledge, thing: str) -> list[str]:
+    seen: dict[str, None] = {}
+    for carry in knowledge.things[thing].carries:
+        if _single(knowledge, carry.after):
+            seen.update(dict.fromkeys(knowledge.names(knowledge.domain(carry.after))))
+    return list(seen)
+
+
+def _yes_no(knowledge: Knowledge, rng: Random, answers: Mapping[str, float]) -> Iterator[Question]:
+    wanted = rng.choices(list(answers), weights=list(answers.values()))[0] if answers else ""
+    persons = [
+        p for p in knowledge.stay if knowledge.domain(knowledge.stay[p]) != knowledge.everywhere
+    ]
+    for person in _shuffled(rng, persons):
+        for place in _shuffled(rng, list(knowledge.places)):
+            question = Question("yes-no", person, place=place)
+            entailed = answer(knowledge, question).answer
+            if not wanted and entailed != MAYBE:
+                yield question
+            elif entailed == wanted:
+                yield question
+                break
+
+
+def _gifts(knowledge: Knowledge, rng: Random) -> Iterator[Question]:
+    # Two gifts may lead to one question ("Who gave the milk?"), which is asked once.
+    questions = dict.fromkeys(
+        give_question(form, gift.event.who[0], gift.thing, gift.event.to)
+        for gift in knowledge.gifts
+        for form in GIVE_FORMS
+    )
+    yield from (q for q in _shuffled(rng, list(questions)) if latest_gift(knowledge, q))
+
+
+def _shuffled(rng: Random, items: list[T]) -> list[T]:
+    if len(items) > 1:
+        rng.shuffle(items)
+    return items

@@ -1,9 +1,9 @@
-"""bAbI's tasks with worlds of their own: 4 (two-argument relations), and 14 to 20: time, deduction, induction, positions,
-sizes, paths and motivations.
+"""bAbI's tasks with worlds of their own: 4 (two-argument relations), and 14 to 20: time, deduction,
+induction, positions, sizes, paths and motivations.
 
-`TASKS[n]` draws stories in published wording (`make`, `one`, `story`), reads published text (`parse`), answers it by exact
-inference with every minimal support (`solve`), and answers it again by enumerating possible worlds (`check`). Task 4 is so
-small that it has functions instead.
+`TASKS[n]` draws stories in published wording (`make`, `one`, `story`), reads published text
+(`parse`), answers it by exact inference with every minimal support (`solve`), and answers it again
+by enumerating possible worlds (`check`). Task 4 is so small that it has functions instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Exact inference about orders: what follows from "lower than" and "level with" alone.
 
-Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a strict one among them, `a = b`
-exactly when a chain of levels does: the statements without such a chain have a model in which it is false. A chain that visits
-nothing twice is a minimal support, since a part of it connects a and b no longer; and every minimal support is such a chain.
+Statements are edges. `a < b` follows exactly when a chain of edges leads from a up to b with a
+strict one among them, `a = b` exactly when a chain of levels does: the statements without such a
+chain have a model in which it is false. A chain that visits nothing twice is a minimal support,
+since a part of it connects a and b no longer; and every minimal support is such a chain.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 MANY = 256
-"""Supports listed for one answer: beyond, a story repeats itself so much that more of them tell nothing."""
+"""Supports listed for one answer: beyond, a story repeats itself so much that more of them tell
+nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,9 @@ class Edge:
 
 
 def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tuple[int, ...]]:
-    """List all chains that prove low < high (or low = high, if not `strict`), shortest, then earliest; numbers from `low` up."""
+    """List all chains that prove low < high (or low = high, if not `strict`), shortest, then
+    earliest; numbers from `low` up.
+    """
     up = _steps(edges if strict else [e for e in edges if not e.strict])
     near = _distances(up, high)
     proofs: list[tuple[int, ...]] = []
@@ -39,7 +44,9 @@ def chains(edges: Sequence[Edge], low: str, high: str, strict: bool) -> list[tup
 
 
 def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
-    """Compute the lengths of the shortest chains up from `low`: to each other name, strictly (True) or level (False)."""
+    """Compute the lengths of the shortest chains up from `low`: to each other name, strictly (True)
+    or level (False).
+    """
     up = _steps(edges)
     far = {(low, False): 0}
     ring = [(low, False)]
@@ -54,7 +61,9 @@ def lengths(edges: Sequence[Edge], low: str) -> dict[tuple[str, bool], int]:
 
 
 def conflict(edges: Sequence[Edge], new: Edge) -> tuple[int, ...] | None:
-    """Return the sentences that a new statement contradicts, or None. The statements before must be free of contradiction."""
+    """Return the sentences that a new statement contradicts, or None. The statements before must be
+    free of contradiction.
+    """
     if new.low == new.high:
         return () if new.strict else None
     against = [

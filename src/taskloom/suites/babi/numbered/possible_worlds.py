@@ -1,8 +1,9 @@
 """The second solver: possible worlds by enumeration, sharing nothing with the solvers that answer.
 
-A task says which variables a world has, which values each may take, and which rules the text imposes. What holds in every
-world that obeys the rules is entailed; where two worlds differ, the text leaves the answer open. Exponential, and meant to be:
-it is for small stories, for tests and for `taskloom verify`.
+A task says which variables a world has, which values each may take, and which rules the text
+imposes. What holds in every world that obeys the rules is entailed; where two worlds differ, the
+text leaves the answer open. Exponential, and meant to be: it is for small stories, for tests and
+for `taskloom verify`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def satisfiable(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]
 
 
 def entailed(answers: Iterable[str]) -> tuple[str, ...]:
-    """Return the one answer that all worlds give, or `unknown` where they differ, or where there is no world at all."""
+    """Return the one answer that all worlds give, or `unknown` where they differ, or where there is
+    no world at all.
+    """
     distinct = set(answers)
     return tuple(distinct) if len(distinct) == 1 else (UNKNOWN,)
 
@@ -67,7 +70,8 @@ def entailed(answers: Iterable[str]) -> tuple[str, ...]:
 def _prune(
     domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]
 ) -> dict[Any, list[Any]]:
-    """Remove values that a rule on one or two variables forbids whatever else is chosen, until nothing changes.
+    """Remove values that a rule on one or two variables forbids whatever else is chosen, until
+    nothing changes.
 
     No world is lost, and twelve things in a row are then as quick as four.
     """
@@ -95,7 +99,9 @@ def _holds(rule: WorldRule, i: int, value: Any, other: Any) -> bool:
 
 
 def _order(domains: Mapping[Any, Sequence[Any]], rules: Sequence[WorldRule]) -> list[Any]:
-    """Order variables so that each meets its rules early: next comes the one with most rules towards those chosen."""
+    """Order variables so that each meets its rules early: next comes the one with most rules
+    towards those chosen.
+    """
     left = list(domains)
     chosen: list[Any] = []
     ties = dict.fromkeys(left, 0)

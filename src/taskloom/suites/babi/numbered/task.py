@@ -1,8 +1,10 @@
-"""What the seven numbered tasks have in common: one interface from text to proven answers, and from a stream to stories.
+"""What the seven numbered tasks have in common: one interface from text to proven answers, and from
+a stream to stories.
 
-A task brings its sentences and questions (`sentence`, `question`), its exact solver (`derive`), its second solver by enumeration
-(`second`) and its generator (`draw_story`). The generator writes text only; the answers and supports of what it wrote are found by
-the solver from that text, as a reader would find them.
+A task brings its sentences and questions (`sentence`, `question`), its exact solver (`derive`), its
+second solver by enumeration (`second`) and its generator (`draw_story`). The generator writes text
+only; the answers and supports of what it wrote are found by the solver from that text, as a reader
+would find them.
 """
 
 from __future__ import annotations
@@ -10,19 +12,135 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from taskloom.core.errors import InputError, RecipeError
 from taskloom.core.example import Answer, Example, Step, Trait
 from taskloom.core.seeding import Random
+from taskloom.recipe import Fields
 from taskloom.recipe.yaml_files import explain
-from taskloom.suites.babi.numbered.knobs import TaskKnobs
 from taskloom.suites.babi.story.text_format import QuestionLine, Sentence, StoryText, read_lines
 
+# Settings: checked vocabularies, and drawing questions evenly over their answers
+
+WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+"""A name of one word."""
+
+_PART = rf"(?!(?:is|the|fits?|bigger)\b){WORD}"
+PHRASE = rf"({_PART}(?: {_PART})*)"
+"""A thing's name in a sentence: words, but not those that hold sentences together, so that two
+sentences never read as one.
+"""
+
+
+def distinct(names: Sequence[str], least: int = 1) -> None:
+    """Refuse a vocabulary that repeats itself or is too small."""
+    seen: set[str] = set()
+    for name in names:
+        if name.casefold() in seen:
+            raise ValueError(f"'{name}' is listed twice")
+        seen.add(name.casefold())
+    if len(names) < least:
+        raise ValueError(f"at least {least} names are needed, here are {len(names)}")
+
+
+def _names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not re.fullmatch(WORD, name) or name.casefold() in ("a", "an", "the"):
+            raise ValueError(f"'{name}' is not a name of one word of letters")
+    distinct(names)
+    return names
+
+
+def _phrases(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not re.fullmatch(PHRASE, name):
+            raise ValueError(
+                f"'{name}' is not made of words of letters, with none of is, the, fit, fits, bigger"
+                " among them"
+            )
+    distinct(names)
+    return names
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(_names)]
+"""Different single words."""
+
+Phrases = Annotated[tuple[str, ...], AfterValidator(_phrases)]
+"""Different names of one or more words."""
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+"""A probability."""
+
+
+class TaskKnobs(Fields):
+    """What the knobs of every numbered task derive from."""
+
+
+class Asking(TaskKnobs):
+    """The knobs that say how questions are drawn.
+
+    Attributes:
+        questions: How many a story has at most.
+        repeats: Draw with replacement, as the published files do; otherwise no question stands
+            twice in a story.
+        unknown: The share of questions that the text leaves open, where a story allows any.
+    """
+
+    questions: int = Field(default=5, ge=1)
+    repeats: bool = False
+    unknown: Share = 0.0
+
+
+def pick_questions(
+    rng: Random, pools: Sequence[Sequence[str]], open_ones: Sequence[str], knobs: Asking
+) -> list[str]:
+    """Draw questions from pools (one for each answer that should be equally frequent) and from
+    those that the text leaves open.
+
+    Without repeats every round takes one question of each pool and the drawing ends when a pool is
+    used up, so that the answers stay balanced even where one of them has more questions.
+    """
+    picked: list[str] = []
+    fresh = [rng.sample(pool, len(pool)) for pool in pools if pool]
+    left = rng.sample(open_ones, len(open_ones))
+    turn: list[int] = []
+    while len(picked) < knobs.questions:
+        # Where only one sort of question is possible, it is asked whatever the coin says.
+        if (rng.random() < knobs.unknown or not fresh) and open_ones:
+            if not (left or knobs.repeats):
+                break
+            picked.append(rng.choice(open_ones) if knobs.repeats else left.pop())
+            continue
+        if not fresh:
+            break
+        if not turn:
+            if not knobs.repeats and not all(fresh):
+                break
+            turn = rng.sample(range(len(fresh)), len(fresh))
+        i = turn.pop()
+        picked.append(rng.choice(fresh[i]) if knobs.repeats else fresh[i].pop())
+    return picked
+
+
+def article(noun: str) -> str:
+    """Return the noun with a or an before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def capital(word: str) -> str:
+    """Return the word with a capital first letter, the rest as it is."""
+    return word[:1].upper() + word[1:]
+
+
+# Tasks: from text to proven answers, and from a stream to stories
+
 UNKNOWN = "unknown"
-"""The answer where the text leaves it open. No published question has it; the knob `unknown` asks for such questions."""
+"""The answer where the text leaves it open. No published question has it; the knob `unknown` asks
+for such questions.
+"""
 
 F = TypeVar("F")
 Q = TypeVar("Q")
@@ -44,9 +162,11 @@ class Proof:
 
     Attributes:
         answer: What the text entails, or `UNKNOWN`.
-        supports: Every minimal set of sentences that entails the answer, shortest then earliest first, each in the order of the
-            proof (the order that the published files use). Empty for `UNKNOWN`.
-        steps: The proof after the supporting sentences; `of` counts the sentences of the first support as 0, 1, ...
+        supports: Every minimal set of sentences that entails the answer, shortest then earliest
+            first, each in the order of the proof (the order that the published files use). Empty
+            for `UNKNOWN`.
+        steps: The proof after the supporting sentences; `of` counts the sentences of the first
+            support as 0, 1, ...
         why: The proof in words; for `UNKNOWN`, what is missing or what speaks against each other.
         others: Further right answers, where a question has several.
     """
@@ -89,7 +209,8 @@ class NumberedTask(Generic[F, Q]):
         sentence: What a sentence tells, or None when it is none of this task's.
         question: What a question asks, or None.
         derive: The solver: from what was told to the answer with all minimal supports.
-        second: The second solver, by enumeration: the acceptable answers, `UNKNOWN` alone where worlds differ.
+        second: The second solver, by enumeration: the acceptable answers, `UNKNOWN` alone where
+            worlds differ.
         clash: What speaks against a further fact (numbers of sentences), or None.
         mentions: The names in a fact or a query that a reader must have met.
         kind: The kind of a query, a trait.
@@ -128,12 +249,14 @@ class NumberedTask(Generic[F, Q]):
     def understand(
         self, story: StoryText, where: str = "the story", *, consistent: bool = False
     ) -> Parsed[F, Q]:
-        """Parse what a story's sentences and questions mean; refuse what this task cannot say and what contradicts itself.
+        """Parse what a story's sentences and questions mean; refuse what this task cannot say and
+        what contradicts itself.
 
         Args:
             story: The story.
             where: What error messages call the place.
-            consistent: Do not look for contradictions: generated stories have none, and looking takes time (a third in task 19).
+            consistent: Do not look for contradictions: generated stories have none, and looking
+                takes time (a third in task 19).
         """
         facts: list[Statement[F]] = []
         queries: list[Q] = []
@@ -160,7 +283,8 @@ class NumberedTask(Generic[F, Q]):
                 strange = [name for name in self.mentions(query) if name not in met]
                 if strange:
                     raise InputError(
-                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the story has told nothing"
+                        f"{_place(item, where)}: the question is about '{strange[0]}', of which the"
+                        " story has told nothing"
                     )
                 queries.append(query)
         return Parsed(story, tuple(facts), tuple(queries))
@@ -173,7 +297,8 @@ class NumberedTask(Generic[F, Q]):
             else ("question", self.samples[1])
         )
         return InputError(
-            f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; its {what}s read like {sample!r}"
+            f"{_place(item, where)}: {item.text[:80]!r} is not a {what} of task {self.number}; its"
+            f" {what}s read like {sample!r}"
         )
 
     def solve(self, parsed: Parsed[F, Q]) -> list[Proof]:
@@ -203,9 +328,11 @@ class NumberedTask(Generic[F, Q]):
     def one(
         self, rng: Random, knobs: TaskKnobs | None, wanted: Callable[[str], bool]
     ) -> Example | None:
-        """Draw a single example: one question of one new story, each with the same chance; None where its content is not wanted.
+        """Draw a single example: one question of one new story, each with the same chance; None
+        where its content is not wanted.
 
-        Whether it is shows before its answer is derived: every other story belongs to another split than the one that is made.
+        Whether it is shows before its answer is derived: every other story belongs to another split
+        than the one that is made.
         """
         texts = self.draw_story(rng, knobs or self.knobs())
         place = rng.choice([i for i, text in enumerate(texts) if text.endswith("?")])
@@ -242,7 +369,9 @@ class NumberedTask(Generic[F, Q]):
         )
 
     def signature(self, facts: Iterable[Statement[F]]) -> str:
-        """Return the content key: what was told, however worded, ordered and repeated, so that no two splits share a story."""
+        """Return the content key: what was told, however worded, ordered and repeated, so that no
+        two splits share a story.
+        """
         return f"{self.number}: " + "; ".join(sorted({str(t.fact) for t in facts}))
 
     def answer(self, text: str) -> Answer:
@@ -284,11 +413,14 @@ def pieces(text: str) -> list[str]:
     rest = _PIECE.sub("", text).strip()
     if rest or not parts:
         raise InputError(
-            f"the text must consist of sentences that end with '.' and a question with '?', not {text[-60:]!r}"
+            "the text must consist of sentences that end with '.' and a question with '?', not"
+            f" {text[-60:]!r}"
         )
     return parts
 
 
 def _position(story: StoryText, number: int) -> int:
-    """Return which sentence of the story a number is, counting sentences only: questions are not part of an example's context."""
+    """Return which sentence of the story a number is, counting sentences only: questions are not
+    part of an example's context.
+    """
     return sum(s.number <= number for s in story.sentences)

@@ -1,8 +1,8 @@
 """Task 4, two-argument relations: which room lies north, south, east or west of which.
 
-A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both what is north of the
-kitchen and what the kitchen is south of. All stories there are can be counted, so a story is drawn by its rank among
-them and no two rows are the same.
+A fact and its inverse are the whole reasoning: "the office is north of the kitchen" answers both
+what is north of the kitchen and what the kitchen is south of. All stories there are can be counted,
+so a story is drawn by its rank among them and no two rows are the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _WHAT = re.compile(rf"What is {_DIRECTION} of the {_ROOM}\?")
 _OF_WHAT = re.compile(rf"What is the {_ROOM} {_DIRECTION} of\?")
 
 FLIPS = 6
-"""Binary choices of a story: each fact inverted or not, their order, which fact is asked, from which side, in which form."""
+"""Binary choices of a story: each fact inverted or not, their order, which fact is asked, from
+which side, in which form.
+"""
 
 TRAITS: dict[str, type] = {
     "number": int,
@@ -84,7 +86,9 @@ def read_query(text: str) -> Query | None:
 
 
 def solve(facts: Sequence[RoomFact], query: Query) -> list[tuple[str, int]]:
-    """List every room that a single fact puts there, with the fact's index; one room, or the question has no one answer."""
+    """List every room that a single fact puts there, with the fact's index; one room, or the
+    question has no one answer.
+    """
     rooms = []
     for i, fact in enumerate(facts):
         for side in (fact, fact.inverted()):
@@ -102,7 +106,8 @@ def count_stories(rooms: Sequence[str]) -> tuple[int, int]:
 def draw_examples(
     rooms: tuple[str, ...], key: Key, first: int, step: int, start: int, stop: int
 ) -> Iterator[Example]:
-    """Yield examples start..stop of a split whose stories begin at position `first` of a keyed permutation of all.
+    """Yield examples start..stop of a split whose stories begin at position `first` of a keyed
+    permutation of all.
 
     Args:
         rooms: Their names.
@@ -119,7 +124,9 @@ def draw_examples(
 
 
 def _example(triples: Sequence[tuple[str, ...]], rank: int) -> Example:
-    """Build story number `rank` of all that there are: three rooms in a row, two facts, one question."""
+    """Build story number `rank` of all that there are: three rooms in a row, two facts, one
+    question.
+    """
     rank, which = divmod(rank, len(triples))
     rank, axis = divmod(rank, 2)
     flips = [rank >> i & 1 for i in range(FLIPS)]
@@ -162,7 +169,7 @@ def check(example: Example) -> tuple[str, ...]:
     at = {facts[0].other: (0, 0)}
     for _ in facts:
         for fact in facts:
-            (dx, dy) = step[fact.direction]
+            dx, dy = step[fact.direction]
             if fact.other in at:
                 x, y = at[fact.other]
                 at.setdefault(fact.room, (x + dx, y + dy))

@@ -1,9 +1,9 @@
 """Task 14, time reasoning: places told in one order and visited in another.
 
-World: yesterday and the three parts of today are slots of time; in each a person goes to at most one place, and stays there until
-the next slot with a visit. Sentences come in any order, so a slot of which nothing was told may still hold a visit:
-the place before a visit is known only when the slot just before it was told. "Before the L" means before the latest visit to L
-that was told.
+World: yesterday and the three parts of today are slots of time; in each a person goes to at most
+one place, and stays there until the next slot with a visit. Sentences come in any order, so a slot
+of which nothing was told may still hold a visit: the place before a visit is known only when the
+slot just before it was told. "Before the L" means before the latest visit to L that was told.
 """
 
 from __future__ import annotations
@@ -17,9 +17,19 @@ from pydantic import Field, field_validator
 
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
 from taskloom.suites.babi.numbered.possible_worlds import entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    UNKNOWN,
+    WORD,
+    Names,
+    NumberedTask,
+    Proof,
+    Share,
+    Statement,
+    TaskKnobs,
+    capital,
+    distinct,
+)
 
 TIMES = (
     "last year",
@@ -30,7 +40,9 @@ TIMES = (
     "this afternoon",
     "this evening",
 )
-"""The slots in the order of time. Published stories begin with yesterday; longer ones may begin earlier."""
+"""The slots in the order of time. Published stories begin with yesterday; longer ones may begin
+earlier.
+"""
 
 VERBS = ("journeyed", "moved", "travelled", "went", "went back")
 
@@ -65,9 +77,11 @@ class TimeKnobs(TaskKnobs):
     """Knobs of task 14.
 
     Attributes:
-        since: The first slot of the story; published is yesterday, earlier ones give longer courses.
+        since: The first slot of the story; published is yesterday, earlier ones give longer
+            courses.
         questions: Questions in a story.
-        pause: Sentences before each question; twice or three times as many where nothing can be asked yet.
+        pause: Sentences before each question; twice or three times as many where nothing can be
+            asked yet.
         unknown: The share of questions about a visit before which nothing is told.
     """
 
@@ -113,18 +127,26 @@ def derive(statements: Sequence[Statement[Visit]], query: WhereBefore) -> Proof:
     if slot - 1 not in slots:
         return Proof(
             UNKNOWN,
-            why=f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the time just before",
+            why=(
+                f"{query.who} went to the {query.place} {TIMES[slot]}, and nothing is told of the"
+                " time just before"
+            ),
         )
     place = slots[slot - 1][0].fact.place
     supports = sorted(
         ((a.number, b.number) for a in slots[slot] for b in slots[slot - 1]), key=sorted
     )
-    why = f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]}, just before"
+    why = (
+        f"{query.who} went to the {query.place} {TIMES[slot]} and to the {place} {TIMES[slot - 1]},"
+        " just before"
+    )
     return Proof(place, tuple(supports), (Step("just before", place, (0, 1)),), why)
 
 
 def second(statements: Sequence[Statement[Visit]], query: WhereBefore) -> tuple[str, ...]:
-    """Answer by enumeration: all courses up to the visit that agree with the text; in an untold slot anything may happen."""
+    """Answer by enumeration: all courses up to the visit that agree with the text; in an untold
+    slot anything may happen.
+    """
     visits = [t.fact for t in statements if t.fact.who == query.who]
     meant = max((v.slot for v in visits if v.place == query.place), default=None)
     if meant is None:
@@ -151,7 +173,9 @@ def clash(statements: Sequence[Statement[Visit]], new: Statement[Visit]) -> tupl
 
 
 def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
-    """Draw visits in the order of time, told in blocks of random order; a question after each block that allows one."""
+    """Draw visits in the order of time, told in blocks of random order; a question after each block
+    that allows one.
+    """
     texts: list[str] = []
     start = TIMES.index(knobs.since)
     course: dict[str, list[str]] = {who: [] for who in knobs.people}
@@ -185,7 +209,9 @@ def draw_story(rng: Random, knobs: TimeKnobs) -> list[str]:
 def _askable(
     start: int, course: dict[str, list[str]], covered: dict[str, set[int]], block: list[Visit]
 ) -> tuple[list[str], list[str]]:
-    """List the questions that the text will leave open and those that it will answer, once the block is told."""
+    """List the questions that the text will leave open and those that it will answer, once the
+    block is told.
+    """
     open_ones: list[str] = []
     known: list[str] = []
     for who, places in course.items():

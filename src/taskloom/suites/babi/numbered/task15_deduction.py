@@ -1,7 +1,7 @@
 """Task 15, basic deduction: what somebody fears follows from their kind.
 
-World: everybody is of one kind of animal, and each kind is afraid of one kind. The reader takes "Wolves are afraid of mice" to
-hold for every wolf.
+World: everybody is of one kind of animal, and each kind is afraid of one kind. The reader takes
+"Wolves are afraid of mice" to hold for every wolf.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from pydantic import Field, field_validator
 
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.numbered.knobs import (
+from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
+from taskloom.suites.babi.numbered.task import (
+    UNKNOWN,
     WORD,
     Asking,
     Names,
+    NumberedTask,
+    Proof,
+    Statement,
     capital,
     distinct,
     pick_questions,
 )
-from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
 
 PLURALS = {
     "mouse": "mice",
@@ -47,7 +50,9 @@ _WHAT = re.compile(rf"What is ({WORD}) afraid of\?")
 
 @dataclass(frozen=True, slots=True)
 class IsA:
-    """Somebody is of a kind. Names are kept in lower case, since published questions write them so."""
+    """Somebody is of a kind. Names are kept in lower case, since published questions write them
+    so.
+    """
 
     who: str
     kind: str
@@ -75,7 +80,9 @@ class WhatFeared:
 
 
 class DeductionKnobs(Asking):
-    """Knobs of task 15. With the defaults: four people, four kinds, eight sentences, four questions."""
+    """Knobs of task 15. With the defaults: four people, four kinds, eight sentences, four
+    questions.
+    """
 
     people: Names = ("Emily", "Gertrude", "Jessica", "Winona")
     animals: Names = ("mouse", "sheep", "wolf", "cat")
@@ -131,7 +138,9 @@ def derive(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> P
 
 
 def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> tuple[str, ...]:
-    """Answer by enumeration: who is of which kind and which kind fears which, with one kind of which the story says nothing."""
+    """Answer by enumeration: who is of which kind and which kind fears which, with one kind of
+    which the story says nothing.
+    """
     facts = [t.fact for t in statements]
     kinds = [
         *sorted({x for f in facts for x in ((f.kind,) if isinstance(f, IsA) else (f.kind, f.of))}),
@@ -150,7 +159,9 @@ def second(statements: Sequence[Statement[IsA | Fears]], query: WhatFeared) -> t
 def clash(
     statements: Sequence[Statement[IsA | Fears]], new: Statement[IsA | Fears]
 ) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: nobody is of two kinds, and no kind fears two."""
+    """Return the sentence that a new one contradicts: nobody is of two kinds, and no kind fears
+    two.
+    """
     fact = new.fact
     for old in statements:
         if (
@@ -176,7 +187,8 @@ def draw_story(rng: Random, knobs: DeductionKnobs) -> list[str]:
     fears = {kind: rng.choice([a for a in knobs.animals if a != kind]) for kind in knobs.animals}
     silent = None
     if knobs.unknown:
-        # A question is open when the fear of somebody's kind stays untold; better not of everybody's kind.
+        # A question is open when the fear of somebody's kind stays untold; better not of
+        # everybody's kind.
         used = sorted(set(kinds.values()))
         silent = rng.choice(used if len(used) > 1 else knobs.animals)
     sentences = [f"{who} is a {kind}." for who, kind in kinds.items()]

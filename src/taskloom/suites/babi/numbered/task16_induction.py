@@ -1,9 +1,10 @@
 """Task 16, basic induction: one swan is white, so is the next.
 
-World: everybody is of one kind and has one colour. Induction is a hypothesis that the reader adds: all of a kind have the same
-colour. It is kept for the asked kind unless the story itself refutes it with two members of different colours; then the answer is
-open, and the proof names the two. The published files do not mind: they answer with the member whose kind was told last, which
-is offered here as `latest`, a convention and no inference.
+World: everybody is of one kind and has one colour. Induction is a hypothesis that the reader adds:
+all of a kind have the same colour. It is kept for the asked kind unless the story itself refutes it
+with two members of different colours; then the answer is open, and the proof names the two. The
+published files do not mind: they answer with the member whose kind was told last, which is offered
+here as `latest`, a convention and no inference.
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ from pydantic import field_validator, model_validator
 
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, article, distinct
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    UNKNOWN,
+    WORD,
+    Names,
+    NumberedTask,
+    Proof,
+    Share,
+    Statement,
+    TaskKnobs,
+    article,
+    distinct,
+)
 
 _KIND = re.compile(rf"({WORD}) is an? ({WORD})\.")
 _COLOR = re.compile(rf"({WORD}) is (?!an?\.)({WORD})\.")
@@ -59,8 +70,10 @@ class InductionKnobs(TaskKnobs):
 
     Attributes:
         people: Names; all are of a kind, all but the asked one have a colour.
-        mixed: Other kinds than the asked one may have members of different colours, as in a quarter of the published stories.
-        unknown: The share of stories whose answer is open: the asked one is the only one of its kind, or its kind is mixed.
+        mixed: Other kinds than the asked one may have members of different colours, as in a quarter
+            of the published stories.
+        unknown: The share of stories whose answer is open: the asked one is the only one of its
+            kind, or its kind is mixed.
     """
 
     people: Names = ("Bernhard", "Brian", "Greg", "Julius", "Lily")
@@ -99,7 +112,9 @@ def question(text: str) -> WhatColor | None:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Somebody of the asked kind with a colour: the sentence of the kind and the sentence of the colour."""
+    """Somebody of the asked kind with a colour: the sentence of the kind and the sentence of the
+    colour.
+    """
 
     who: str
     color: str
@@ -120,7 +135,9 @@ def _members(
 
 
 def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
-    """Derive the colour as told, or from one coloured member of the same kind if no other member speaks against it."""
+    """Derive the colour as told, or from one coloured member of the same kind if no other member
+    speaks against it.
+    """
     direct = [
         (t.number, t.fact.color)
         for t in statements
@@ -138,8 +155,9 @@ def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
         first = members[0]
         other = next(m for m in members if m.color != first.color)
         why = (
-            f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number}, {first.color_number}) "
-            f"and {other.who} is {other.color} ({other.kind_number}, {other.color_number})"
+            f"not all {kind}s have one colour: {first.who} is {first.color} ({first.kind_number},"
+            f" {first.color_number}) and {other.who} is {other.color} ({other.kind_number},"
+            f" {other.color_number})"
         )
         return Proof(UNKNOWN, why=why)
     chosen = next(m for m in members if (m.kind_number, m.color_number) == by_kind[0][1:])
@@ -147,7 +165,9 @@ def derive(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 
 
 def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor) -> Proof:
-    """Answer by the published convention: as the member whose kind was told last, whatever the others are."""
+    """Answer by the published convention: as the member whose kind was told last, whatever the
+    others are.
+    """
     kind, own, members = _same_kind(statements, query)
     if not members:
         return Proof(UNKNOWN, why=_missing(query, kind))
@@ -160,7 +180,9 @@ def latest(statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 def _same_kind(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, list[int], list[_Member]]:
-    """Return the kind of whom the question is about, the sentences that tell it, and the others of that kind with their colours."""
+    """Return the kind of whom the question is about, the sentences that tell it, and the others of
+    that kind with their colours.
+    """
     own = [
         (t.number, t.fact.kind)
         for t in statements
@@ -191,7 +213,9 @@ def _proof(
 def second(
     statements: Sequence[Statement[HasKind | HasColor]], query: WhatColor
 ) -> tuple[str, ...]:
-    """Answer by enumeration: everybody's kind and colour under the hypothesis, which holds for the asked one's kind."""
+    """Answer by enumeration: everybody's kind and colour under the hypothesis, which holds for the
+    asked one's kind.
+    """
     facts = [t.fact for t in statements]
     people = sorted({f.who for f in facts})
     kinds = [*sorted({f.kind for f in facts if isinstance(f, HasKind)}), "another kind"]
@@ -244,7 +268,9 @@ def clash(
 
 
 def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
-    """Draw kinds and colours in random order, a kind before its colour; asked is the one who is left without a colour."""
+    """Draw kinds and colours in random order, a kind before its colour; asked is the one who is
+    left without a colour.
+    """
     open_one = rng.random() < knobs.unknown
     order, subject = _order(rng, knobs)
     kinds = {who: rng.choice(knobs.kinds) for who in knobs.people}
@@ -271,7 +297,9 @@ def draw_story(rng: Random, knobs: InductionKnobs) -> list[str]:
 def _colors(
     rng: Random, knobs: InductionKnobs, kinds: Mapping[str, str], asked: str
 ) -> dict[str, str]:
-    """Draw everybody's colour: one for each kind; with `mixed`, that holds only for the kind that is asked about."""
+    """Draw everybody's colour: one for each kind; with `mixed`, that holds only for the kind that
+    is asked about.
+    """
     law = {kind: rng.choice(knobs.colors) for kind in knobs.kinds}
     colors = {who: law[kind] for who, kind in kinds.items()}
     if knobs.mixed:
@@ -280,7 +308,9 @@ def _colors(
 
 
 def _order(rng: Random, knobs: InductionKnobs) -> tuple[list[tuple[str, bool]], str]:
-    """Draw who is spoken of, and whether for the second time (the colour). The last sentence is left out: its subject is asked."""
+    """Draw who is spoken of, and whether for the second time (the colour). The last sentence is
+    left out: its subject is asked.
+    """
     left = dict.fromkeys(knobs.people, 2)
     order = []
     while sum(left.values()) > 1:

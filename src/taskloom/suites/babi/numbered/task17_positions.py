@@ -1,8 +1,9 @@
 """Task 17, positional reasoning: shapes above, below, left and right of each other.
 
-World: every shape has a place in the plane. "The A is above the B" says that A is higher and exactly in line with B, at whatever
-distance. That is the weakest reading under which the published answers follow: if "above" said only "higher", the text would
-leave most of them open (`loose` is that reading); that shapes stand on neighbouring cells of a grid is not needed.
+World: every shape has a place in the plane. "The A is above the B" says that A is higher and
+exactly in line with B, at whatever distance. That is the weakest reading under which the published
+answers follow: if "above" said only "higher", the text would leave most of them open (`loose` is
+that reading); that shapes stand on neighbouring cells of a grid is not needed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict, lengths
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    PHRASE,
+    UNKNOWN,
+    Asking,
+    NumberedTask,
+    Phrases,
+    Proof,
+    Statement,
+    distinct,
+    pick_questions,
+)
 
 RELATIONS = {
     "to the right of": ("x", 1),
@@ -44,14 +54,16 @@ class Beyond:
     axis: str
 
     def __str__(self) -> str:
-        # Without the direction: a story and its mirror image share most of their words (left here, right in the question),
-        # so they count as one story when splits are drawn.
+        # Without the direction: a story and its mirror image share most of their words (left here,
+        # right in the question), so they count as one story when splits are drawn.
         return f"{self.axis} " + " - ".join(sorted((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
 class IsBeyond:
-    """Does `high` have a larger coordinate than `low`? `subject` is the one that the question names first."""
+    """Does `high` have a larger coordinate than `low`? `subject` is the one that the question names
+    first.
+    """
 
     low: str
     high: str
@@ -96,13 +108,15 @@ class PositionKnobs(Asking):
     def _reachable(self) -> PositionKnobs:
         if self.facts + 1 > len(self.shapes):
             raise ValueError(
-                f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names {len(self.shapes)}"
+                f"{self.facts} facts need {self.facts + 1} shapes, 'shapes' names"
+                f" {len(self.shapes)}"
             )
         if self.hops.low < 1 or self.hops.low > self.facts:
             raise ValueError(f"hops {self.hops} lies outside 1..{self.facts}, the number of facts")
         if self.unknown and self.facts < 3:
             raise ValueError(
-                "with fewer than 3 facts every question about two shapes has an answer; set facts to 3 or more"
+                "with fewer than 3 facts every question about two shapes has an answer; set facts"
+                " to 3 or more"
             )
         return self
 
@@ -127,7 +141,9 @@ def question(text: str) -> IsBeyond | None:
 
 
 def edges(statements: Sequence[Statement[Beyond]], axis: str) -> list[Edge]:
-    """Return what the sentences say about one axis: larger on their own axis, level on the other."""
+    """Return what the sentences say about one axis: larger on their own axis, level on the
+    other.
+    """
     return [Edge(t.fact.low, t.fact.high, t.fact.axis == axis, t.number) for t in statements]
 
 
@@ -170,7 +186,9 @@ def _decide(known: list[Edge], query: IsBeyond) -> Proof:
 
 
 def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[str, ...]:
-    """Answer by enumeration: places on the asked axis (as many as shapes suffice, since only the order counts)."""
+    """Answer by enumeration: places on the asked axis (as many as shapes suffice, since only the
+    order counts).
+    """
     names = sorted({n for t in statements for n in (t.fact.low, t.fact.high)})
     domains = {name: range(len(names)) for name in names}
     rules = []
@@ -188,7 +206,9 @@ def second(statements: Sequence[Statement[Beyond]], query: IsBeyond) -> tuple[st
 def clash(
     statements: Sequence[Statement[Beyond]], new: Statement[Beyond]
 ) -> tuple[int, ...] | None:
-    """Return the sentences that a new one contradicts: nothing is above itself, or above what is above it."""
+    """Return the sentences that a new one contradicts: nothing is above itself, or above what is
+    above it.
+    """
     for axis in "xy":
         edge = Edge(new.fact.low, new.fact.high, new.fact.axis == axis, new.number)
         against = conflict(edges(statements, axis), edge)
@@ -198,7 +218,9 @@ def clash(
 
 
 def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
-    """Draw shapes on neighbouring cells of a grid, then questions about those that enough sentences lie between."""
+    """Draw shapes on neighbouring cells of a grid, then questions about those that enough sentences
+    lie between.
+    """
     facts = _place(rng, knobs)
     statements = [Statement(i, fact) for i, fact in enumerate(facts, 1)]
     names = sorted({n for f in facts for n in (f.low, f.high)})
@@ -227,7 +249,9 @@ def draw_story(rng: Random, knobs: PositionKnobs) -> list[str]:
 
 
 def _place(rng: Random, knobs: PositionKnobs) -> list[Beyond]:
-    """Draw a chain that never goes back along one axis, so that its ends can be compared on it; other shapes anywhere."""
+    """Draw a chain that never goes back along one axis, so that its ends can be compared on it;
+    other shapes anywhere.
+    """
     shapes = rng.sample(knobs.shapes, knobs.facts + 1)
     hops = rng.choice([h for h in knobs.hops if h <= knobs.facts])
     back = rng.choice(list(RELATIONS.values()))

@@ -1,7 +1,7 @@
 """Task 18, size reasoning: what is bigger, and what fits in what.
 
-World: every thing has a size, and a thing fits inside exactly what is bigger. Only what is told counts: that chocolates are
-small in real life is no argument.
+World: every thing has a size, and a thing fits inside exactly what is bigger. Only what is told
+counts: that chocolates are small in real life is no argument.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.suites.babi.numbered.knobs import PHRASE, Asking, Phrases, distinct, pick_questions
 from taskloom.suites.babi.numbered.order_inference import Edge, chains, conflict
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, satisfiable
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    PHRASE,
+    UNKNOWN,
+    Asking,
+    NumberedTask,
+    Phrases,
+    Proof,
+    Statement,
+    distinct,
+    pick_questions,
+)
 
 _TELLS = re.compile(rf"The {PHRASE} (is bigger than|fits inside) the {PHRASE}\.")
 _BIGGER = re.compile(rf"Is the {PHRASE} bigger than the {PHRASE}\?")
@@ -51,7 +60,8 @@ class SizeKnobs(Asking):
 
     Attributes:
         things: What is compared.
-        fixed: So many of the first things are the smallest ones, in this order, in every story; the sizes of the rest are random.
+        fixed: So many of the first things are the smallest ones, in this order, in every story; the
+            sizes of the rest are random.
         facts: Sentences in a story.
         hops: Sentences that an answer needs, at the shortest.
     """
@@ -71,7 +81,8 @@ class SizeKnobs(Asking):
     def _reachable(self) -> SizeKnobs:
         if self.hops.low < 1 or self.hops.low > len(self.things) - 1:
             raise ValueError(
-                f"hops {self.hops} lies outside 1..{len(self.things) - 1}: 'things' names {len(self.things)}"
+                f"hops {self.hops} lies outside 1..{len(self.things) - 1}: 'things' names"
+                f" {len(self.things)}"
             )
         if self.hops.low > self.facts:
             raise ValueError(
@@ -107,7 +118,9 @@ def edges(statements: Sequence[Statement[Bigger]]) -> list[Edge]:
 
 
 def derive(statements: Sequence[Statement[Bigger]], query: IsBigger) -> Proof:
-    """Derive the answer by chains of comparisons; published supports begin at the thing that is asked to be the bigger one."""
+    """Derive the answer by chains of comparisons; published supports begin at the thing that is
+    asked to be the bigger one.
+    """
     known = edges(statements)
     up = [c[::-1] for c in chains(known, query.small, query.big, strict=True)]
     if up:
@@ -146,12 +159,16 @@ def second(statements: Sequence[Statement[Bigger]], query: IsBigger) -> tuple[st
 def clash(
     statements: Sequence[Statement[Bigger]], new: Statement[Bigger]
 ) -> tuple[int, ...] | None:
-    """Return the sentences that a new one contradicts: nothing is bigger than itself, or than what is bigger."""
+    """Return the sentences that a new one contradicts: nothing is bigger than itself, or than what
+    is bigger.
+    """
     return conflict(edges(statements), Edge(new.fact.small, new.fact.big, True, new.number))
 
 
 def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
-    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a pair may come twice."""
+    """Draw a chain of the wanted length, then comparisons of random pairs that do not shorten it; a
+    pair may come twice.
+    """
     ranks = [
         *knobs.things[: knobs.fixed],
         *rng.sample(knobs.things[knobs.fixed :], len(knobs.things) - knobs.fixed),
@@ -169,7 +186,9 @@ def draw_story(rng: Random, knobs: SizeKnobs) -> list[str]:
 
 
 def _lengths(pairs: list[tuple[int, int]], low: int) -> dict[int, int]:
-    """Compute the lengths of the shortest chains up from one thing; ranks grow along them, so one pass suffices."""
+    """Compute the lengths of the shortest chains up from one thing; ranks grow along them, so one
+    pass suffices.
+    """
     far = {low: 0}
     for a, b in sorted(pairs):
         if a in far:

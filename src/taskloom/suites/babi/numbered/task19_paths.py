@@ -1,8 +1,9 @@
 """Task 19, path finding: how to go from one room to another.
 
-World: rooms on a map. "The A is north of the B" says that going north from B leads to A, and going south from A leads to B. A way
-is right when every step of it was told; the answer is the shortest way. In each direction a room has one neighbour. The map
-need not be drawn to scale: 71 published stories would put two rooms on one cell of a square grid, so distances may differ.
+World: rooms on a map. "The A is north of the B" says that going north from B leads to A, and going
+south from A leads to B. A way is right when every step of it was told; the answer is the shortest
+way. In each direction a room has one neighbour. The map need not be drawn to scale: 71 published
+stories would put two rooms on one cell of a square grid, so distances may differ.
 """
 
 from __future__ import annotations
@@ -17,9 +18,18 @@ from pydantic import Field, field_validator, model_validator
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
 from taskloom.recipe import Span
-from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, distinct
 from taskloom.suites.babi.numbered.order_inference import MANY, Edge, conflict
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    UNKNOWN,
+    WORD,
+    Names,
+    NumberedTask,
+    Proof,
+    Share,
+    Statement,
+    TaskKnobs,
+    distinct,
+)
 
 DIRECTIONS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e"}
@@ -33,7 +43,9 @@ _ASKS = re.compile(rf"How do you go from the ({WORD}) to the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Going `way` (n or e) from `room` leads to `to`. South and west are turned round, so that one door has one form."""
+    """Going `way` (n or e) from `room` leads to `to`. South and west are turned round, so that one
+    door has one form.
+    """
 
     room: str
     way: str
@@ -56,7 +68,8 @@ class PathKnobs(TaskKnobs):
 
     Attributes:
         rooms: Names of rooms.
-        size: How many rooms a story has; the way needs one more than `hops`, the others are distractors. None: all of them.
+        size: How many rooms a story has; the way needs one more than `hops`, the others are
+            distractors. None: all of them.
         hops: Steps of the way that is asked for.
         unknown: The share of stories in which no way leads to the goal.
     """
@@ -79,7 +92,8 @@ class PathKnobs(TaskKnobs):
             raise ValueError(f"size {size} is more than the {len(self.rooms)} names in 'rooms'")
         if self.hops.low < 1 or self.hops.high > size - 1:
             raise ValueError(
-                f"hops {self.hops} lies outside 1..{size - 1}: a way of that length needs more than {size} rooms"
+                f"hops {self.hops} lies outside 1..{size - 1}: a way of that length needs more than"
+                f" {size} rooms"
             )
         if self.unknown and size < 4:
             raise ValueError("two parts without a way between them need at least 4 rooms")
@@ -113,7 +127,9 @@ def _doors(statements: Sequence[Statement[Door]]) -> dict[str, list[tuple[str, s
 
 
 def derive(statements: Sequence[Statement[Door]], query: HowToGo) -> Proof:
-    """Derive the way by widening rings of rooms; walks that take as few steps as possible, all of them."""
+    """Derive the way by widening rings of rooms; walks that take as few steps as possible, all of
+    them.
+    """
     doors = _doors(statements)
     seen = {query.start}
     ring: dict[str, dict[str, list[tuple[int, ...]]]] = {query.start: {"": [()]}}
@@ -173,7 +189,9 @@ def second(statements: Sequence[Statement[Door]], query: HowToGo) -> tuple[str, 
 
 
 def clash(statements: Sequence[Statement[Door]], new: Statement[Door]) -> tuple[int, ...] | None:
-    """Return what a new sentence contradicts: a room has one neighbour in a direction, and north of a room is never south of it."""
+    """Return what a new sentence contradicts: a room has one neighbour in a direction, and north of
+    a room is never south of it.
+    """
     fact = new.fact
     for old in statements:
         same_from = (old.fact.room, old.fact.way) == (
@@ -195,7 +213,9 @@ _Cell = tuple[int, int]
 
 
 def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
-    """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told once, in random order."""
+    """Draw a way of the wanted length on a grid, then other rooms beside it; every door is told
+    once, in random order.
+    """
     rooms = rng.sample(knobs.rooms, knobs.size or len(knobs.rooms))
     hops = rng.randint(knobs.hops.low, knobs.hops.high)
     blocked = rng.random() < knobs.unknown
@@ -208,7 +228,8 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
         if blocked:
             doors.pop(rng.randrange(hops))
         elif knobs.unknown and len(doors) > hops:
-            # One door less here too, or the number of sentences would tell which questions are open.
+            # One door less here too, or the number of sentences would tell which questions are
+            # open.
             doors.pop(rng.randrange(hops, len(doors)))
         if {start, goal} <= {room for door in doors for room in (door.room, door.to)}:
             break
@@ -217,7 +238,8 @@ def draw_story(rng: Random, knobs: PathKnobs) -> list[str]:
 
 
 def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _Cell]:
-    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted where it does.
+    """Draw rooms one beside the other, by a walk that neither crosses nor touches itself; restarted
+    where it does.
 
     Returns the rooms by cell, the doors and the last cell; the first is the origin.
     """
@@ -234,8 +256,9 @@ def _way(rng: Random, rooms: list[str]) -> tuple[dict[_Cell, str], list[Door], _
 
 
 def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length: int) -> Door:
-    """Put a room beside one that stands, where it opens no other way. Only its place is drawn again, never the way: straight ways,
-    which other rooms cannot spoil, would become more frequent."""
+    """Put a room beside one that stands, where it opens no other way. Only its place is drawn
+    again, never the way: straight ways, which other rooms cannot spoil, would become more frequent.
+    """
     while True:
         # A room that has a neighbour on each side is one of five at least.
         beside = rng.choice(
@@ -248,8 +271,9 @@ def _aside(rng: Random, cells: dict[_Cell, str], room: str, goal: _Cell, length:
 
 
 def _plain(cells: dict[_Cell, str], goal: _Cell, length: int) -> bool:
-    """Return whether a reader who takes all neighbouring cells for connected finds a way of that length from the origin to the
-    goal, and no other as short."""
+    """Return whether a reader who takes all neighbouring cells for connected finds a way of that
+    length from the origin to the goal, and no other as short.
+    """
     ring, seen = {(0, 0): 1}, {(0, 0)}
     for _ in range(length):
         if goal in ring:

@@ -1,9 +1,10 @@
 """Task 20, agents' motivations: why somebody did something, and where they will go.
 
-World: four states, each with the place where it is cured and the thing that cures it. Somebody in a state goes to its place and
-then takes its thing; there is one thing of each sort. A why-question asks for the state that was told of the person before the
-deed; the deed itself is presupposed by the question, and guessing the state from the deed is not the told reason. These
-pairings of state, place and thing are the one piece of knowledge that the text does not contain.
+World: four states, each with the place where it is cured and the thing that cures it. Somebody in a
+state goes to its place and then takes its thing; there is one thing of each sort. A why-question
+asks for the state that was told of the person before the deed; the deed itself is presupposed by
+the question, and guessing the state from the deed is not the told reason. These pairings of state,
+place and thing are the one piece of knowledge that the text does not contain.
 """
 
 from __future__ import annotations
@@ -16,9 +17,19 @@ from pydantic import model_validator
 
 from taskloom.core.example import Step
 from taskloom.core.seeding import Random
-from taskloom.suites.babi.numbered.knobs import WORD, Names, Share, TaskKnobs, capital, distinct
 from taskloom.suites.babi.numbered.possible_worlds import WorldRule, entailed, worlds
-from taskloom.suites.babi.numbered.task import UNKNOWN, NumberedTask, Proof, Statement
+from taskloom.suites.babi.numbered.task import (
+    UNKNOWN,
+    WORD,
+    Names,
+    NumberedTask,
+    Proof,
+    Share,
+    Statement,
+    TaskKnobs,
+    capital,
+    distinct,
+)
 
 CURES = {
     "hungry": ("kitchen", "apple"),
@@ -41,7 +52,9 @@ _WHY_GET = re.compile(rf"Why did ({WORD}) get the ({WORD})\?")
 
 @dataclass(frozen=True, slots=True)
 class Does:
-    """Somebody is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names in lower case, as in questions."""
+    """Somebody is in a state (`is`), went to a place (`go`) or took a thing (`get`). Names in lower
+    case, as in questions.
+    """
 
     who: str
     verb: str
@@ -66,7 +79,8 @@ class MotiveKnobs(TaskKnobs):
     Attributes:
         people: Who the story is about.
         states: Which states they may be in.
-        unknown: The share of people whose state the story keeps to itself; why they acted is then open.
+        unknown: The share of people whose state the story keeps to itself; why they acted is then
+            open.
     """
 
     people: Names = ("Antoine", "Jason", "Sumit", "Yann")
@@ -102,7 +116,9 @@ def question(text: str) -> Asks | None:
 
 
 def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
-    """Derive the answer from the state told last, before the deed or, for where-questions, since the person last went anywhere."""
+    """Derive the answer from the state told last, before the deed or, for where-questions, since
+    the person last went anywhere.
+    """
     name = capital(query.who)
     own = _until(statements, query)
     last = max((i for i, t in enumerate(own) if t.fact.verb == "is"), default=None)
@@ -135,7 +151,9 @@ def derive(statements: Sequence[Statement[Does]], query: Asks) -> Proof:
 
 
 def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement[Does]]:
-    """Return what was told of the person before the deed. A deed that was not told is one that the question itself tells of now."""
+    """Return what was told of the person before the deed. A deed that was not told is one that the
+    question itself tells of now.
+    """
     own = [t for t in statements if t.fact.who == query.who]
     deeds = [
         i for i, t in enumerate(own) if t.fact.verb == query.verb and t.fact.what == query.what
@@ -144,7 +162,9 @@ def _until(statements: Sequence[Statement[Does]], query: Asks) -> list[Statement
 
 
 def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...]:
-    """Answer by enumeration: a state (or none) for the person after every sentence, which changes only where a sentence says so."""
+    """Answer by enumeration: a state (or none) for the person after every sentence, which changes
+    only where a sentence says so.
+    """
     facts = [t.fact for t in statements]
     deeds = [i for i, f in enumerate(facts) if f == Does(query.who, query.verb, query.what)]
     moment = deeds[-1] if deeds else len(facts)
@@ -154,7 +174,8 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
         if fact.who == query.who and fact.verb == "is":
             rules.append(WorldRule((i,), lambda now, state=fact.what: now == state))
         elif fact.who == query.who and fact.verb == "go" and query.verb == "where":
-            # The trip cures: who has gone is in no state that would send them again, until another is told.
+            # The trip cures: who has gone is in no state that would send them again, until another
+            # is told.
             rules.append(WorldRule((i,), lambda now: now == "none"))
         else:
             rules.append(WorldRule((i - 1, i), lambda before, now: before == now))
@@ -165,7 +186,9 @@ def second(statements: Sequence[Statement[Does]], query: Asks) -> tuple[str, ...
 
 
 def clash(statements: Sequence[Statement[Does]], new: Statement[Does]) -> tuple[int, ...] | None:
-    """Return the sentence that a new one contradicts: deeds fit the state before them, and no thing is taken twice."""
+    """Return the sentence that a new one contradicts: deeds fit the state before them, and no thing
+    is taken twice.
+    """
     fact = new.fact
     if fact.verb == "get":
         for old in statements:

@@ -1,8 +1,8 @@
 """Questions answered from a state of knowledge, with every minimal supporting set.
 
-An answer is given exactly when it is true in every possible world. The question may refer to something that the whole
-story fixes (the last time somebody gave the milk away; the last time the milk came into the park): which sentence that
-is goes without support, what it says is supported.
+An answer is given exactly when it is true in every possible world. The question may refer to
+something that the whole story fixes (the last time somebody gave the milk away; the last time the
+milk came into the park): which sentence that is goes without support, what it says is supported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Verdict(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Return whether the story settles the question ("maybe" does: it says that both remain possible)."""
+        """Return whether the story settles the question ("maybe" does: it says that both remain
+        possible).
+        """
         return self.answer != UNKNOWN
 
 
@@ -80,7 +82,9 @@ def _yes_no(knowledge: Knowledge, question: Question) -> Verdict:
 
 
 def whereabouts(knowledge: Knowledge, name: str) -> int | None:
-    """Return the variable that is an object's place now: its holder's stay, or the stay in which it was left."""
+    """Return the variable that is an object's place now: its holder's stay, or the stay in which it
+    was left.
+    """
     thing = knowledge.things.get(name)
     if thing is None or thing.last < 0:
         return None
@@ -89,10 +93,11 @@ def whereabouts(knowledge: Knowledge, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The last time an object came into a place: the stays before and after, and the ways to see who carried it.
+    """The last time an object came into a place: the stays before and after, and the ways to see
+    who carried it.
 
-    Each way is a set of sentences: the one by which the carrier got the object, or the one by which they gave it up, with all that
-    was denied of it in between.
+    Each way is a set of sentences: the one by which the carrier got the object, or the one by which
+    they gave it up, with all that was denied of it in between.
     """
 
     before: int
@@ -101,10 +106,11 @@ class Arrival:
 
 
 def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
-    """Find the last time an object came into a place, if it is the same in every world and it is known where from.
+    """Find the last time an object came into a place, if it is the same in every world and it is
+    known where from.
 
-    Going back through the object's changes of place: one that cannot lead into the place from elsewhere is passed over;
-    the first that can must do so for certain.
+    Going back through the object's changes of place: one that cannot lead into the place from
+    elsewhere is passed over; the first that can must do so for certain.
     """
     thing = knowledge.things.get(name)
     if thing is None:
@@ -121,7 +127,8 @@ def arrival(knowledge: Knowledge, name: str, place: str) -> Arrival | None:
             or before & (before - 1)
         ):
             return None
-        # The holder is known by the handling that gave them the object, or by the one that took it from them.
+        # The holder is known by the handling that gave them the object, or by the one that took it
+        # from them.
         shown = [tuple([h.sentence for h in thing.handlings[carry.handling : carry.handlings]])]
         until: list[int] = []
         for handling in thing.handlings[carry.handlings :]:
@@ -169,7 +176,9 @@ def _all(need: Sequence[int], sentences: Iterable[int]) -> int:
 def supports(
     knowledge: Knowledge, question: Question, verdict: Verdict | None = None
 ) -> list[tuple[int, ...]]:
-    """List all minimal sets of sentences (by index) that support the answer, the official one first; none if it is unknown."""
+    """List all minimal sets of sentences (by index) that support the answer, the official one
+    first; none if it is unknown.
+    """
     verdict = verdict or answer(knowledge, question)
     if not verdict.known:
         return []
@@ -221,8 +230,9 @@ def _yes_no_sets(
 def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> list[int]:
     """Combine, for every object of the story, the ways to see whether somebody holds it now.
 
-    If they do: how they got it, and what was denied of the object since. If not: the last sentence that took it from them, or any
-    later one that puts it elsewhere; of what was only denied, all of it.
+    If they do: how they got it, and what was denied of the object since. If not: the last sentence
+    that took it from them, or any later one that puts it elsewhere; of what was only denied, all of
+    it.
     """
     groups: list[list[int]] = []
     for thing in knowledge.things.values():
@@ -243,7 +253,9 @@ def _holding_sets(knowledge: Knowledge, person: str, need: Sequence[int]) -> lis
 
 
 def cited_support(knowledge: Knowledge, question: Question) -> tuple[int, ...] | None:
-    """Return what bAbI cites for a list or a count: every sentence that names the person beside a thing; None for others."""
+    """Return what bAbI cites for a list or a count: every sentence that names the person beside a
+    thing; None for others.
+    """
     if question.kind not in ("list", "counting"):
         return None
     person = question.person

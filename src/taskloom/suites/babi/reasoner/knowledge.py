@@ -1,16 +1,18 @@
 """What a reader knows: the exact state of knowledge after some sentences.
 
-Each stay of a person (from one sentence about where they are to the next) is a variable whose value is a place.
-Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one, INDEF: two) or equate two
-(GIVE: giver and receiver; DROP, then GRAB of the same object: the one who left it and the one who took it). A place that
-is said of GRAB, DROP or GIVE narrows the stay in which it happened; what was not done changes nothing. So the
-possible worlds are exactly the product, over classes of equal variables, of their intersected domains: nothing is
-approximated, and hindsight comes for free.
+Each stay of a person (from one sentence about where they are to the next) is a variable whose value
+is a place. Sentences only narrow the domain of one variable (MOVE: one place, NEGATE: all but one,
+INDEF: two) or equate two (GIVE: giver and receiver; DROP, then GRAB of the same object: the one who
+left it and the one who took it). A place that is said of GRAB, DROP or GIVE narrows the stay in
+which it happened; what was not done changes nothing. So the possible worlds are exactly the
+product, over classes of equal variables, of their intersected domains: nothing is approximated, and
+hindsight comes for free.
 
-Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and there may be
-places that the story never names. `strict` adds the rules of the reference's simulator: every such sentence is a real
-change of place (who "went to the park" was not in the park; who "is no longer in the park" was there until now; who
-"is either in A or B" was in neither), and there are no other places than those named.
+Two readings. `natural`: a sentence about where somebody is drops what was known of them before, and
+there may be places that the story never names. `strict` adds the rules of the reference's
+simulator: every such sentence is a real change of place (who "went to the park" was not in the
+park; who "is no longer in the park" was there until now; who "is either in A or B" was in neither),
+and there are no other places than those named.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ class Thing:
     last: int = -1
 
     def since(self) -> tuple[int, ...]:
-        """Return the sentences that show with whom or where it is: its last change of hands, and what was denied since."""
+        """Return the sentences that show with whom or where it is: its last change of hands, and
+        what was denied since.
+        """
         return tuple([h.sentence for h in self.handlings[max(self.last, 0) :]])
 
 
@@ -108,8 +112,10 @@ class Knowledge:
     Attributes:
         places: Every place a sentence or question may name.
         reading: `natural` or `strict`.
-        narrowings: For each variable, the domains (as bit masks over places) and the sentences that gave them.
-        links: For each variable, the variables it is equal to and the sentences that say so together.
+        narrowings: For each variable, the domains (as bit masks over places) and the sentences that
+            gave them.
+        links: For each variable, the variables it is equal to and the sentences that say so
+            together.
         stay: Each person's present variable.
         things: What is known of each object.
         gifts: Every GIVE, in order.
@@ -251,7 +257,8 @@ class Knowledge:
             since = thing.since()[0] + 1
             raise Contradiction(
                 sentence,
-                f"{person} cannot take the {name}, which {thing.holder} holds since sentence {since}",
+                f"{person} cannot take the {name}, which {thing.holder} holds since sentence"
+                f" {since}",
             )
         here = self._present(person)
         if thing.ground >= 0:

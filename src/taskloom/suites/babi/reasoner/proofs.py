@@ -39,7 +39,9 @@ def in_words(
     support: Sequence[int],
     lines: Sequence[int],
 ) -> str:
-    """Write the proof of an answer from its support, with line numbers; for an open question, what remains possible."""
+    """Write the proof of an answer from its support, with line numbers; for an open question, what
+    remains possible.
+    """
     if verdict.answer == UNKNOWN:
         if verdict.possible and len(verdict.possible) < len(knowledge.places):
             return f"the story leaves open: {', '.join(verdict.possible)}"
@@ -76,7 +78,9 @@ _STEPS: Remembered[Event, Step] = Remembered(
 def derivation(
     events: Sequence[Event], support: Sequence[int], question: Question, answer: str
 ) -> list[Step]:
-    """Return the official support as a derivation: each sentence by its concepts, then the question that combines them."""
+    """Return the official support as a derivation: each sentence by its concepts, then the question
+    that combines them.
+    """
     steps = [_STEPS[events[i]] for i in support]
     rule = question.kind if question.kind != "give-qs" else f"give-qs/{question.form}"
     return [*steps, Step(rule, answer, tuple(range(len(steps))))]

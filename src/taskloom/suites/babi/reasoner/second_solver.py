@@ -1,8 +1,8 @@
 """The second solver: answers again from the text alone, by another way than the reasoner.
 
-It knows no stays. Every person and every object has a place at every moment; a place carries over from one moment to
-the next unless a sentence interferes, and equal places are found by flooding. Where a flooded region may be is the
-intersection of all that is said of it.
+It knows no stays. Every person and every object has a place at every moment; a place carries over
+from one moment to the next unless a sentence interferes, and equal places are found by flooding.
+Where a flooded region may be is the intersection of all that is said of it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """All minimal supporting sets.
 
-A set of sentences supports an answer when the answer is true in every world in which those sentences are true. Of a
-sentence outside the set the reader knows whom and what it is about (or nobody could ever trust that somebody stayed
-where they were), but not what it says: whoever it places may be anywhere afterwards; the object it is about may be
-where it was, anywhere else, or with anybody it names. A sentence with a pronoun counts only together with the
-sentence that names its subject. More sentences can only add knowledge, so "supports" is monotone, and a set that
+A set of sentences supports an answer when the answer is true in every world in which those
+sentences are true. Of a sentence outside the set the reader knows whom and what it is about (or
+nobody could ever trust that somebody stayed where they were), but not what it says: whoever it
+places may be anywhere afterwards; the object it is about may be where it was, anywhere else, or
+with anybody it names. A sentence with a pronoun counts only together with the sentence that names
+its subject. More sentences can only add knowledge, so "supports" is monotone, and a set that
 supports an answer also entails it when read as a story of its own.
 
 Sets of sentences are bit masks: bit i is sentence i.
@@ -22,7 +23,9 @@ Test = Callable[[int], bool]
 
 
 def needs(events: Sequence[Event]) -> list[int]:
-    """Return, for each sentence, the set that must be read to understand it: itself, and back to the last one without a pronoun."""
+    """Return, for each sentence, the set that must be read to understand it: itself, and back to
+    the last one without a pronoun.
+    """
     masks: list[int] = []
     before, own = 0, 1
     for event in events:
@@ -43,10 +46,11 @@ def bits(mask: int) -> list[int]:
 
 
 def minimal_sets(universe: int, supports: Test) -> list[int]:
-    """Find all minimal sets within a universe that pass a monotone test; none if the whole universe fails.
+    """Find all minimal sets within a universe that pass a monotone test; none if the whole universe
+    fails.
 
-    Reiter's hitting-set tree: each set that was found is excluded by leaving out each of its members in turn, so every other
-    minimal set avoids at least one of them and is reached.
+    Reiter's hitting-set tree: each set that was found is excluded by leaving out each of its
+    members in turn, so every other minimal set avoids at least one of them and is reached.
     """
     minimal: list[int] = []
     open_nodes, seen = [0], {0}
@@ -70,7 +74,9 @@ def minimal_sets(universe: int, supports: Test) -> list[int]:
 
 
 def _shrink(mask: int, supports: Test) -> int:
-    """Reduce a set to a minimal one that still passes; late sentences are tried first, so that the earliest survive."""
+    """Reduce a set to a minimal one that still passes; late sentences are tried first, so that the
+    earliest survive.
+    """
     for i in reversed(bits(mask)):
         without = mask & ~(1 << i)
         if supports(without):
@@ -79,20 +85,25 @@ def _shrink(mask: int, supports: Test) -> int:
 
 
 def in_order(masks: Iterable[int]) -> list[tuple[int, ...]]:
-    """Sort sets as tuples of sentences, shortest first, then earliest: the first is the official one."""
+    """Sort sets as tuples of sentences, shortest first, then earliest: the first is the official
+    one.
+    """
     sets = [tuple(bits(m)) for m in masks]
     return sets if len(sets) < 2 else sorted(sets, key=lambda t: (len(t), t))
 
 
 class Located:
-    """The supports of statements about one variable: which places it may have, by a set of sentences alone."""
+    """The supports of statements about one variable: which places it may have, by a set of
+    sentences alone.
+    """
 
     __slots__ = ("_everywhere", "_nodes", "_variable", "universe")
 
     def __init__(self, knowledge: Knowledge, variable: int, need: Sequence[int]) -> None:
         self._variable = variable
         self._everywhere = knowledge.everywhere
-        # For each variable that is tied to this one: what narrows it, and which it is equal to, by what must be read.
+        # For each variable that is tied to this one: what narrows it, and which it is equal to, by
+        # what must be read.
         self._nodes: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
         self.universe = 0
         variables = [variable]
@@ -126,7 +137,9 @@ class Located:
         return mask
 
     def sets(self, wanted: Callable[[int], bool]) -> list[int]:
-        """Find all minimal sets under which the domain is as wanted; `wanted` must stay true when the domain shrinks."""
+        """Find all minimal sets under which the domain is as wanted; `wanted` must stay true when
+        the domain shrinks.
+        """
         return minimal_sets(self.universe, lambda read: wanted(self.domain(read)))
 
 

@@ -1,14 +1,21 @@
 """What a story says: events, constructs, questions, and the names the paper gives them.
 
-A sentence is one `Event` of a kind that `EVENT_TYPES` describes. Constructs are not events of their own, they are ways to
-tell any of them:
+A sentence is one `Event` of a kind that `EVENT_TYPES` describes. Constructs are not events of their
+own, they are ways to tell any of them:
 
 - COREF: its subject is a pronoun.
-- CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects ("took the apple and
-  the milk"). Two persons never take, leave or give one thing: nobody could say who of them holds it then.
+- CONJ: it has two subjects ("Mary and John went") or, where one person handles things, two objects
+  ("took the apple and the milk"). Two persons never take, leave or give one thing: nobody could say
+  who of them holds it then.
 - COMPOUND: both at once, a pronoun that stands for two ("they went", "she dropped them").
-- NEGATE: "is not in the park" of a place; "did not take the milk" of a thing: it was not done, nothing else follows.
-- INDEF: "is either in A or B" of a place; "took the milk in either A or B" of a thing: it was done in one of the two.
+- NEGATE: "is not in the park" of a place; "did not take the milk" of a thing: it was not done,
+  nothing else follows.
+- INDEF: "is either in A or B" of a place; "took the milk in either A or B" of a thing: it was done
+  in one of the two.
+
+An event type is data, above all a sentence with slots. The writer, the grammar, the proofs and the
+recipe fields all read it and call back into this module, so that a new event is described here and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -19,17 +26,20 @@ from functools import cache
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 Kind = Literal["move", "in", "not", "either", "grab", "drop", "give"]
-"""What a sentence says: somebody went to a place, is in it, is not (no longer) in it, is in either of two; somebody takes,
-leaves or gives away an object."""
+"""What a sentence says: somebody went to a place, is in it, is not (no longer) in it, is in either
+of two; somebody takes, leaves or gives away an object.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """Everything that the language knows of one kind of event; sentences, the grammar and proofs are derived from it.
+    """Everything that the language knows of one kind of event; sentences, the grammar and proofs
+    are derived from it.
 
-    A form is the sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are), `{negation}`, `{at}` (in, at),
-    `{or_at}` (read, never written), `{place}`, `{second}` (the other of two places), `{things}` (one or two objects, or "them"),
-    `{thing}`, `{also}`, `{to}`, and `{there}` (where it happened, if that is told).
+    A form is the sentence with slots: `{who}` (names or a pronoun), `{verb}`, `{be}` (is, are),
+    `{negation}`, `{at}` (in, at), `{or_at}` (read, never written), `{place}`, `{second}` (the other
+    of two places), `{things}` (one or two objects, or "them"), `{thing}`, `{also}`, `{to}`, and
+    `{there}` (where it happened, if that is told).
 
     Attributes:
         name: What recipes call it.
@@ -37,14 +47,16 @@ class EventType:
         form: The sentence.
         proof: What a proof says that it tells; `{where}` is the place if one is told.
         verbs: Verbs in the past tense, as Dyna-bAbI has them.
-        also_read: Further verbs that are read, never written: those of bAbI 1.0 and small variations.
+        also_read: Further verbs that are read, never written: those of bAbI 1.0 and small
+            variations.
         denied: Verbs after "did not", for events that can be denied so.
         denied_also_read: Further ones that are read.
         denied_proof: What a proof says after "does not".
         double_object: The other order of the paper's Table 5, "gave Mary the milk".
         there: Whether a sentence may end in "there", as in bAbI 1.0.
-        later: Whether it came after the recipes of the papers: its words then count in a recipe's digest only where they
-            are not the defaults, so that a new event changes no dataset that does not use it.
+        later: Whether it came after the recipes of the papers: its words then count in a recipe's
+            digest only where they are not the defaults, so that a new event changes no dataset that
+            does not use it.
     """
 
     name: str
@@ -127,8 +139,9 @@ EVENT_TYPES: dict[Kind, EventType] = {
         double_object="{who} {verb} {to} {things}{there}.",
     ),
 }
-"""The one place that owns an event. Its effects are in `generator/simulator.py` (the hidden world), `reasoner/knowledge.py`
-(what a reader knows) and, independently, `reasoner/second_solver.py`."""
+"""The one place that owns an event. Its effects are in `generator/simulator.py` (the hidden world),
+`reasoner/knowledge.py` (what a reader knows) and, independently, `reasoner/second_solver.py`.
+"""
 
 POSITIONAL: frozenset[str] = frozenset(
     kind for kind, event_type in EVENT_TYPES.items() if not event_type.handles
@@ -139,13 +152,17 @@ KINDS: dict[str, Kind] = {event_type.name: kind for kind, event_type in EVENT_TY
 """Recipes' names of the kinds."""
 
 EVENTS = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.verbs)
-"""The paper's events: what somebody does. The other kinds are constructs, or another wording of MOVE."""
+"""The paper's events: what somebody does. The other kinds are constructs, or another wording of
+MOVE.
+"""
 
 HANDLING = tuple(event_type.name for event_type in EVENT_TYPES.values() if event_type.handles)
 """The events that are about objects."""
 
 AFFIRM = EVENT_TYPES["in"].name
-"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept of its own."""
+"""The wording "Mary is in the park"; the paper counts such a sentence as MOVE, so it is no concept
+of its own.
+"""
 
 CONSTRUCTS = ("COREF", "CONJ", "COMPOUND", "NEGATE", "INDEF")
 
@@ -157,12 +174,14 @@ GIVE_FORMS: tuple[GiveForm, ...] = ("gave-to", "gave", "received", "given-to", "
 
 
 class Event(NamedTuple):
-    """One sentence; a named tuple, which is made five times as fast as a frozen dataclass, and stories are made of little else.
+    """One sentence; a named tuple, which is made five times as fast as a frozen dataclass, and
+    stories are made of little else.
 
     Attributes:
         kind: What it says.
         who: Its subjects: one, or two for CONJ.
-        places: Where; two for "either", none for events that name no place; for objects that change hands, where that was.
+        places: Where; two for "either", none for events that name no place; for objects that change
+            hands, where that was.
         thing: The object that changes hands.
         to: Who receives it.
         pronoun: The subjects are said by a pronoun, so the sentence before is needed to know them.
@@ -204,13 +223,17 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 DIFFERENT = 1 << 14
-"""How many different sentences are remembered with what follows from each: stories are made of some thousands."""
+"""How many different sentences are remembered with what follows from each: stories are made of some
+thousands.
+"""
 
 
 class Remembered(dict[K, V]):
-    """The values of a function by its argument: each is computed once, until there are too many of them.
+    """The values of a function by its argument: each is computed once, until there are too many of
+    them.
 
-    A table that is looked up: of a sentence that is one of a thousand, in half of the time that `functools.lru_cache` takes.
+    A table that is looked up: of a sentence that is one of a thousand, in half of the time that
+    `functools.lru_cache` takes.
     """
 
     __slots__ = ("_function",)
@@ -264,13 +287,19 @@ def _handling(names: tuple[Kind, str, str, str, bool]) -> Event:
 
 
 PLACING = Remembered(_placing)
-"""The sentence that says where somebody is, by its kind, the person, the place, and whether it has a pronoun."""
+"""The sentence that says where somebody is, by its kind, the person, the place, and whether it has
+a pronoun.
+"""
 
 PLACING_TWO = Remembered(_placing_two)
-"""The sentence that says where two persons are, or in which of two places, by its kind, persons, places and pronoun."""
+"""The sentence that says where two persons are, or in which of two places, by its kind, persons,
+places and pronoun.
+"""
 
 HANDLED = Remembered(_handling)
-"""The sentence that says what somebody does with an object, by its kind, the person, the object, the receiver and pronoun."""
+"""The sentence that says what somebody does with an object, by its kind, the person, the object,
+the receiver and pronoun.
+"""
 
 
 class Question(NamedTuple):

@@ -1,8 +1,8 @@
 """From text in bAbI format to events and questions.
 
-Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between them ("at the"
-for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying"). What cannot be read is refused
-with file, line and reason.
+Both wordings are read, Dyna-bAbI's and that of published bAbI 1.0, and the small variations between
+them ("at the" for "in the", a comma after "Then", "gave Mary the milk", "holding" for "carrying").
+What cannot be read is refused with file, line and reason.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ class _Unreadable(Exception):  # noqa: N818 - a reason, not an error of its own
 
 
 def _words(words: tuple[str, ...]) -> str:
-    # Longest first, so that "went back" is not read as "went" with a place called "back to the park".
+    # Longest first, so that "went back" is not read as "went" with a place called "back to the
+    # park".
     return "(?:" + "|".join(re.escape(w) for w in sorted(words, key=len, reverse=True)) + ")"
 
 
 def _parted(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the verbs that take their object between two words ("put them down"): second words, each with the first ones."""
+    """Return the verbs that take their object between two words ("put them down"): second words,
+    each with the first ones.
+    """
     stems = {
         p: tuple(v.removesuffix(f" {p}") for v in verbs if v.endswith(f" {p}")) for p in PARTICLES
     }
@@ -65,7 +68,9 @@ class _Form:
 
 
 class Grammar:
-    """The sentence and question forms, over any names or over those of one vocabulary; a lexicon adds its own verbs."""
+    """The sentence and question forms, over any names or over those of one vocabulary; a lexicon
+    adds its own verbs.
+    """
 
     def __init__(self, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA) -> None:
         self.pronouns = dict(vocabulary.pronouns if vocabulary else DEFAULT_PRONOUNS)
@@ -106,12 +111,17 @@ class Grammar:
 
     @staticmethod
     def _slots(name: str, thing: str, place: str, lexicon: StoryLexicon) -> dict[str, str]:
-        """Build the pattern of each slot of a form, but for verbs; groups have the names of what they hold."""
+        """Build the pattern of each slot of a form, but for verbs; groups have the names of what
+        they hold.
+        """
         prefix = _words((*_PREFIX, *lexicon.prefixes))
         pronoun = f"(?:(?:{prefix},? )?(?P<pronoun>he|she|they|He|She|They)(?: then)?)"
         where, at = f"(?P<place>{place})", "(?:in|at)"
         one_of = f"either (?:{at} )?the {where} or (?:{at} )?the (?P<second>{place})"
-        there = f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the (?P<last>{place})|"
+        there = (
+            f"(?: there| {at} {one_of}| either {at} the (?P<first>{place}) or (?:{at} )?the"
+            f" (?P<last>{place})|"
+        )
         return {
             "who": f"(?:{pronoun}|(?P<who>{name}(?:(?:, | and |, and ){name})*))",
             "be": "(?:is|are|was|were)",
@@ -128,7 +138,9 @@ class Grammar:
         }
 
     def _event(self, text: str) -> tuple[Event, str]:
-        """Parse the event of a sentence, and its pronoun (whose subject is still open) or nothing."""
+        """Parse the event of a sentence, and its pronoun (whose subject is still open) or
+        nothing.
+        """
         for form in self.sentences:
             match = form.pattern.fullmatch(text)
             if match is not None:
@@ -164,7 +176,9 @@ class Grammar:
         return f"this is {where}"
 
     def resolve(self, event: Event, pronoun: str, before: Event | None) -> Event:
-        """Return the event with its pronouns replaced by the subjects, and for "them" the objects, of the sentence before."""
+        """Return the event with its pronouns replaced by the subjects, and for "them" the objects,
+        of the sentence before.
+        """
         if event.them:
             if before is None or not before.also:
                 raise _Unreadable("'them' has no sentence with two things before it to refer to")
@@ -191,7 +205,9 @@ class Grammar:
 def _forms(
     kind: Kind, event_type: EventType, lexicon: StoryLexicon, slots: dict[str, str]
 ) -> Iterator[_Form]:
-    """Yield the forms of one event: as told, in the other order of words, with a parted verb, and denied."""
+    """Yield the forms of one event: as told, in the other order of words, with a parted verb, and
+    denied.
+    """
     verbs = (*event_type.verbs, *event_type.also_read, *lexicon.verbs.get(kind, ()))
     orders = [form for form in (event_type.form, event_type.double_object) if form]
     for form in orders:
@@ -220,7 +236,9 @@ def _forms(
 
 
 def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Event, str]:
-    """Build the event of a sentence from the groups of its form; refuse one that says two things of the same."""
+    """Build the event of a sentence from the groups of its form; refuse one that says two things of
+    the same.
+    """
     pronoun = (groups["pronoun"] or "").lower()
     who = () if pronoun else tuple(re.split(r", and |, | and ", groups["who"] or ""))
     if len(set(who)) < len(who):
@@ -232,7 +250,8 @@ def _event_of(form: _Form, groups: dict[str, str | None], text: str) -> tuple[Ev
         raise _Unreadable(f"the {also} is named twice")
     if to and to in who:
         raise _Unreadable(f"{to} gives something to {to}")
-    # Two equal places are accepted: published task 10 has "either in the kitchen or the kitchen" 88 times. Odd, but it says where.
+    # Two equal places are accepted: published task 10 has "either in the kitchen or the kitchen" 88
+    # times. Odd, but it says where.
     named = [groups.get(slot) for slot in ("place", "second", "first", "last", "only")]
     them = bool(groups.get("them"))
     event = Event(
@@ -327,7 +346,9 @@ def parse_path(path: Path, vocabulary: Vocabulary | None = None) -> list[Story]:
 def parse_passage(
     passage: str, question: str, vocabulary: Vocabulary | None = None, lexicon: StoryLexicon = DYNA
 ) -> Story:
-    """Parse one story told in running text, as models see it: sentences that end in a full stop, then a question."""
+    """Parse one story told in running text, as models see it: sentences that end in a full stop,
+    then a question.
+    """
     sentences = [
         s if s.endswith(".") else s + "." for s in re.split(r"(?<=\.)\s+", passage.strip()) if s
     ]

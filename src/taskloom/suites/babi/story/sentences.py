@@ -12,7 +12,9 @@ from taskloom.suites.babi.story.vocabulary import StoryLexicon, Vocabulary
 NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 PARTICLES = ("up", "down", "away", "aside", "off", "out", "over", "back")
-"""The second words of verbs that a pronoun goes before: "put down the milk", but "put them down"."""
+"""The second words of verbs that a pronoun goes before: "put down the milk", but "put them
+down".
+"""
 
 
 def number_word(n: int) -> str:
@@ -39,7 +41,9 @@ class EventWording(NamedTuple):
 
 
 class SentenceWriter:
-    """The sentences of one vocabulary and lexicon; what can be said of an event is put together once."""
+    """The sentences of one vocabulary and lexicon; what can be said of an event is put together
+    once.
+    """
 
     __slots__ = ("_lexicon", "_shared", "_vocabulary", "_wordings")
 
@@ -52,7 +56,9 @@ class SentenceWriter:
         ] = {}  # what wordings have in common, kept once
 
     def write(self, events: Iterable[Event], rng: Random) -> list[str]:
-        """Write events in words, each by the form of its type; every choice is drawn, also one of a single word."""
+        """Write events in words, each by the form of its type; every choice is drawn, also one of a
+        single word.
+        """
         known, random, sentences = self._wordings, rng.random, []
         for event in events:
             subjects, prefixes, endings, words, there = known[event]
@@ -95,13 +101,17 @@ class SentenceWriter:
         return EventWording(self._share(subjects), prefixes, self._share(endings), len(words), 0.0)
 
     def _share(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the parts of a sentence, the same object for all events that have them: less memory to go through."""
+        """Return the parts of a sentence, the same object for all events that have them: less
+        memory to go through.
+        """
         if len(self._shared) >= DIFFERENT:
             self._shared.clear()
         return self._shared.setdefault(parts, parts)
 
     def _handling(self, event: Event, verb: str) -> str:
-        """Write what somebody does, or does not do, with one or two objects, but for the subject."""
+        """Write what somebody does, or does not do, with one or two objects, but for the
+        subject.
+        """
         event_type = EVENT_TYPES[event.kind]
         things = "them" if event.them else " and ".join([f"the {thing}" for thing in event.things])
         if event.denied:

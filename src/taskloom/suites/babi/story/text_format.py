@@ -1,6 +1,8 @@
-"""Stories in bAbI format: reading them with errors that name the line, and writing them byte for byte.
+"""Stories in bAbI format: reading them with errors that name the line, and writing them byte for
+byte.
 
-A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`; the number 1 begins a new story.
+A line is `NUMBER sentence.` or `NUMBER question?<tab>answer<tab>supporting numbers`; the number 1
+begins a new story.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from itertools import chain
 from pathlib import Path
 
 from taskloom.core.errors import InputError
+from taskloom.core.files import read_bytes
 
 _NUMBERED = re.compile(r"([0-9]{1,9})[ \t]+(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence that tells something. `line` is its place in the file, 0 for a story that was never in one."""
+    """A sentence that tells something. `line` is its place in the file, 0 for a story that was
+    never in one.
+    """
 
     number: int
     text: str
@@ -27,9 +32,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question, with the answer and the support that the file claims (`answer` is None where it claims none).
+    """A question, with the answer and the support that the file claims (`answer` is None where it
+    claims none).
 
-    `unended` says that it is the last line and lacks its line end, so that the file may be cut off inside the claim.
+    `unended` says that it is the last line and lacks its line end, so that the file may be cut off
+    inside the claim.
     """
 
     number: int
@@ -57,7 +64,9 @@ class StoryText:
         return tuple(x for x in self.lines if isinstance(x, QuestionLine))
 
     def text(self, gap: str = "") -> str:
-        """Write the story in bAbI format; `gap` stands between a question and its tab (task 14 has a space there)."""
+        """Write the story in bAbI format; `gap` stands between a question and its tab (task 14 has
+        a space there).
+        """
         out = []
         for item in self.lines:
             if isinstance(item, Sentence):
@@ -77,23 +86,17 @@ def split_passage(text: str) -> tuple[list[str], str]:
     pieces = re.findall(r"[^.?]+[.?]", text.strip())
     if not pieces or not pieces[-1].endswith("?"):
         raise InputError(
-            "the input must be sentences and then a question, e.g. 'Mary went to the park. Where is Mary?'"
+            "the input must be sentences and then a question, e.g. 'Mary went to the park. Where is"
+            " Mary?'"
         )
     return [p.strip() for p in pieces[:-1]], pieces[-1].strip()
 
 
 def read_path(path: Path) -> list[StoryText]:
     """Read the stories of a file in bAbI format."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(
-            f"there is no file {path}; give the path of a text in bAbI format"
-        ) from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder; give the path of a text in bAbI format") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    if not path.exists():
+        raise InputError(f"there is no file {path}; give the path of a text in bAbI format")
+    raw = read_bytes(path, InputError, pipes=True)
     return read_story_text(decode(raw, str(path)), str(path))
 
 
@@ -121,7 +124,8 @@ def read_lines(
     """Read stories from lines in bAbI format. A byte order mark, CRLF and empty lines are accepted.
 
     Args:
-        lines: With or without their line ends; a last line without one is tested for having been cut off.
+        lines: With or without their line ends; a last line without one is tested for having been
+            cut off.
         where: What error messages call the place.
         ended: Whether complete lines have line ends; None finds it from the lines.
     """
@@ -144,7 +148,8 @@ def read_lines(
             # A question may end the file without support if no other question of the file has any.
             if last and not item.support and _any_support(stories):
                 raise InputError(
-                    f"{place}: the file is cut off inside this question, which has no supporting numbers"
+                    f"{place}: the file is cut off inside this question, which has no supporting"
+                    " numbers"
                 )
     if not stories:
         raise InputError(f"{where} has no story; a line reads '1 Mary moved to the bathroom.'")
@@ -159,7 +164,8 @@ def _check_number(
     expected = len(stories[-1]) + 1
     if item.number != expected:
         raise InputError(
-            f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line is missing or repeated"
+            f"{place}: expected number {expected}, or 1 for a new story, not {item.number}; a line"
+            " is missing or repeated"
         )
 
 
@@ -186,7 +192,8 @@ def _read_line(text: str, at: int, place: str, last: bool) -> Sentence | Questio
         raise InputError(f"{place}: the {kind}: {head[:60]!r}{cut}")
     if len(fields) > 2:
         raise InputError(
-            f"{place}: a question has at most an answer and supporting numbers, here are {len(fields)} fields"
+            f"{place}: a question has at most an answer and supporting numbers, here are"
+            f" {len(fields)} fields"
         )
     if fields and not fields[0].strip():
         raise InputError(

@@ -1,4 +1,6 @@
-"""The fast evaluator: an expression at many words at once, or on the whole vocabulary, by table operations alone."""
+"""The fast evaluator: an expression at many words at once, or on the whole vocabulary, by table
+operations alone.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
 
 
 MOST_PATHS = 200_000_000
-"""Through a chain, from an input over the values in between to an answer: about 15 seconds of work and 2 GB. Nearly every noun is
-reached from every other by `chain(hyponyms[eng], inverse(hyponyms[eng]))`, which no machine can hold for all of WordNet."""
+"""Maximum number of paths through a chain, summed over its steps: about 15 seconds of work and
+2 GB. Nearly every noun is reached from every other by `chain(hyponyms[eng],
+inverse(hyponyms[eng]))`, which no machine can hold for all of WordNet.
+"""
 
 
 def values(function: Expression, rows: Rows, words: Words) -> Table:
@@ -76,29 +80,47 @@ def values(function: Expression, rows: Rows, words: Words) -> Table:
 def _last_step(chain: Chain, rows: Rows, words: Words) -> tuple[Table, Table]:
     """Return the relation that a chain applies last, and the table that it is applied to."""
     table = values(chain.parts[-1], rows, words)
+    paths = 0
     for part in reversed(chain.parts[1:-1]):
-        outer, inner = _step(part, table, words, chain)
+        outer, inner = _step(part, table, words)
+        paths = _check_paths(outer, inner, paths, chain)
         table = outer.after(inner)
-    return _step(chain.parts[0], table, words, chain)
-
-
-def _step(part: Expression, table: Table, words: Words, chain: Chain) -> tuple[Table, Table]:
-    """Return a relation of a chain as a table, and the table that it is applied to in its numbers."""
-    if isinstance(part, Atom):
-        outer, inner = words.relation(part.name), table
-    else:
-        met, inner = _renumbered(table, len(words.texts))
-        outer = values(part, met, words)
-    if (paths := int(outer.counts[inner.values].sum())) > MOST_PATHS:
-        raise ExpressionError(
-            f"{show(chain)} has {paths:,} paths from an input to an answer, and at most {MOST_PATHS:,} can be followed; chain "
-            "functions with fewer answers, or narrow one of them by an intersection or a filter"
-        )
+    outer, inner = _step(chain.parts[0], table, words)
+    _check_paths(outer, inner, paths, chain)
     return outer, inner
 
 
+def _step(part: Expression, table: Table, words: Words) -> tuple[Table, Table]:
+    """Return a relation of a chain as a table, and the table that it is applied to in its
+    numbers.
+    """
+    if isinstance(part, Atom):
+        return words.relation(part.name), table
+    met, inner = _renumbered(table, len(words.texts))
+    return values(part, met, words), inner
+
+
+def _check_paths(outer: Table, inner: Table, before: int, chain: Chain) -> int:
+    """Number of paths that have to be followed up to a step of a chain, `before` of them in earlier
+    steps.
+
+    Raises:
+        ExpressionError: There are too many.
+    """
+    paths = before + int(outer.counts[inner.values].sum())
+    if paths > MOST_PATHS:
+        raise ExpressionError(
+            f"{show(chain)} has {paths:,} paths from an input to an answer, and at most"
+            f" {MOST_PATHS:,} can be followed; chain functions with fewer answers, or narrow one of"
+            " them by an intersection or a filter"
+        )
+    return paths
+
+
 def _renumbered(table: Table, size: int) -> tuple[Rows, Table]:
-    """Return the different values of a table, and the table with each value replaced by its place among them."""
+    """Return the different values of a table, and the table with each value replaced by its place
+    among them.
+    """
     met = np.zeros(size, dtype=np.bool_)
     met[table.values] = True
     different = np.flatnonzero(met).astype(np.int32)
@@ -178,13 +200,17 @@ def _domain_values(
 
 @lru_cache(maxsize=256)
 def _vocabulary_values(function: Expression, language: str, words: Words) -> Table:
-    """Return the values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share them."""
+    """Return the values at the whole vocabulary, kept: map(f), map(f, filter(p)) and f itself share
+    them.
+    """
     return values(function, words.vocabulary[language], words)
 
 
 @lru_cache(maxsize=256)
 def _vocabulary_mask(function: Expression, language: str, words: Words) -> Mask:
-    """Return at which words of the vocabulary there are values; in a chain nobody has to find out which."""
+    """Return at which words of the vocabulary there are values; in a chain nobody has to find out
+    which.
+    """
     rows = words.vocabulary[language]
     match function:
         case Chain():

@@ -1,4 +1,6 @@
-"""A function that was evaluated on its whole domain: all that datasets, profiles and scorers need to know of it."""
+"""A function that was evaluated on its whole domain: all that datasets, profiles and scorers need
+to know of it.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ class FunctionTable:
         type: What it takes and gives.
         inputs: The texts that inputs are numbers of.
         outputs: The texts that answers are numbers of.
-        domain: The inputs that have an answer, in the order of their texts. For sequence functions the words from which
-            sequences are drawn and which stay in the result.
-        table: The answers of each input of the domain, or what computes them when they are first asked for: a plan needs
-            only the domain, and worker processes compute the answers of the tasks that they make.
+        domain: The inputs that have an answer, in the order of their texts. For sequence functions
+            the words from which sequences are drawn and which stay in the result.
+        table: The answers of each input of the domain, or what computes them when they are first
+            asked for: a plan needs only the domain, and worker processes compute the answers of the
+            tasks that they make.
         dropped: For sequence functions with a filter: the words that it drops.
         filtered: Whether there is a filter.
     """
@@ -51,7 +54,9 @@ class FunctionTable:
 
     @property
     def words(self) -> int:
-        """Give the number of words (or names) that inputs are made of; for filters the smaller of the two kinds."""
+        """Give the number of words (or names) that inputs are made of; for filters the smaller of
+        the two kinds.
+        """
         return min(len(self.domain), len(self.dropped)) if self.filtered else len(self.domain)
 
 

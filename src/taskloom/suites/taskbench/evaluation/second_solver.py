@@ -1,7 +1,9 @@
-"""The independent second solver: the meaning of an expression at one text, by plain sets and by walking WordNet's links.
+"""The independent second solver: the meaning of an expression at one text, by plain sets and by
+walking WordNet's links.
 
-Nothing of the fast evaluator is used: no closures, no sense tables, no array operations, no normal form. Senses are found by
-morphology in the index of lemmas, links are followed one by one, random pairs are reckoned with whole numbers.
+Nothing of the fast evaluator is used: no closures, no sense tables, no array operations, no normal
+form. Senses are found by morphology in the index of lemmas, links are followed one by one, random
+pairs are reckoned with whole numbers.
 """
 
 from __future__ import annotations
@@ -106,7 +108,9 @@ class PlainSolver:
                 assert_never(expression)
 
     def sequence(self, expression: Expression, texts: list[str]) -> list[set[str]]:
-        """Return what a sequence function makes of a sequence: the acceptable words at each position of the result."""
+        """Return what a sequence function makes of a sequence: the acceptable words at each
+        position of the result.
+        """
         return [
             images for _, images in self._sequence(expression, [(text, {text}) for text in texts])
         ]
@@ -163,7 +167,9 @@ class PlainSolver:
         return {y for y in lemmas if y.lower() != text.lower() and self._allowed(text, y, target)}
 
     def _inverse(self, name: str, text: str) -> set[str]:
-        """Find the words that have a text among their values: walk lexical links backwards, try others on every word once."""
+        """Find the words that have a text among their values: walk lexical links backwards, try
+        others on every word once.
+        """
         known = atoms.known(name)
         assert known is not None
         match = re.fullmatch(r"(\w+)\[(\w+)(?:->(\w+))?\]", name)
@@ -183,7 +189,9 @@ class PlainSolver:
         return {x for x in texts if x.lower() != text.lower() and self._allowed(x, text, target)}
 
     def _led_to(self, link: str, end: int) -> set[int]:
-        """Return the senses from which one link (antonyms) or any number of links lead to a sense."""
+        """Return the senses from which one link (antonyms) or any number of links lead to a
+        sense.
+        """
         if link not in self._backward:
             backward = self._backward[link] = {}
             for s, targets in enumerate(self._list(link, self.lexicon.links[link])):
@@ -200,7 +208,9 @@ class PlainSolver:
         return reached - {end}
 
     def _meaning(self, language: str) -> dict[int, list[str]]:
-        """Return for each sense the words that have it, by asking every word of the language once."""
+        """Return for each sense the words that have it, by asking every word of the language
+        once.
+        """
         if language not in self._meant:
             meant = self._meant[language] = {}
             for x in self._language(language):
@@ -230,20 +240,23 @@ class PlainSolver:
         return {code: set(row) for code, row in self._vocabulary.items()}
 
     def _senses(self, text: str, language: str) -> list[int]:
-        """Return the senses of a text: by morphology from the lemmas of each sense, not from the table of senses."""
+        """Return the senses of a text: by morphology from the lemmas of each sense, not from the
+        table of senses.
+        """
         if language == "eng" and self.rules.senses == "all":
-            return [
-                sense
-                for pos, forms in self.lexicon.bases(text).items()
-                for form in forms
-                for word in self.lexicon.base_forms[pos][form]
-                for sense in self._senses_by("eng", word)
-                if POS[self.lexicon.pos[sense]] == pos
-            ]
+            senses: list[int] = []
+            for pos, forms in self.lexicon.bases(text).items():
+                words = [word for form in forms for word in self.lexicon.base_forms[pos][form]]
+                for word in words:
+                    of_word = self._senses_by("eng", word)
+                    senses += [s for s in of_word if POS[self.lexicon.pos[s]] == pos]
+            return senses
         return list(self.lexicon.find(text, language))
 
     def _linked(self, link: str, senses: list[int]) -> set[int]:
-        """Return the senses at the end of one link (antonyms) or of any number of links; round a cycle no sense leads to itself."""
+        """Return the senses at the end of one link (antonyms) or of any number of links; round a
+        cycle no sense leads to itself.
+        """
         table = self._list(link, self.lexicon.links[link])
         ends: set[int] = set()
         for sense in senses:

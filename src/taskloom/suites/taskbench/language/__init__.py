@@ -1,4 +1,5 @@
-"""A small typed language of word and sequence functions: reading, printing, types, normal form, English.
+"""A small typed language of word and sequence functions: reading, printing, types, normal form,
+English.
 
 The nodes of expressions, one class for each operator, are in `operators.py`.
 

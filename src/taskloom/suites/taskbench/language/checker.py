@@ -8,7 +8,8 @@ from taskloom.suites.taskbench.language.types import Form, Signatures, Type, kin
 
 
 class ExpressionError(RecipeError):
-    """An expression that cannot be read or has no type. The message echoes it and points at the place.
+    """An expression that cannot be read or has no type. The message echoes it and points at the
+    place.
 
     Attributes:
         why: What is wrong, in one sentence.
@@ -24,7 +25,8 @@ class ExpressionError(RecipeError):
 
 
 def point(text: str, span: tuple[int, int], width: int = 100) -> str:
-    """Print the text on one line, and below it carets under the span; cut long texts around the place.
+    """Print the text on one line, and below it carets under the span; cut long texts around the
+    place.
 
     >>> print(point("chain(fathr, mother)", (6, 11)))
       chain(fathr, mother)
@@ -41,7 +43,8 @@ def point(text: str, span: tuple[int, int], width: int = 100) -> str:
 
 
 def type_of(expression: Expression, signatures: Signatures, text: str = "") -> Type:
-    """Return the type of an expression; raise an `ExpressionError` that points at the place where there is none.
+    """Return the type of an expression; raise an `ExpressionError` that points at the place where
+    there is none.
 
     Args:
         expression: What to check.
@@ -52,7 +55,9 @@ def type_of(expression: Expression, signatures: Signatures, text: str = "") -> T
 
 
 class Checker:
-    """What the type rules of the operators are given: the types of atoms and of operands, and the ways to fail."""
+    """What the type rules of the operators are given: the types of atoms and of operands, and the
+    ways to fail.
+    """
 
     def __init__(self, signatures: Signatures, text: str) -> None:
         self.signatures = signatures
@@ -90,7 +95,8 @@ class Checker:
             remedy = "; put label between them" if (taken, given) == ("word[eng]", "entity") else ""
             raise self.fail(
                 part,
-                f"this takes {kind_name(taken)}, and what comes before it gives {plural(given)}{remedy}",
+                f"this takes {kind_name(taken)}, and what comes before it gives"
+                f" {plural(given)}{remedy}",
             )
 
     def alike(self, operator: Operator, form: Form) -> Type:
@@ -101,12 +107,15 @@ class Checker:
             if other != first:
                 raise self.fail(
                     part,
-                    f"the operands of {operator.word} must have one type: the first is {first}, this is {other}",
+                    f"the operands of {operator.word} must have one type: the first is {first},"
+                    f" this is {other}",
                 )
         return first
 
     def sequence(self, operator: Map | Filter, source: str, target: str) -> Type:
-        """Return the type of a sequence operator whose function of one word leads from source to target."""
+        """Return the type of a sequence operator whose function of one word leads from source to
+        target.
+        """
         if operator.before is None:
             return Type("sequence", source, target)
         before = self.want(operator.before, "sequence", operator.word)

@@ -72,7 +72,10 @@ class _Speaker:
             return f"Say true or false of the given {self.kind}."
         given = _THINGS.get(self.type.target, self.type.target)
         if self.type.form == "sequence":
-            return f"Turn the given {self.kind}s into {'other' if given == self.kind else 'related'} {given}s."
+            return (
+                f"Turn the given {self.kind}s into {'other' if given == self.kind else 'related'}"
+                f" {given}s."
+            )
         return f"Give a related {given}."
 
     def phrase(self, expression: Expression, x: str) -> str:
@@ -93,12 +96,18 @@ class _Speaker:
         function, predicate = map_filter(expression)
         if function is None:
             assert predicate is not None
-            return f"From the given list, keep each {self.kind} that {holds(predicate)}, in the given order."
+            return (
+                f"From the given list, keep each {self.kind} that {holds(predicate)}, in the given"
+                " order."
+            )
         which = f"each {self.kind} of the given list"
         that = f"that {self.kind.rpartition(' ')[2]}"
         if predicate is None:
             return f"For {which}, give {one(function, that)}, in the given order."
-        return f"For {which} that {holds(predicate)}, give {one(function, that)}, in the given order; leave out the others."
+        return (
+            f"For {which} that {holds(predicate)}, give {one(function, that)}, in the given order;"
+            " leave out the others."
+        )
 
     def explanation(self, expression: Expression) -> str:
         from taskloom.suites.taskbench import atoms
@@ -115,7 +124,8 @@ class _Speaker:
         else:
             between = "a blank, # and a blank" if self.separators else "one blank"
             sentences.append(
-                f"Answer with the results in one line, separated by {between}; where several are right, give any one."
+                f"Answer with the results in one line, separated by {between}; where several are"
+                " right, give any one."
             )
         return " ".join(sentences)
 
@@ -128,7 +138,9 @@ def one(function: Expression, x: str) -> str:
 
 
 def many(function: Expression, x: str) -> str:
-    """Return a noun phrase for all values of a relation: "the antonyms of the hyponyms of the word"."""
+    """Return a noun phrase for all values of a relation: "the antonyms of the hyponyms of the
+    word".
+    """
     from taskloom.suites.taskbench import atoms
 
     return as_relation(function).value(x, ALL, atoms)

@@ -1,8 +1,9 @@
 """The nodes of an expression: atoms, `is`, and one class for each operator.
 
-A class owns all that the language knows of its operator: its word, how many operands it takes, its type rule, its normal form, its
-notation and its English. What it computes is up to the interpreters: the evaluator, the second solver, facts, derivations.
-They match on these classes and end in `assert_never`, so that mypy names every place that a new operator still lacks.
+A class owns all that the language knows of its operator: its word, how many operands it takes, its
+type rule, its normal form, its notation and its English. What it computes is up to the
+interpreters: the evaluator, the second solver, facts, derivations. They match on these classes and
+end in `assert_never`, so that mypy names every place that a new operator still lacks.
 
 A new operator is a class here, and its name in `AnyOperator`.
 """
@@ -25,7 +26,9 @@ Span = tuple[int, int]
 _NOWHERE: Span = (0, 0)
 
 MANY = 99
-"""Stands for "any number" of operands; expressions with more have too many brackets and characters to be read."""
+"""Stands for "any number" of operands; expressions with more have too many brackets and characters
+to be read.
+"""
 
 ONE, ALL = 0, 1
 """Numbers of a noun phrase: one value of a relation, or all of them."""
@@ -35,7 +38,9 @@ class Phrases(Protocol):
     """The English of atoms."""
 
     def phrases(self, name: str) -> tuple[str, str]:
-        """Return the phrases for one value and for all values; for a predicate its claim and its denial."""
+        """Return the phrases for one value and for all values; for a predicate its claim and its
+        denial.
+        """
 
     def inverse_phrases(self, name: str) -> tuple[str, str] | None:
         """Return the same for the inverse of an atom, where it has words of its own."""
@@ -104,7 +109,10 @@ class Is:
         """State that the value is there, or that it is not."""
         phrase = as_relation(self.relation).value("it", ONE, words)
         if phrase.endswith(" of it"):
-            return f"{'has' if true else 'does not have'} {self.value} as {phrase.removesuffix(' of it')}"
+            return (
+                f"{'has' if true else 'does not have'} {self.value} as"
+                f" {phrase.removesuffix(' of it')}"
+            )
         return f"is such that {self.value} {'is' if true else 'is not'} {phrase}"
 
 
@@ -148,7 +156,8 @@ class PredicateOperator(Operator):
 class SequenceOperator(Operator):
     """An operator that gives a sequence function.
 
-    Its second operand, where there is one, is the sequence function that comes before: `map(f, filter(p))` filters first.
+    Its second operand, where there is one, is the sequence function that comes before: `map(f,
+    filter(p))` filters first.
     """
 
     __slots__ = ()
@@ -167,11 +176,22 @@ class SequenceOperator(Operator):
         return self.parts[1] if len(self.parts) > 1 else None
 
 
+MOST_STEPS = 32
+"""Maximum number of functions in a chain, because each is followed from all values of the one
+before it. The paper's chains have 2.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Chain(RelationOperator):
     """`chain(f, g)`, f after g, as in the paper."""
 
     word = "chain"
+
+    @property
+    def steps(self) -> int:
+        """Number of functions, those of chains inside included."""
+        return sum(part.steps if isinstance(part, Chain) else 1 for part in self.parts)
 
     @classmethod
     def of(cls, parts: Iterable[Expression]) -> Expression:
@@ -202,7 +222,14 @@ class Chain(RelationOperator):
         return Chain.of(self.parts[:-1])
 
     def infer(self, checker: Checker) -> Type:
-        """Walk the parts from the last to the first; only the first may be a predicate, since truth values are not words."""
+        """Walk the parts from the last to the first; only the first may be a predicate, since truth
+        values are not words.
+        """
+        if self.steps > MOST_STEPS:
+            raise checker.fail(
+                self,
+                f"this chain has {self.steps} functions, and at most {MOST_STEPS} are followed",
+            )
         start = checker.want(self.inner, "relation", self.word)
         reached = start
         for position in range(len(self.parts) - 2, -1, -1):
@@ -236,7 +263,10 @@ class Chain(RelationOperator):
     def claim(self, true: bool, words: Phrases) -> str:
         """Describe it as "has among the synonyms of it one that can be a noun"."""
         among = as_relation(self.rest).value("it", ALL, words)
-        return f"has among {among} {'one' if true else 'none'} that {as_predicate(self.head).claim(True, words)}"
+        return (
+            f"has among {among} {'one' if true else 'none'} that"
+            f" {as_predicate(self.head).claim(True, words)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +403,10 @@ class Inverse(RelationOperator):
         phrases = words.inverse_phrases(self.atom)
         if phrases is not None:
             return phrases[number].format(x=x)
-        return f"{('something', 'everything')[number]} that has {x} among {as_relation(self.part).value('it', ALL, words)}"
+        return (
+            f"{('something', 'everything')[number]} that has {x} among"
+            f" {as_relation(self.part).value('it', ALL, words)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +483,9 @@ class Map(SequenceOperator):
     word = "map"
 
     def infer(self, checker: Checker) -> Type:
-        """Check that the operands are a relation and a sequence function that gives what it takes."""
+        """Check that the operands are a relation and a sequence function that gives what it
+        takes.
+        """
         own = checker.want(self.element, "relation", self.word)
         return checker.sequence(self, own.source, own.target)
 
@@ -472,7 +507,9 @@ class Filter(SequenceOperator):
     word = "filter"
 
     def infer(self, checker: Checker) -> Type:
-        """Check that the operands are a predicate and a sequence function that gives what it takes."""
+        """Check that the operands are a predicate and a sequence function that gives what it
+        takes.
+        """
         own = checker.want(self.element, "predicate", self.word)
         return checker.sequence(self, own.source, own.source)
 
@@ -543,7 +580,9 @@ def depth(expression: Expression) -> int:
 def commuted(
     operator: type[Union | Intersection | Land | Lor], parts: Iterable[Expression]
 ) -> Expression:
-    """Build a symmetric operator with its operands flattened, sorted by their notation, and listed once."""
+    """Build a symmetric operator with its operands flattened, sorted by their notation, and listed
+    once.
+    """
     flat: dict[str, Expression] = {}
     for part in parts:
         inner = part.parts if isinstance(part, operator) else (part,)

@@ -1,7 +1,8 @@
 """Reading an expression in any of the three notations.
 
-The grammar finds the shape. Here names get their meaning: operators, atoms in all their spellings, and the places where the paper
-writes x and S and the reference 0 and S, which stand for the input and are dropped.
+The grammar finds the shape. Here names get their meaning: operators, atoms in all their spellings,
+and the places where the paper writes x and S and the reference 0 and S, which stand for the input
+and are dropped.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def _lark() -> Lark:
 
 @lru_cache(maxsize=2048)
 def _syntax(text: str) -> Tree[Any]:
-    """Return the syntax tree of an expression, once: the names in a recipe are read for its list, its plan and its descriptions."""
+    """Return the syntax tree of an expression, once: the names in a recipe are read for its list,
+    its plan and its descriptions.
+    """
     return _lark().parse(text)
 
 
@@ -93,7 +96,8 @@ def parse(text: str, find: Find | None = None) -> Expression:
 
     Args:
         text: In any of the three notations.
-        find: Our name for an atom in any of its spellings, or None, where a world has atoms of its own.
+        find: Our name for an atom in any of its spellings, or None, where a world has atoms of its
+            own.
     """
     from lark.exceptions import UnexpectedInput
 
@@ -146,7 +150,9 @@ def _unreadable(error: Exception, text: str) -> ExpressionError:
 
 
 class _TreeReader:
-    """Gives the parse tree its meaning. A method returns None where the tree stands for the input itself."""
+    """Gives the parse tree its meaning. A method returns None where the tree stands for the input
+    itself.
+    """
 
     def __init__(self, text: str, find: Find | None = None) -> None:
         self.text = text
@@ -296,7 +302,9 @@ class _TreeReader:
         return self.text[first + 1 : last - 1].strip()
 
     def relocated(self, spelling: str, arguments: list[Tree[Token]]) -> str:
-        """Move a language: the reference's early lists write synonyms[eng](0[spa]) for Spanish synonyms of a Spanish word."""
+        """Move a language: the reference's early lists write synonyms[eng](0[spa]) for Spanish
+        synonyms of a Spanish word.
+        """
         for group in arguments:
             for item in _items(group):
                 if _data(item) == "position" and len(item.children) > 1 and "->" not in spelling:
@@ -304,7 +312,9 @@ class _TreeReader:
         return spelling
 
     def is_predicate(self, pair: str, language: str, span: Span) -> Expression:
-        """Read is{POS=noun}[eng] or is{occupation=actor} as a named atom where there is one, else as a relation and a value."""
+        """Read is{POS=noun}[eng] or is{occupation=actor} as a named atom where there is one, else
+        as a relation and a value.
+        """
         from taskloom.suites.taskbench import atoms
 
         relation, equals, value = (part.strip() for part in pair.partition("="))

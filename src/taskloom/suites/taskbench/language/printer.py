@@ -1,4 +1,6 @@
-"""Printing an expression in our notation, the paper's and the reference's, and without its constants."""
+"""Printing an expression in our notation, the paper's and the reference's, and without its
+constants.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def show(expression: Expression) -> str:
 
 
 def show_paper(expression: Expression) -> str:
-    """Print an expression as the paper's tables do: f(g) for a chain, map{λx. f(x)}(filter{λx. p(x)}) for sequences."""
+    """Print an expression as the paper's tables do: f(g) for a chain, map{λx. f(x)}(filter{λx.
+    p(x)}) for sequences.
+    """
     return _foreign(expression, PAPER)
 
 
@@ -89,7 +93,8 @@ def _foreign(expression: Expression, style: _Style, input_text: str | None = Non
             )
             return f"{expression.word}{{{function}}}{before}"
         case Operator(parts):
-            # The operands are functions of the same input; what comes before is written once, after them.
+            # The operands are functions of the same input; what comes before is written once, after
+            # them.
             own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
             return f"{expression.word}({shown})" + (
@@ -104,8 +109,8 @@ _CONSTANT = re.compile(r"(?<==)[^}]*(?=\})|(?<=\{)\d+(?=\})")
 def form(expression: Expression) -> str:
     """Print a function without its constants, in the reference's names of atoms.
 
-    Constants are the value of an `is`, also if it is part of an atom's name (`is_occupation_actor`, `is_pos_noun[eng]`), and the
-    number of a random relation.
+    Constants are the value of an `is`, also if it is part of an atom's name (`is_occupation_actor`,
+    `is_pos_noun[eng]`), and the number of a random relation.
 
     >>> from taskloom.suites.taskbench.language import read
     >>> form(read("lor(is_occupation_actor, is{father=Q42})"))

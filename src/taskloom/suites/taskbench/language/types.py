@@ -17,7 +17,8 @@ class Type:
     """What a function takes and gives.
 
     Attributes:
-        form: A relation gives a set of words or entities, a predicate true or false, a sequence function a sequence of sets.
+        form: A relation gives a set of words or entities, a predicate true or false, a sequence
+            function a sequence of sets.
         source: The kind of thing it takes: `word[eng]`, `word[spa]` or `entity`.
         target: The kind of thing it gives; empty for predicates.
     """
@@ -28,7 +29,9 @@ class Type:
 
     @property
     def language(self) -> str:
-        """Give the code of the language of its inputs, `eng` or `spa`; empty where they are entities."""
+        """Give the code of the language of its inputs, `eng` or `spa`; empty where they are
+        entities.
+        """
         return language_of(self.source)
 
     def __str__(self) -> str:

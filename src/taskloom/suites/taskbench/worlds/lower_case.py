@@ -1,11 +1,13 @@
-"""A world whose texts are written in lower case, as in the data that the paper released (`case: lower`).
+"""A world whose texts are written in lower case, as in the data that the paper released (`case:
+lower`).
 
-Functions are evaluated with the spelling of the world underneath. Only what examples show is lower-cased: inputs, answers and
-the values of derivations. Two spellings of one lower-case text are handled as follows:
+Functions are evaluated with the spelling of the world underneath. Only what examples show is
+lower-cased: inputs, answers and the values of derivations. Two spellings of one lower-case text are
+handled as follows:
 
 - answers that differ in capitals alone (Turkey, turkey) count as one answer;
-- inputs that do (Power, power) are left out, because their text no longer says which of them is asked about. In the Wikidata
-  subset these are 72 of 287,141 inputs of the atomic tasks.
+- inputs that do (Power, power) are left out, because their text no longer says which of them is
+  asked about. In the Wikidata subset these are 72 of 287,141 inputs of the atomic tasks.
 """
 
 from __future__ import annotations
@@ -21,10 +23,9 @@ import pyarrow as pa
 from taskloom.core.arrow import strings
 from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
-from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths
+from taskloom.suites.taskbench.evaluation.derivation_columns import Paths, Trace, WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import items, join
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
-from taskloom.suites.taskbench.evaluation.traces import Paths, Trace
 from taskloom.suites.taskbench.language.operators import Expression
 from taskloom.suites.taskbench.scorers import cut
 from taskloom.suites.taskbench.tables import Table
@@ -51,7 +52,8 @@ class LowerTexts:
     """A list of texts and what lower-casing makes of it.
 
     Attributes:
-        original: The texts as the world writes them. Kept, so that the identity of the list stays its own.
+        original: The texts as the world writes them. Kept, so that the identity of the list stays
+            its own.
         lower: The same texts in lower case, at the same places.
         classes: A number for each text, equal for texts that are equal in lower case.
     """
@@ -206,7 +208,9 @@ class LowerAnswerer:
 
 
 class LowerPaths:
-    """Values between inputs and answers, found with the world's spelling and written in lower case."""
+    """Values between inputs and answers, found with the world's spelling and written in lower
+    case.
+    """
 
     def __init__(self, paths: Paths, world: LowerCase, function: Function) -> None:
         self.paths = paths
@@ -218,14 +222,17 @@ class LowerPaths:
         self, tree: Expression, solved: FunctionTable, inputs: I32, answers: I32
     ) -> list[pa.Array]:
         """Return for each step of the outline the texts of its values."""
-        # Words are followed by their numbers, which lower-casing leaves alone; entities are looked up by their names.
+        # Words are followed by their numbers, which lower-casing leaves alone; entities are looked
+        # up by their names.
         table = solved if isinstance(self.paths, WordPaths) else self._original(solved)
         return [
             _lower_column(column) for column in self.paths.columns(tree, table, inputs, answers)
         ]
 
     def _original(self, solved: FunctionTable) -> FunctionTable:
-        """Return a table, perhaps the mixture of two functions, with the world's spelling of its texts."""
+        """Return a table, perhaps the mixture of two functions, with the world's spelling of its
+        texts.
+        """
         place = (id(solved.inputs), id(solved.outputs))
         if place not in self._spelled:
             asked = self.world.spellings(self.function)
@@ -241,6 +248,8 @@ class LowerPaths:
 
 
 def _lower_column(column: pa.Array) -> pa.Array:
-    """Lower-case a column of texts as Python does, which differs from Arrow for a few letters such as İ."""
+    """Lower-case a column of texts as Python does, which differs from Arrow for a few letters such
+    as İ.
+    """
     encoded = column.dictionary_encode()
     return strings([text.lower() for text in encoded.dictionary.to_pylist()]).take(encoded.indices)

@@ -1,7 +1,9 @@
-"""The random world: each word is paired with a word chosen by chance, the same in every process and every composition.
+"""The random world: each word is paired with a word chosen by chance, the same in every process and
+every composition.
 
-The pairing is a keyed function of the seed in the atom's name and the word's text: no state, no order of visits. (The reference
-draws from a Python set at first lookup, so its relations change with every process.)
+The pairing is a keyed function of the seed in the atom's name and the word's text: no state, no
+order of visits. (The reference draws from a Python set at first lookup, so its relations change
+with every process.)
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Pairing = Literal["other", "any", "permutation"]
-"""other: any word but itself, as the paper says. any: itself too, as in the reference. permutation: each word is hit once."""
+"""other: any word but itself, as the paper says. any: itself too, as in the reference. permutation:
+each word is hit once.
+"""
 
 _MASK = (1 << 64) - 1
 

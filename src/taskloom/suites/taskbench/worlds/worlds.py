@@ -10,12 +10,11 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths
+from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
 from taskloom.suites.taskbench.evaluation.evaluator import solve
 from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
-from taskloom.suites.taskbench.evaluation.traces import Trace
 from taskloom.suites.taskbench.language.operators import atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.worlds.lower_case import LowerCase
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
 
 
 class Answerer(Protocol):
-    """Answers single inputs, and says what is acceptable at each position of a sequence's result."""
+    """Answers single inputs, and says what is acceptable at each position of a sequence's
+    result.
+    """
 
     def __call__(self, text: str) -> Answer:
         """Answer one input."""
@@ -83,7 +84,9 @@ class WordFunctions:
         return Trace(function, WordPaths(self.words))
 
     def check(self, function: Function, example: Example) -> tuple[str, ...]:
-        """Derive the acceptable answers by plain sets; for sequences the stored one where it is right, else a right one."""
+        """Derive the acceptable answers by plain sets; for sequences the stored one where it is
+        right, else a right one.
+        """
         given = [
             self.words.known_text(x, function.type.source)
             for x in self._items(function, example.input)
@@ -148,15 +151,18 @@ class Worlds:
 
 
 def _place(facts: str) -> str:
-    """Return where facts lie; `wikidata` is the resource of that name, wherever it is on this machine."""
+    """Return where facts lie; `wikidata` is the resource of that name, wherever it is on this
+    machine.
+    """
     name, mark, settings = facts.partition("#")
     if name != "wikidata":
         return facts
     folder = resource("wikidata").find()
     if folder is None:
         raise DataError(
-            "the facts are missing: facts=wikidata is the file wikidata/wikidata-subset.nt.gz below TASKLOOM_DATA, and that is not "
-            "there; set TASKLOOM_DATA to the folder that has it, name another file or an endpoint, or use facts=synthetic"
+            "the facts are missing: facts=wikidata is the file wikidata/wikidata-subset.nt.gz below"
+            " TASKLOOM_DATA, and that is not there; set TASKLOOM_DATA to the folder that has it,"
+            " name another file or an endpoint, or use facts=synthetic"
         )
     return f"{folder / 'wikidata-subset.nt.gz'}{mark}{settings}"
 

@@ -1,7 +1,8 @@
 """The evaluation of ZEST: `score(gold, pred, mode)`.
 
-`official` reproduces the public script, peculiarities included, for comparison with published numbers; `corrected` follows the
-paper. Either report says on how many instances the two differ, and why.
+`official` reproduces the public script, peculiarities included, for comparison with published
+numbers; `corrected` follows the paper. Either report says on how many instances the two differ, and
+why.
 """
 
 from __future__ import annotations
@@ -53,13 +54,15 @@ def score(
 
     Args:
         gold: A file of tasks with answers, or the tasks.
-        pred: A file (`-` for standard input) with one prediction a line in the order tasks x examples, or with records whose
-            ids are the examples' numbers in that order, from 0, or `TASK/NUMBER` in the task; or the predictions.
+        pred: A file (`-` for standard input) with one prediction a line in the order tasks x
+            examples, or with records whose ids are the examples' numbers in that order, from 0, or
+            `TASK/NUMBER` in the task; or the predictions.
         mode: `official` or `corrected`.
         thresholds: The T of each C@T, in percent.
 
     Raises:
-        InputError: For input that cannot be scored; in `official` mode also where the public script would die.
+        InputError: For input that cannot be scored; in `official` mode also where the public script
+            would die.
     """
     tasks = read_tasks(Path(gold)) if isinstance(gold, str | Path) else list(gold)
     names = [f"{task.id}/{i}" for task in tasks for i in range(len(task.instances))]
@@ -99,8 +102,9 @@ def score_examples(
     mode: str = "corrected",
     thresholds: Sequence[float] = (75, 90),
 ) -> ScoreReport:
-    """Score predictions for the examples of any dataset, in its order: every example knows its task, so C@T and consistency
-    are there for every suite. Examples without the traits of ZEST count as base tasks.
+    """Score predictions for the examples of any dataset, in its order: every example knows its
+    task, so C@T and consistency are there for every suite. Examples without the traits of ZEST
+    count as base tasks.
     """
     rows = list(examples)
     predictions = _predictions(pred, len(rows))
@@ -136,7 +140,8 @@ def _check_gold(tasks: Sequence[ZestTask], gold: object) -> None:
         if task.kind is None or any(i.answer is None for i in task.instances):
             where = _name(gold, "the gold tasks")
             raise InputError(
-                f"{where}: task {task.id} has no answers; score against a file with 'type' and 'answer'"
+                f"{where}: task {task.id} has no answers; score against a file with 'type' and"
+                " 'answer'"
             )
 
 
@@ -145,8 +150,8 @@ def _check_number(
 ) -> list[str]:
     if len(predictions) < wanted:
         raise InputError(
-            f"{_name(pred, 'the predictions')} has {len(predictions)} predictions and {gold} has {wanted} examples; "
-            "give one line for each, in the order tasks x examples"
+            f"{_name(pred, 'the predictions')} has {len(predictions)} predictions and {gold} has"
+            f" {wanted} examples; give one line for each, in the order tasks x examples"
         )
     extra = len(predictions) - wanted
     return [f"{extra} predictions after the last example were ignored"] if extra else []
@@ -162,7 +167,9 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing is right and nobody knows why."""
+    """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing
+    is right and nobody knows why.
+    """
     odd = sum("\0" in p.text for p in predictions)
     return (
         [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"]
@@ -172,7 +179,9 @@ def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong do."""
+    """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong
+    do.
+    """
     golds = [
         is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]
     ]
@@ -182,8 +191,8 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
     if strays < SUSPICIOUS or lacking < SUSPICIOUS or 2 * strays < sum(structured):
         return []
     return [
-        f"{strays} structured predictions stand where plain answers are wanted and {lacking} structures got none: "
-        "are the predictions in the order of the gold examples?"
+        f"{strays} structured predictions stand where plain answers are wanted and {lacking}"
+        " structures got none: are the predictions in the order of the gold examples?"
     ]
 
 
@@ -202,7 +211,9 @@ _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
 def _judge_all(
     tasks: Sequence[ZestTask], predictions: Sequence[Prediction], by_script: bool, pred: object
 ) -> list[tuple[ZestTask, _Rows]]:
-    """Score every instance both ways, task by task in file order: the script's random stream runs through the file."""
+    """Score every instance both ways, task by task in file order: the script's random stream runs
+    through the file.
+    """
     draws = Random(0)  # noqa: S311 - the public script's generator
     upcoming = iter(predictions)
     judged = []
@@ -216,7 +227,8 @@ def _judge_all(
             if by_script and fault:
                 where = f"{_name(pred, 'the predictions')}:{prediction.line}"
                 raise Undefined(
-                    f"{where}: {fault} (the public script stops here; the mode 'corrected' scores it)"
+                    f"{where}: {fault} (the public script stops here; the mode 'corrected'"
+                    " scores it)"
                 )
             paper = corrected.judge(instance.answer, prediction.text)
             counted = script if by_script and script is not None else paper
@@ -263,7 +275,10 @@ def _report(
     if dropped:
         notes = [
             *notes,
-            f"{dropped} paraphrases or flips whose base task is not in the gold file are left out of C@T",
+            (
+                f"{dropped} paraphrases or flips whose base task is not in the gold file are left"
+                " out of C@T"
+            ),
         ]
     by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last

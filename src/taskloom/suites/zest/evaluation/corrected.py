@@ -1,8 +1,10 @@
-"""One (gold, prediction) pair judged as the paper describes it (section 5.1 and appendix D), without the script's faults.
+"""One (gold, prediction) pair judged as the paper describes it (section 5.1 and appendix D),
+without the script's faults.
 
-Every (key, value) pair that is not NA counts: in the gold answer towards recall, in the prediction towards precision. Objects
-are matched optimally, keys by name, and a value's score is weighted by the F1 of its key. All arithmetic is in whole numbers
-or fractions, so that the order of instances, list items, objects, keys or alternatives cannot change a score in any bit.
+Every (key, value) pair that is not NA counts: in the gold answer towards recall, in the prediction
+towards precision. Objects are matched optimally, keys by name, and a value's score is weighted by
+the F1 of its key. All arithmetic is in whole numbers or fractions, so that the order of instances,
+list items, objects, keys or alternatives cannot change a score in any bit.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ Spans = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class AnswerValue:
-    """A value of an answer: the ways to say it (each a list of spans), and whether NA is one of them, or the only one."""
+    """A value of an answer: the ways to say it (each a list of spans), and whether NA is one of
+    them, or the only one.
+    """
 
     ways: tuple[Spans, ...]
     na: bool
@@ -52,7 +56,9 @@ NA = AnswerValue((), True)
 
 
 def fold(text: str) -> str:
-    """Replace Unicode look-alikes (full-width letters, dashes, quotation marks, slashes) and remove invisible characters."""
+    """Replace Unicode look-alikes (full-width letters, dashes, quotation marks, slashes) and remove
+    invisible characters.
+    """
     return (
         text
         if text.isascii()
@@ -116,7 +122,9 @@ def parsed(prediction: str) -> Any:
 
 
 def _predicted_value(value: Any) -> AnswerValue:
-    """Parse a predicted value: a list is a list of spans; an object where a text belongs is wrong unless all of it is NA."""
+    """Parse a predicted value: a list is a list of spans; an object where a text belongs is wrong
+    unless all of it is NA.
+    """
     if value is None or value != value:
         return NA
     if isinstance(value, str):
@@ -142,7 +150,9 @@ def _list_cents(gold: Spans, predicted: Spans) -> int:
 
 
 def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
-    """Compute the mean word F1 under the best alignment over the longer list, in hundredths, halves to even."""
+    """Compute the mean word F1 under the best alignment over the longer list, in hundredths, halves
+    to even.
+    """
     if len(gold) == 1 and len(predicted) == 1:
         return _hundredths(*_word_f1(bag(gold[0]), bag(predicted[0])))
     gold_bags, predicted_bags = [bag(g) for g in gold], [bag(s) for s in predicted]
@@ -154,7 +164,9 @@ def _list_cents_fresh(gold: Spans, predicted: Spans) -> int:
 
 
 def _hundredths(part: int, whole: int) -> int:
-    """Return part / whole in hundredths, halves to even, as `round(Fraction(100 * part, whole))` in a tenth of its time."""
+    """Return part / whole in hundredths, halves to even, as `round(Fraction(100 * part, whole))` in
+    a tenth of its time.
+    """
     cents, rest = divmod(100 * part, whole)
     return cents + (2 * rest > whole or (2 * rest == whole and cents % 2 == 1))
 
@@ -163,7 +175,9 @@ _list_cents_cached = lru_cache(maxsize=1 << 15)(_list_cents_fresh)
 
 
 def _word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> tuple[int, int]:
-    """Compute as a fraction: twice the shared words over all words; 0 when the gold span has numbers and none is shared."""
+    """Compute as a fraction: twice the shared words over all words; 0 when the gold span has
+    numbers and none is shared.
+    """
     if gold[1] and not gold[1] & predicted[1]:
         return 0, 1
     size = len(gold[0]) + len(predicted[0])
@@ -184,7 +198,9 @@ def _judge_structure(gold: list[dict[str, Any]], prediction: str) -> Judged:
 
 
 def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
-    """Parse the values of a gold object: a text, a list of alternative texts, or any other JSON value as its text."""
+    """Parse the values of a gold object: a text, a list of alternative texts, or any other JSON
+    value as its text.
+    """
     values = {}
     for key, given in gold.items():
         value = given if isinstance(given, str | list) and given else json.dumps(given)
@@ -197,7 +213,8 @@ def _gold_object(gold: dict[str, Any]) -> dict[str, AnswerValue]:
 def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
     """Return the entries of a prediction that is no JSON.
 
-    Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is right.
+    Deserialization failures are errors (section 5.2): an answer was given, and nothing of it is
+    right.
     """
     values = [value for one in wanted for value in one.values()]
     return [("tp" if value.positive and not value.na else "fp", 0.0) for value in values]
@@ -206,7 +223,9 @@ def _unreadable(wanted: Sequence[dict[str, AnswerValue]]) -> list[Entry]:
 def _matched(
     wanted: Sequence[dict[str, AnswerValue]], predicted: Sequence[dict[str, AnswerValue]]
 ) -> tuple[list[Entry], list[AnswerValue]]:
-    """Match objects optimally; return the entries of the gold objects, and the values of predicted objects without a match."""
+    """Match objects optimally; return the entries of the gold objects, and the values of predicted
+    objects without a match.
+    """
     matches = [[_match(gold, given) for given in predicted] for gold in wanted]
     pairs = dict(best_pairs([[match.weight for match in row] for row in matches]))
     entries: list[Entry] = []
@@ -234,11 +253,15 @@ class _Match:
 
 
 _STEP = 1 << 40
-"""Above any sum of values: what comes first in an order of aims is multiplied by it, and the aims stay whole numbers."""
+"""Above any sum of values: what comes first in an order of aims is multiplied by it, and the aims
+stay whole numbers.
+"""
 
 
 def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _Match:
-    """Match keys by name: the best total of key F1 first, then of scores, then as few answers as possible where NA would do."""
+    """Match keys by name: the best total of key F1 first, then of scores, then as few answers as
+    possible where NA would do.
+    """
     gold_items, predicted_items = list(gold.items()), list(predicted.items())
     keys = [
         [_list_cents((_key(g),), (_key(s),)) for s, _ in predicted_items] for g, _ in gold_items
@@ -263,7 +286,8 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
         for i, (_, g) in enumerate(gold_items)
     ]
     taken = set(pairs.values())
-    # A gold NA laid over a predicted answer is one false positive; an unmatched predicted answer is one, too.
+    # A gold NA laid over a predicted answer is one false positive; an unmatched predicted answer is
+    # one, too.
     entries += [
         ("fp", 0.0) for j, (_, s) in enumerate(predicted_items) if j not in taken and s.positive
     ]
@@ -271,7 +295,9 @@ def _match(gold: dict[str, AnswerValue], predicted: dict[str, AnswerValue]) -> _
 
 
 def _worth(entry: Entry, na_would_do: bool) -> int:
-    """Rank pairs by gain first; among equal gains the pair that spends no answer where NA would do."""
+    """Rank pairs by gain first; among equal gains the pair that spends no answer where NA would
+    do.
+    """
     return (round(entry[1] * 10_000) << 8) - na_would_do if entry[0] == "tp" else 0
 
 
@@ -279,7 +305,8 @@ def _key(key: str) -> str:
     return fold(key.replace("_", " "))
 
 
-# The kind of mistake that an instance is: the categories of the paper's Table 6, and malformed JSON apart.
+# The kind of mistake that an instance is: the categories of the paper's Table 6, and malformed JSON
+# apart.
 
 Mistake = Literal["recall", "precision", "partial", "malformed", "other"]
 
@@ -295,8 +322,8 @@ MISTAKES: dict[Mistake, str] = {
 def mistake(gold: Answer, prediction: str, judged: Judged) -> Mistake | None:
     """Return the category of a mistake; None when the instance is right in full.
 
-    A partial answer has some member of a gold list (or some value of a structure) right and another one missing or wrong;
-    a single span that overlaps in part is "other", as in the paper's table.
+    A partial answer has some member of a gold list (or some value of a structure) right and another
+    one missing or wrong; a single span that overlaps in part is "other", as in the paper's table.
     """
     if all(bucket == "tn" or (bucket == "tp" and score >= 1.0) for bucket, score in judged.entries):
         return None

@@ -1,4 +1,6 @@
-"""Why the official and the corrected judgement of an instance may differ: one name for each peculiarity of the script."""
+"""Why the official and the corrected judgement of an instance may differ: one name for each
+peculiarity of the script.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from taskloom.suites.zest.task_files import parse_structure
 
 FLAGS: dict[str, str] = {
     "undefined": "the public script dies on this pair",
-    "na_spelling": "an n/a with other punctuation or spacing, or an empty prediction, counts as an answer",
+    "na_spelling": (
+        "an n/a with other punctuation or spacing, or an empty prediction, counts as an answer"
+    ),
     "mixed_alternatives": "annotators disagree about n/a, and only the first alternative decides",
     "random_draw": "one element of a predicted list is drawn at random",
     "json_for_plain_gold": "JSON where a plain answer is wanted",
@@ -24,17 +28,24 @@ FLAGS: dict[str, str] = {
     "extra_dicts": "superfluous objects cost nothing",
     "key_order": "keys are compared by position",
     "keys": "missing keys count as wrong answers, superfluous keys cost nothing",
-    "unicode": "look-alike characters (dashes, quotation marks, full-width letters) and invisible ones make a different word",
+    "unicode": (
+        "look-alike characters (dashes, quotation marks, full-width letters) and invisible ones"
+        " make a different word"
+    ),
     "rounding": "a score on the border of two hundredths is rounded by its binary error",
 }
 """Flag and what it means, for reports."""
 
 ROUNDING = 0.0101
-"""Two judgements that differ by no more than a hundredth for each entry may differ by rounding alone."""
+"""Two judgements that differ by no more than a hundredth for each entry may differ by rounding
+alone.
+"""
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
-    """Compute what an instance adds to its task: the sum of true-positive scores, predicted positives, gold positives."""
+    """Compute what an instance adds to its task: the sum of true-positive scores, predicted
+    positives, gold positives.
+    """
     gained = sum(score for bucket, score in judged.entries if bucket == "tp")
     predicted = sum(bucket in ("tp", "fp") for bucket, _ in judged.entries)
     positive = sum(bucket in ("tp", "fn") for bucket, _ in judged.entries)
@@ -52,7 +63,9 @@ def differ(one: Judged | None, other: Judged) -> bool:
 def flags(
     gold: Answer, prediction: str, by_script: Judged | None, by_paper: Judged
 ) -> tuple[str, ...]:
-    """List the peculiarities that act on an instance whose two judgements differ; empty when they agree."""
+    """List the peculiarities that act on an instance whose two judgements differ; empty when they
+    agree.
+    """
     if not differ(by_script, by_paper):
         return ()
     names = [] if by_script is not None else ["undefined"]
@@ -110,7 +123,9 @@ class _Objects:
 
     @property
     def key_orders(self) -> set[tuple[str, ...]]:
-        """The different sequences of keys: more than sets of keys if two objects have the same keys in another order."""
+        """The different sequences of keys: more than sets of keys if two objects have the same keys
+        in another order.
+        """
         return {tuple(one) for one in self.both}
 
     @property

@@ -1,8 +1,8 @@
 """One (gold, prediction) pair as the public ZEST script judges it, peculiarities included.
 
-Written from the script's observed behaviour, for people who must reproduce published numbers. Each peculiarity that changes
-scores has a flag in `flags.py` and is put right in `corrected.py`. Where the script dies of an exception there is no official
-score: that is `Undefined` here.
+Written from the script's observed behaviour, for people who must reproduce published numbers. Each
+peculiarity that changes scores has a flag in `flags.py` and is put right in `corrected.py`. Where
+the script dies of an exception there is no official score: that is `Undefined` here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from taskloom.core.errors import InputError
 from taskloom.suites.zest.evaluation.spans import list_f1, numpy_round
 
 Answer = str | Sequence[str]
-"""A gold answer: one text, or the alternatives that annotators gave. Parts of one answer are joined by a vertical bar."""
+"""A gold answer: one text, or the alternatives that annotators gave. Parts of one answer are joined
+by a vertical bar.
+"""
 
 Dict = dict[str, Any]
 """One object of a structured answer."""
@@ -39,7 +41,9 @@ class Judged:
 
 
 def says_na(text: str) -> bool:
-    """Return whether a text is exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers to the public script."""
+    """Return whether a text is exactly 'n/a' or 'na' in any case: 'n/a.', ' N/A' and '' are answers
+    to the public script.
+    """
     return text.lower() in ("n/a", "na")
 
 
@@ -49,7 +53,8 @@ def judge(gold: Answer, prediction: str, draws: Random) -> Judged:
     Args:
         gold: The `answer` field of the instance.
         prediction: The prediction as the script has it after reading its line.
-        draws: The script's random stream, seeded with 0 at the start of a file: it draws one element of a list prediction.
+        draws: The script's random stream, seeded with 0 at the start of a file: it draws one
+            element of a list prediction.
     """
     if isinstance(gold, str) and "}" in gold:
         return _judge_structure(gold, prediction, draws)
@@ -82,7 +87,8 @@ def _predicts_na(prediction: str) -> bool:
     for item in parsed:
         if not isinstance(item, dict):
             raise Undefined(
-                f"the prediction {_short(prediction)} is a JSON list whose items are not all objects"
+                f"the prediction {_short(prediction)} is a JSON list whose items are not all"
+                " objects"
             )
         values += item.values()
     verdicts = [
@@ -119,7 +125,8 @@ def _text_score(alternatives: Sequence[str], prediction: str, draws: Random) -> 
 def _draw(items: list[Any], draws: Random) -> Any:
     if not items:
         raise Undefined(
-            "the prediction has an empty JSON list, of which the public script cannot draw an element"
+            "the prediction has an empty JSON list, of which the public script cannot draw an"
+            " element"
         )
     return draws.choice(items)
 
@@ -174,7 +181,8 @@ def _gold_dicts(gold: str) -> list[Dict]:
                 or not all(isinstance(t, str) for t in texts)
             ):
                 raise Undefined(
-                    f"the gold answer {_short(gold)} has a value under '{key}' that is neither text nor texts"
+                    f"the gold answer {_short(gold)} has a value under '{key}' that is neither text"
+                    " nor texts"
                 )
             if any("{" in t or "}" in t for t in [key, *texts]):
                 raise Undefined(
@@ -187,14 +195,18 @@ def _check_values(predicted: Any) -> None:
     for key, value in predicted.items():
         if not (isinstance(value, str | list) or value is None or value != value):
             raise Undefined(
-                f"the prediction has {_short(json.dumps(value))} under '{key}', which is neither text nor null"
+                f"the prediction has {_short(json.dumps(value))} under '{key}', which is neither"
+                " text nor null"
             )
 
 
 def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int]:
-    """Choose for each predicted object in turn the best gold object still free; the caller uses it the wrong way round."""
+    """Choose for each predicted object in turn the best gold object still free; the caller uses it
+    the wrong way round.
+    """
     free = [i for i, d in enumerate(wanted) if d]
-    # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may bring 500,000 of them.
+    # Empty gold objects are all alike, so the first free one stands for all: a line of 10 MB may
+    # bring 500,000 of them.
     empty = iter([i for i, d in enumerate(wanted) if not d])
     next_empty = next(empty, None)
     order = []
@@ -217,7 +229,8 @@ def _greedy_order(wanted: Sequence[Dict], predicted: Sequence[Dict]) -> list[int
 
 def _dict_score(gold: Dict, predicted: Dict) -> float:
     if not gold and not predicted:
-        return -1.0  # the mean over no spans is not a number, and never better than the script's starting value
+        # the mean over no spans is not a number, and never better than the script's starting value
+        return -1.0
     return max(
         (
             numpy_round(list_f1(wanted, spans)) if wanted and spans else 0.0
@@ -229,7 +242,9 @@ def _dict_score(gold: Dict, predicted: Dict) -> float:
 
 
 def _combinations(pairs: Dict) -> list[list[str]]:
-    """List the combinations of alternatives that the script tries: its stack of keys is shared by all branches."""
+    """List the combinations of alternatives that the script tries: its stack of keys is shared by
+    all branches.
+    """
     fixed = [(k, v) for k, v in pairs.items() if not isinstance(v, list)]
     stack = [(k, v) for k, v in pairs.items() if isinstance(v, list)]
     tried: list[list[str]] = []

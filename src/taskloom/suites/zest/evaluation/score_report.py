@@ -16,7 +16,9 @@ Mode = Literal["official", "corrected"]
 
 @dataclass(frozen=True, slots=True)
 class InstanceScore:
-    """One judged instance: its task, its place in it, score, entries, kind of mistake and the flags of a difference."""
+    """One judged instance: its task, its place in it, score, entries, kind of mistake and the flags
+    of a difference.
+    """
 
     task: str
     index: int
@@ -32,7 +34,8 @@ class ScoreReport:
 
     Attributes:
         mode: `official` or `corrected`.
-        by_type: Mean, C@T by generalization type; for paraphrases and flips of the paired values (consistency).
+        by_type: Mean, C@T by generalization type; for paraphrases and flips of the paired values
+            (consistency).
         overall: The unweighted mean over the types.
         own: The same without pairing, by `type`, `domain` and `format`.
         instance_mean: The mean over instances, regardless of tasks (the paper's Table 3).
@@ -55,7 +58,9 @@ class ScoreReport:
     notes: tuple[str, ...] = ()
 
     def official_json(self) -> dict[str, Any]:
-        """Build what the public script writes: a row for each type and the whole percent of the overall C@90."""
+        """Build what the public script writes: a row for each type and the whole percent of the
+        overall C@90.
+        """
         return {**self.by_type, "overall": printed(self.overall.get("90", 0.0))}
 
     def official_csv(self) -> str:
@@ -106,7 +111,10 @@ class ScoreReport:
         ]
         rows = list(dict(rows).items())
         out = [
-            f"ZEST, {self.mode} evaluation: {len(self.tasks)} tasks, {len(self.instances)} instances",
+            (
+                f"ZEST, {self.mode} evaluation: {len(self.tasks)} tasks, {len(self.instances)}"
+                " instances"
+            ),
             "",
         ]
         out += _grid("generalization", heads, [*rows, ("overall", self.overall)] if rows else [])

@@ -1,6 +1,8 @@
-"""Spans of text as the evaluation compares them: normalised, as bags of words, and aligned when there are several.
+"""Spans of text as the evaluation compares them: normalised, as bags of words, and aligned when
+there are several.
 
-The conventions are those of the DROP evaluator, which the public ZEST script took over (paper, appendix D).
+The conventions are those of the DROP evaluator, which the public ZEST script took over (paper,
+appendix D).
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from math import inf
 
 
 def best_pairs(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """Return pairs (row, column) with the largest total weight; as many pairs as the shorter side has items.
+    """Return pairs (row, column) with the largest total weight; as many pairs as the shorter side
+    has items.
 
-    This is the shortest augmenting path algorithm for rectangular matrices (Crouse 2016), the one behind SciPy's solver, so that
-    ties fall the same way as in the public script. SciPy itself is not a dependency of the core.
+    This is the shortest augmenting path algorithm for rectangular matrices (Crouse 2016), the one
+    behind SciPy's solver, so that ties fall the same way as in the public script. SciPy itself is
+    not a dependency of the core.
 
     Whole numbers stay whole numbers, so that callers who need an exact optimum can have it.
 
@@ -94,7 +98,9 @@ CACHED_LENGTH = 500
 
 
 def is_number(text: str) -> bool:
-    """Return whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers here."""
+    """Return whether Python reads the text as a float: '1e3', '1_000', 'inf' and 'nan' are numbers
+    here.
+    """
     try:
         float(text)
     except ValueError:
@@ -125,7 +131,8 @@ _normalise_cached = lru_cache(maxsize=1 << 15)(_normalise)
 
 
 def normalise(text: str) -> str:
-    """Normalise a span: lower case, no ASCII punctuation, no articles, numbers as floats, split at blanks and hyphens.
+    """Normalise a span: lower case, no ASCII punctuation, no articles, numbers as floats, split at
+    blanks and hyphens.
 
     >>> normalise("The $1,000 prize-money")
     '1000.0 prize money'
@@ -145,7 +152,9 @@ def bag(text: str) -> tuple[Bag, Bag]:
 
 
 def word_f1(gold: tuple[Bag, Bag], predicted: tuple[Bag, Bag]) -> float:
-    """Compute the F1 overlap of two bags; 0 when the gold span has numbers and the prediction shares none of them."""
+    """Compute the F1 overlap of two bags; 0 when the gold span has numbers and the prediction
+    shares none of them.
+    """
     gold_words, gold_numbers = gold
     words, numbers = predicted
     if gold_numbers and not gold_numbers & numbers:
@@ -167,7 +176,9 @@ def in_turn(values: Iterable[float]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Compute the mean with NumPy's order of summation, which differs in the last bit from eight values on."""
+    """Compute the mean with NumPy's order of summation, which differs in the last bit from eight
+    values on.
+    """
     if len(values) < 8:
         return in_turn(values) / len(values)
     import numpy as np
@@ -176,7 +187,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def aligned(gold: Sequence[str], predicted: Sequence[str]) -> list[float]:
-    """Compute the word F1 of every gold span under the best one-to-one alignment, and a 0 for each superfluous prediction."""
+    """Compute the word F1 of every gold span under the best one-to-one alignment, and a 0 for each
+    superfluous prediction.
+    """
     gold_bags = [bag(g) for g in gold]
     bags = [bag(p) for p in predicted]
     scores = [[word_f1(g, p) for p in bags] for g in gold_bags]

@@ -1,4 +1,6 @@
-"""From judged instances to task F1, and from tasks to the tables: mean, C@T, consistency, by type, domain and format."""
+"""From judged instances to task F1, and from tasks to the tables: mean, C@T, consistency, by type,
+domain and format.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from taskloom.suites.zest.task_files import (
 )
 
 PAIRED = ("paraphrase", "target_semantics")
-"""The types for which a model must be competent in the base task as well (consistency, section 5.1)."""
+"""The types for which a model must be competent in the base task as well (consistency, section
+5.1).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class ZestTaskScore:
 
     Attributes:
         f1: The task's own F1 (section 5.1, NA is the negative class).
-        paired: The F1 that C@T counts: for paraphrases and flips the smaller of own and base; None when no base is there.
+        paired: The F1 that C@T counts: for paraphrases and flips the smaller of own and base; None
+            when no base is there.
     """
 
     task: ZestTask
@@ -44,7 +49,9 @@ Row = dict[str, float]
 
 
 def task_f1(gained: float, predicted: int, positive: int) -> float:
-    """Compute F1 with the conventions of the script: an empty denominator gives 1, so all-n/a answered by all-n/a is competent."""
+    """Compute F1 with the conventions of the script: an empty denominator gives 1, so all-n/a
+    answered by all-n/a is competent.
+    """
     precision = gained / predicted if predicted else 1.0
     recall = gained / positive if positive else 1.0
     if precision == 0.0 and recall == 0.0:
@@ -53,9 +60,11 @@ def task_f1(gained: float, predicted: int, positive: int) -> float:
 
 
 def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestTaskScore:
-    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot matter.
+    """Sum up a task; `exactly` sums without rounding errors, so that the order of instances cannot
+    matter.
 
-    The script adds one score after the other. Python's `sum` does not since 3.12: it compensates rounding errors.
+    The script adds one score after the other. Python's `sum` does not since 3.12: it compensates
+    rounding errors.
     """
     entries = [entry for j in judged for entry in j.entries]
     counts = {bucket: sum(b == bucket for b, _ in entries) for bucket in ("tp", "fp", "fn", "tn")}
@@ -66,7 +75,9 @@ def task_score(task: ZestTask, judged: Iterable[Judged], exactly: bool) -> ZestT
 
 
 def pair_official(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Return the value that counts for each task, as the script pairs: the last base found, None (dropped) when none is found."""
+    """Return the value that counts for each task, as the script pairs: the last base found, None
+    (dropped) when none is found.
+    """
     bases: dict[str, list[float]] = {}
     for s in scores:
         if s.task.kind == "normal":
@@ -80,26 +91,31 @@ def _official_value(score: ZestTaskScore, bases: Mapping[str, list[float]]) -> f
         return score.f1
     if not bases:
         raise Undefined(
-            "the gold file has no base tasks; the public script needs one for paraphrases and semantic flips"
+            "the gold file has no base tasks; the public script needs one for paraphrases and"
+            " semantic flips"
         )
     base: float | None = None
     for name in task.derives_from:
         if name not in bases:
             if base is not None:
                 raise Undefined(
-                    f"task {task.id} derives from a base task that is there and then from {name}, which is not"
+                    f"task {task.id} derives from a base task that is there and then from {name},"
+                    " which is not"
                 )
             continue
         if len(bases[name]) > 1:
             raise Undefined(
-                f"the gold file has two base tasks with the id {name}, from which task {task.id} derives"
+                f"the gold file has two base tasks with the id {name}, from which task {task.id}"
+                " derives"
             )
         base = bases[name][0]
     return None if base is None else min(score.f1, base)
 
 
 def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
-    """Return the value that counts for each task: the smallest F1 of itself and all of its bases that are there."""
+    """Return the value that counts for each task: the smallest F1 of itself and all of its bases
+    that are there.
+    """
     bases: dict[str, float] = {}
     for s in scores:
         if s.task.kind == "normal":
@@ -117,8 +133,8 @@ def pair_corrected(scores: Sequence[ZestTaskScore]) -> list[float | None]:
 def row(values: Sequence[float], thresholds: Sequence[float], by_script: bool = False) -> Row:
     """Compute mean and C@T of some tasks.
 
-    The public script sums in NumPy's order and compares floats as they are; otherwise sums are exact and a score on the border
-    counts.
+    The public script sums in NumPy's order and compares floats as they are; otherwise sums are
+    exact and a score on the border counts.
     """
     rounding = 0.0 if by_script else ROUNDING
     centre = mean(values) if by_script else fsum(values) / len(values)
@@ -150,8 +166,8 @@ def table(
 def average(rows: Mapping[str, Row], by_script: bool = False) -> Row:
     """Compute the unweighted mean over the categories: the overall score of the leaderboard.
 
-    The script adds the rows from top to bottom, and prints what that gives: where the shares come to 0.055 the last bit decides
-    between 5 and 6.
+    The script adds the rows from top to bottom, and prints what that gives: where the shares come
+    to 0.055 the last bit decides between 5 and 6.
     """
     add = in_turn if by_script else fsum
     columns = list(next(iter(rows.values()), {}))
@@ -159,17 +175,22 @@ def average(rows: Mapping[str, Row], by_script: bool = False) -> Row:
 
 
 def printed(value: float) -> int:
-    """Format a share as the script prints it: rounded to two decimals, then cut to a whole percent (0.29 gives 28)."""
+    """Format a share as the script prints it: rounded to two decimals, then cut to a whole percent
+    (0.29 gives 28).
+    """
     return int(numpy_round(value) * 100)
 
 
 def official_format(task: ZestTask) -> str:
-    """Sort a task into classification or extraction by the first word of its question, as the script does."""
+    """Sort a task into classification or extraction by the first word of its question, as the
+    script does.
+    """
     word = first_word(task.question)
     if word in EXTRACTION_WORDS:
         return "extraction"
     if word in CLASSIFICATION_WORDS:
         return "classification"
     raise Undefined(
-        f"the question {task.question[:60]!r} begins with a word that the public script does not know"
+        f"the question {task.question[:60]!r} begins with a word that the public script does not"
+        " know"
     )

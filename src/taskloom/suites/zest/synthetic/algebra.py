@@ -1,6 +1,8 @@
-"""Programs as expressions of the language of functions (`taskbench.language`), and their value on what a passage states.
+"""Programs as expressions of the language of functions (`taskbench.language`), and their value on
+what a passage states.
 
-The world is the passage: attributes and records are relations of the entity, a record's fields are relations of the record.
+The world is the passage: attributes and records are relations of the entity, a record's fields are
+relations of the record.
 
 | program | expression |
 | --- | --- |
@@ -14,7 +16,8 @@ The world is the passage: attributes and records are relations of the entity, a 
 | when | `map(f, filter(p))`: f of the entity, given that p |
 | table, pick | `map(union(length, surface), trail)`, `map(length, filter(p, trail))`: one object for each |
 
-A passage does not tell everything, so a predicate holds, does not hold, or is unknown, and *land* and *lor* follow Kleene.
+A passage does not tell everything, so a predicate holds, does not hold, or is unknown, and *land*
+and *lor* follow Kleene.
 """
 
 from __future__ import annotations
@@ -48,8 +51,9 @@ from taskloom.suites.zest.synthetic.domain import (
 )
 from taskloom.suites.zest.synthetic.programs import Program, picked
 
-# What a passage states about one entity, on the generator's side. The independent reader has its own facts and its own evaluator
-# (`passage_reader.py`, `second_solver.py`). They share only the programs and the domain.
+# What a passage states about one entity, on the generator's side. The independent reader has its
+# own facts and its own evaluator (`passage_reader.py`, `second_solver.py`). They share only the
+# programs and the domain.
 
 NA = "n/a"
 
@@ -84,7 +88,9 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """Return a value that is stated, or else implied by a rule whose condition is stated; None if neither."""
+    """Return a value that is stated, or else implied by a rule whose condition is stated; None if
+    neither.
+    """
     if name in facts.values:
         return facts.values[name]
     for stated in rules:
@@ -180,7 +186,9 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
 
 
 def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
-    """Return all acceptable forms of an answer, as annotators give them: a number without its unit, a person by surname."""
+    """Return all acceptable forms of an answer, as annotators give them: a number without its unit,
+    a person by surname.
+    """
     if target == NA or program.op not in ("value", "top", "bottom"):
         return (target,)
     if program.op == "value":
@@ -312,7 +320,9 @@ class Passage:
 
 
 def _extremes(records: list[Record], which: str, field: str) -> list[Record]:
-    """Return the records with the most or the least of a field, among those for which it is stated."""
+    """Return the records with the most or the least of a field, among those for which it is
+    stated.
+    """
     measured = [row for row in records if field in row.fields]
     pick = max if which == "most" else min
     best = pick((row.fields[field] for row in measured), default=None)

@@ -1,9 +1,10 @@
 """How many passages of each task have an answer, and how many of those say yes.
 
-Tasks differ in that as the real ones do. Of the ten real tasks whose answers can be had, between 0 and 17 of 20 passages answer;
-"Are mountain bikes allowed at this national park?" is answered by 17, and always by yes. Such settled tasks are what a system
-can do that reads the description alone, and in the paper it does one task in ten so (Table 5). The shares are spread evenly over
-the tasks of a split, so the split's own rate is met whatever the seed.
+Tasks differ in that as the real ones do. Of the ten real tasks whose answers can be had, between 0
+and 17 of 20 passages answer; "Are mountain bikes allowed at this national park?" is answered by 17,
+and always by yes. Such settled tasks are what a system can do that reads the description alone, and
+in the paper it does one task in ten so (Table 5). The shares are spread evenly over the tasks of a
+split, so the split's own rate is met whatever the seed.
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ SILENT = 0.01
 """The share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
 
 SETTLED = 0.57
-"""The share of the answers of yes/no tasks that belong to settled ones: nearly all passages answer them, and by yes.
+"""The share of the answers of yes/no tasks that belong to settled ones: nearly all passages answer
+them, and by yes.
 
-At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are yes, as in the real rows.
+At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are
+yes, as in the real rows.
 """
 
 FULLNESS = (0.65, 0.95, 0.45)
-"""Answered passages of settled tasks: from, to, and the power of the spread between; by it seven in ten have 17 of 20 or more."""
+"""Answered passages of settled tasks: from, to, and the power of the spread between; by it seven in
+ten have 17 of 20 or more.
+"""
 
 ALIKE = 0.1
-"""The share of the other yes/no tasks that are always answered by yes, and of those always answered by no."""
+"""The share of the other yes/no tasks that are always answered by yes, and of those always answered
+by no.
+"""
 
 EDGE = 1e-9
 """The least share of n/a, and of answers, for which a spread is defined."""
@@ -40,7 +47,9 @@ EDGE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Of the passages of a task: how many answer it, and of those how many say yes (if it is a yes/no task)."""
+    """Of the passages of a task: how many answer it, and of those how many say yes (if it is a
+    yes/no task).
+    """
 
     answered: int
     yes: int
@@ -53,13 +62,17 @@ def settled_share(na_rate: float) -> float:
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """Return FULLNESS raised to the average of all tasks: below it the others could not make up for settled ones."""
+    """Return FULLNESS raised to the average of all tasks: below it the others could not make up for
+    settled ones.
+    """
     low, high, power = FULLNESS
     return max(low, 1 - na_rate), max(high, 1 - na_rate), power
 
 
 def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
-    """Return the answered passages of settled tasks, from few to many; one passage is n/a where the rate leaves room for it."""
+    """Return the answered passages of settled tasks, from few to many; one passage is n/a where the
+    rate leaves room for it.
+    """
     low, high, power = _fullness(na_rate)
     most = passages - 1 if passages * na_rate >= 1 else passages
     spread = [low + (high - low) * ((i + 0.5) / tasks) ** power for i in range(tasks)]
@@ -69,7 +82,9 @@ def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
 def mixes(
     sources: Sequence[str], settled: Sequence[int], passages: int, total: int, silent: int, key: Key
 ) -> dict[str, Mix]:
-    """Return the mix of each of some tasks: the first are settled, with these counts; the others, in any order, have a total."""
+    """Return the mix of each of some tasks: the first are settled, with these counts; the others,
+    in any order, have a total.
+    """
     order = sorted(sources[: len(settled)], key=lambda source: key.hash64("full", source))
     settled_mixes = {source: Mix(n, n) for source, n in zip(order, settled, strict=True)}
     others = sorted(sources[len(settled) :], key=lambda source: key.hash64("answered", source))
@@ -84,7 +99,8 @@ def mixes(
 def _yes_shares(tasks: int, key: Key) -> list[float]:
     """Return the share of yes among the answers of each task: none, all, or evenly spread between.
 
-    Neighbours, which have about as many answers, get opposite shares, so that yes and no are equally many in all.
+    Neighbours, which have about as many answers, get opposite shares, so that yes and no are
+    equally many in all.
     """
     pairs = tasks // 2
     shares = [0.5] * tasks
@@ -96,10 +112,12 @@ def _yes_shares(tasks: int, key: Key) -> list[float]:
 
 
 def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int]:
-    """Return the answered passages of each task, from few to many, that sum up to the total (or as near to it as they can).
+    """Return the answered passages of each task, from few to many, that sum up to the total (or as
+    near to it as they can).
 
-    The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task has an answer, but for the
-    silent ones, and a passage that is n/a, where the total leaves room for both: with one passage a task it does not.
+    The shares are powers u**k of evenly spaced u in (0, 1), whose mean is 1 / (k + 1). Every task
+    has an answer, but for the silent ones, and a passage that is n/a, where the total leaves room
+    for both: with one passage a task it does not.
     """
     if not tasks:
         return []
@@ -116,7 +134,9 @@ def answered(tasks: int, passages: int, total: int, silent: int = 0) -> list[int
 
 
 def _summing(counts: list[int], total: int, room: range, least: int) -> None:
-    """Move counts of `least` or more by one here and there, within `room`, until they sum up to `total`."""
+    """Move counts of `least` or more by one here and there, within `room`, until they sum up to
+    `total`.
+    """
     step = 1 if total > sum(counts) else -1
     while (missing := abs(total - sum(counts))) > 0:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
@@ -129,9 +149,11 @@ def _summing(counts: list[int], total: int, room: range, least: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Tasks of a split of one kind, with the most likely to be settled first, and the answers of those that are.
+    """Tasks of a split of one kind, with the most likely to be settled first, and the answers of
+    those that are.
 
-    Tasks that lend their passages to paraphrases count more than once (`weight`), so they are spread for themselves.
+    Tasks that lend their passages to paraphrases count more than once (`weight`), so they are
+    spread for themselves.
     """
 
     kind: Kind
@@ -149,7 +171,9 @@ class _Alike:
 def spread_answers(
     splits: Mapping[str, list[DescribedTask]], fields: ZestFields, key: Key
 ) -> dict[str, Mix]:
-    """Assign a mix to every task that has passages of its own, spread alike in each split, for each kind of task."""
+    """Assign a mix to every task that has passages of its own, spread alike in each split, for each
+    kind of task.
+    """
     by_source: dict[str, Mix] = {}
     for split, members in splits.items():
         na_rate = PAPER[split]["na"] if fields.na_rate is None else fields.na_rate
@@ -157,8 +181,8 @@ def spread_answers(
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
-            # Of all answers those are left to be spread that settled tasks do not have; what rounding takes from one group
-            # it gives to the next.
+            # Of all answers those are left to be spread that settled tasks do not have; what
+            # rounding takes from one group it gives to the next.
             due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
@@ -179,9 +203,11 @@ def spread_answers(
 def _answer_flips(
     members: list[DescribedTask], mixed: Mapping[str, Mix], passages: int
 ) -> dict[str, Mix]:
-    """Let half of the passages answer a flip that is mostly n/a where its base task is, or it would change too few answers.
+    """Let half of the passages answer a flip that is mostly n/a where its base task is, or it would
+    change too few answers.
 
-    Other tasks have as many answers fewer, so the rate of the split stays; where they have none to spare, so do the flips.
+    Other tasks have as many answers fewer, so the rate of the split stays; where they have none to
+    spare, so do the flips.
     """
     programs = {t.id: t.program for t in members}
     uses = Counter(t.source for t in members)
@@ -213,7 +239,9 @@ def _answer_flips(
 def _take_back(
     counts: dict[str, int], lent: int, lenders: list[str], uses: Mapping[str, int]
 ) -> None:
-    """Take as many answers from the lenders as flips were lent, one of each in turn; every lender keeps one."""
+    """Take as many answers from the lenders as flips were lent, one of each in turn; every lender
+    keeps one.
+    """
     while lent:
         rich = [name for name in lenders if counts[name] > 1 and uses[name] <= lent]
         if not rich:
@@ -225,7 +253,9 @@ def _take_back(
 
 
 def _free(flip: Program, base: Program) -> bool:
-    """Return whether a base task is answered on most passages that do not answer its flip: where they ask for other things."""
+    """Return whether a base task is answered on most passages that do not answer its flip: where
+    they ask for other things.
+    """
     return flip.args[0] != base.args[0] or flip.op == "has"
 
 
@@ -238,8 +268,8 @@ def _with_answers(mix: Mix, answered: int) -> Mix:
 def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key) -> list[_Alike]:
     """Group the tasks of a split, large groups first.
 
-    Flips come last: a flip counts together with its base task, so the settled ones are those of settled base tasks; and one
-    that nothing answers would not be done by saying n/a.
+    Flips come last: a flip counts together with its base task, so the settled ones are those of
+    settled base tasks; and one that nothing answers would not be done by saying n/a.
     """
     uses = Counter(t.source for t in members)
     alike: dict[tuple[bool, Kind, bool, int], list[DescribedTask]] = {}
@@ -269,9 +299,11 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
 
 
 def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
-    """Rank how unlikely a task is to be settled, so that its description can tell, in all splits alike.
+    """Rank how unlikely a task is to be settled, so that its description can tell, in all splits
+    alike.
 
-    Questions whether something is there or done come first: texts seldom say what is absent. Then go by what they are about.
+    Questions whether something is there or done come first: texts seldom say what is absent. Then
+    go by what they are about.
     """
     leaves, records = task.program.leaves, task.domain.records_by_name
     topics = [leaf.args[: 1 + (leaf.args[0] in records)] for leaf in leaves]

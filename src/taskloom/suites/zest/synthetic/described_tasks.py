@@ -1,8 +1,9 @@
 """The tasks of a recipe: base tasks, and the four generalizations as operations on their programs.
 
-Base programs come in groups that are closed under semantic flips (`flip_groups.py`). All groups of one form (the same attributes
-and operators, whatever the constants) belong to one split, and everything that is derived from their programs follows them, so
-no split knows a form of another one. Which split a form belongs to depends on the world and the seed alone: sizes move nothing.
+Base programs come in groups that are closed under semantic flips (`flip_groups.py`). All groups of
+one form (the same attributes and operators, whatever the constants) belong to one split, and
+everything that is derived from their programs follows them, so no split knows a form of another
+one. Which split a form belongs to depends on the world and the seed alone: sizes move nothing.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ ENOUGH = 8
 ENDINGS = (", as described?", " or not?")
 SPAN_ENDINGS = (", as described?", ", if stated?")
 STARTS = ("In the text, {q}", "Per the text, {q}")
-"""Frames that leave the meaning alone: of yes/no questions, and of those that are answered by words of the passage."""
+"""Frames that leave the meaning alone: of yes/no questions, and of those that are answered by words
+of the passage.
+"""
 
 
 def framed(domain: Domain, program: Program) -> list[str]:
-    """Return every wording of a program that reads facts, its own questions first; compositions have these only."""
+    """Return every wording of a program that reads facts, its own questions first; compositions
+    have these only.
+    """
     plain = wordings(domain, program)
     if program.op in JOINING:
         return plain
@@ -86,7 +91,9 @@ def _of_statements(domain: Domain, program: Program) -> Iterator[str]:
 
 
 def _statements(domain: Domain, program: Program) -> Iterator[str]:
-    """Yield what a yes/no program asks as statements, by the clauses that state it; those of records have none."""
+    """Yield what a yes/no program asks as statements, by the clauses that state it; those of
+    records have none.
+    """
     attribute = domain.by_name.get(program.args[0])
     if isinstance(attribute, Flag):
         clauses = attribute.affirms
@@ -109,7 +116,9 @@ AMOUNTS = (("more than", "under"), ("over", "under"))
 
 
 def _comparisons(number: Number, program: Program) -> Iterator[str]:
-    """Yield "weighs more than 20 pounds" for "weighs 24 pounds", and "was opened after 1900" for "was opened in 1911"."""
+    """Yield "weighs more than 20 pounds" for "weighs 24 pounds", and "was opened after 1900" for
+    "was opened in 1911".
+    """
     value = number.text(program.args[1])
     below = program.op == "less"
     for i, clause in enumerate(number.says):
@@ -122,13 +131,19 @@ def _comparisons(number: Number, program: Program) -> Iterator[str]:
 PER_DOMAIN = 5
 """Base tasks that a split has of each of its domains at least, where it has so many."""
 PLENTY = (1, 2, 4, 8, 16)
-"""How many times more numbers and values of each attribute are asked for, until there are enough base tasks."""
+"""How many times more numbers and values of each attribute are asked for, until there are enough
+base tasks.
+"""
 DRAWS = 10
-"""How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one draw in ten fails."""
+"""How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one
+draw in ten fails.
+"""
 
 OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
-"""Which split owns the forms of a domain, in a keyed order and over and over: about as many as the paper's base tasks, of which
-train has 40 %, dev 10 % and test 50 %, with a little more for dev, which has to have flips and structures of its own."""
+"""Which split owns the forms of a domain, in a keyed order and over and over: about as many as the
+paper's base tasks, of which train has 40 %, dev 10 % and test 50 %, with a little more for dev,
+which has to have flips and structures of its own.
+"""
 
 TURNS = 3
 """How often all base tasks may have another paraphrase, beside those that match their flips."""
@@ -137,12 +152,16 @@ LENGTH = 0.01
 """What a word more or less counts beside the overlap, in choosing the wording of a flip."""
 
 WORDS = 0.02
-"""What a word counts that a flip has and the paraphrase that it is to be like has not, or the other way round. At 0 the words that
-differ from the base task tell flips and paraphrases apart with an accuracy of 0.57, at 0.1 the overlap does with 0.59; here both
-are near chance (benchmarks/zest_new_tasks.py). Chosen on seeds 0 to 7."""
+"""What a word counts that a flip has and the paraphrase that it is to be like has not, or the other
+way round. At 0 the words that differ from the base task tell flips and paraphrases apart with an
+accuracy of 0.57, at 0.1 the overlap does with 0.59; here both are near chance
+(benchmarks/zest_new_tasks.py). Chosen on seeds 0 to 7.
+"""
 
 TABLE_OWNERS = ("train", "dev", "test")
-"""Which split owns a table of all records of a kind, and a comparison of them: thirds, since there are few and each needs some."""
+"""Which split owns a table of all records of a kind, and a comparison of them: thirds, since there
+are few and each needs some.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +169,8 @@ class DescribedTask:
     """One task: its program, its wording, and where it comes from.
 
     Attributes:
-        source: The task whose passages it has: a paraphrase has those of its base, every other task its own.
+        source: The task whose passages it has: a paraphrase has those of its base, every other task
+            its own.
     """
 
     id: str
@@ -189,12 +209,16 @@ class _TooFewError(RecipeError):
 
 
 def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]:
-    """Draw the tasks of every split, in a keyed order; no split depends on the size of another one."""
+    """Draw the tasks of every split, in a keyed order; no split depends on the size of another
+    one.
+    """
     return {split: _draw_split(request, key, split, size) for split, size in request.sizes.items()}
 
 
 def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[DescribedTask]:
-    """Draw the tasks of a split; use more numbers and values where the usual ones do not suffice."""
+    """Draw the tasks of a split; use more numbers and values where the usual ones do not
+    suffice.
+    """
     for plenty in PLENTY[:-1]:
         try:
             return _draw_until_possible(request, key, split, size, plenty)
@@ -223,8 +247,9 @@ def _draw_once(
     own = key.child("tasks", split, turn) if turn else key.child("tasks", split)
     later = max(0, turn - DRAWS // 2 + 1)
     pools = _pools(request, key, own, split, plenty, flips_first=later > 0)
-    # Small splits have few domains, all splits the same ones: what differs between them is the tasks. Where the forms that a split
-    # owns there have too few flips or tables, its later draws are of other domains.
+    # Small splits have few domains, all splits the same ones: what differs between them is the
+    # tasks. Where the forms that a split owns there have too few flips or tables, its later draws
+    # are of other domains.
     first = (key.hash64("domains") + later) % len(request.domains)
     members = _Split(request, own, split, size, pools, key, first).make()
     return own.random("order").sample(members, len(members))
@@ -236,7 +261,8 @@ _Pools = dict[bool, list[Iterator[FlipGroup]]]
 def _pools(
     request: TaskRequest, key: Key, own: Key, split: str, plenty: int, flips_first: bool
 ) -> _Pools:
-    """Collect the groups that a split owns by output type, from each domain in turn: one of each form, then another of each.
+    """Collect the groups that a split owns by output type, from each domain in turn: one of each
+    form, then another of each.
 
     Where base tasks lacked flips in earlier draws, those that have one come first.
     """
@@ -270,7 +296,9 @@ def _owners(
     domain: Domain,
     plenty: int,
 ) -> list[tuple[FlipGroup, str]]:
-    """Return the groups of a domain, each with the split that owns it: the same for all splits and draws."""
+    """Return the groups of a domain, each with the split that owns it: the same for all splits and
+    draws.
+    """
     flip_groups = groups(domain, key.random("groups", domain.name), plenty)
     if unseen == "program":
         return [(g, _slot(key, domain, OWNERS, *_constants(g))) for g in flip_groups]
@@ -279,12 +307,14 @@ def _owners(
     for group in flip_groups:
         types.setdefault(forms_of[id(group)], set()).add(group.programs[0].yes_no)
     owners: dict[Form, str] = {}
-    # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that each split has some.
+    # Yes/no forms, forms of extraction and those that have both are divided for themselves, so that
+    # each split has some.
     for kind in ({True}, {False}, {True, False}):
         forms = sorted(f for f, answer_types in types.items() if answer_types == kind)
         forms.sort(key=lambda f: key.hash64("form", domain.name, *f))
         owners |= {f: OWNERS[i % len(OWNERS)] for i, f in enumerate(forms)}
-    # By their numbers, comparisons of records have base tasks as many as it takes, so each split gets some of them.
+    # By their numbers, comparisons of records have base tasks as many as it takes, so each split
+    # gets some of them.
     turn = key.hash64("comparisons") + domains.index(domain)
     compared = sorted(
         (f for f in types if f[0] == "over"), key=lambda f: key.hash64("form", domain.name, *f)
@@ -323,7 +353,9 @@ class _Split:
     owed: float = 0.0
 
     def _wanted(self, count: int) -> dict[bool, int]:
-        """Divide a count into yes/no tasks and others; what rounding takes from one kind of task it gives to the next."""
+        """Divide a count into yes/no tasks and others; what rounding takes from one kind of task it
+        gives to the next.
+        """
         exact = self.yes_no * count + self.owed
         yes = min(count, max(0, round(exact)))
         self.owed = exact - yes
@@ -333,10 +365,11 @@ class _Split:
         counts = largest_remainder(self.size, self.request.shares)
         if self.size and not counts["normal"]:
             raise RecipeError(
-                f"tasks.{self.split}={self.size} leaves no base task that others could derive from; ask for more tasks or raise "
-                "shares.normal"
+                f"tasks.{self.split}={self.size} leaves no base task that others could derive from;"
+                " ask for more tasks or raise shares.normal"
             )
-        # Structures are neither yes/no nor plain extraction, so the others have a larger share of yes/no.
+        # Structures are neither yes/no nor plain extraction, so the others have a larger share of
+        # yes/no.
         others = self.size - counts["structure"]
         self.yes_no = (
             min(1.0, self.request.classification[self.split] * self.size / others)
@@ -364,7 +397,8 @@ class _Split:
 
     def _draw_groups(self, count: int) -> list[FlipGroup]:
         drawn: list[FlipGroup] = []
-        # A small split stays with few domains: compositions join base tasks of one domain, and need some of them.
+        # A small split stays with few domains: compositions join base tasks of one domain, and need
+        # some of them.
         many = len(self.request.domains)
         few = max(1, min(many, count // PER_DOMAIN))
         chosen = [(self.first + i) % many for i in range(few)]
@@ -388,8 +422,9 @@ class _Split:
                 kind = "yes/no" if yes_no else "extraction"
                 by_form = self.request.unseen == "form"
                 raise _TooFewError(
-                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains "
-                    f"({', '.join(d.name for d in self.request.domains)}) have only {taken} for it; "
+                    f"the split '{self.split}' asks for {wanted} {kind} base tasks and the domains"
+                    f" ({', '.join(d.name for d in self.request.domains)}) have only {taken} for"
+                    " it; "
                     + (
                         "ask for fewer tasks, add a domain, or split by unseen=program"
                         if by_form
@@ -409,7 +444,8 @@ class _Split:
     ) -> DescribedTask:
         if not question:
             forms = wordings(domain, program)
-            # The shortest of three, and of joined questions the shortest of all: the paper's descriptions have 12 words.
+            # The shortest of three, and of joined questions the shortest of all: the paper's
+            # descriptions have 12 words.
             drawn = [
                 forms[
                     self.key.hash64("wording", domain.name, program_text(program), i) % len(forms)
@@ -435,7 +471,9 @@ class _Split:
     def _fill(
         self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]
     ) -> list[DescribedTask]:
-        """Take `count` candidates in the split's proportion of output types; where one type runs out, the other fills up."""
+        """Take `count` candidates in the split's proportion of output types; where one type runs
+        out, the other fills up.
+        """
         wanted = self._wanted(count)
         chosen: list[DescribedTask] = []
         spare: list[DescribedTask] = []
@@ -452,8 +490,9 @@ class _Split:
             self.owed += sum(-1 if task.program.yes_no else 1 for task in filled)
             return chosen
         raise RecipeError(
-            f"the split '{self.split}' asks for {count} {what} and its base tasks give only {len(chosen)}; lower "
-            f"shares.{kind} to {self._possible(kind, len(chosen)):g}, allow more kinds, or ask for more tasks"
+            f"the split '{self.split}' asks for {count} {what} and its base tasks give only"
+            f" {len(chosen)}; lower shares.{kind} to {self._possible(kind, len(chosen)):g}, allow"
+            " more kinds, or ask for more tasks"
         )
 
     def _possible(self, kind: Kind, count: int) -> float:
@@ -464,7 +503,9 @@ class _Split:
     def _paraphrases(
         self, bases: list[DescribedTask], flips: list[DescribedTask]
     ) -> Iterator[DescribedTask]:
-        """Yield as many paraphrases of each base task as it has flips, then others: what a question is about tells nothing."""
+        """Yield as many paraphrases of each base task as it has flips, then others: what a question
+        is about tells nothing.
+        """
         rng = self.key.random("paraphrases")
         questions = {b.question for b in bases}
         flipped = Counter(flip.derives_from[0] for flip in flips)
@@ -483,7 +524,9 @@ class _Split:
                     )
 
     def _reworded(self, question: str, others: list[str], rng: Random) -> str:
-        """Choose another wording: any, or the one that shares most words with the first (near), or fewest (far)."""
+        """Choose another wording: any, or the one that shares most words with the first (near), or
+        fewest (far).
+        """
         if self.request.paraphrase == "any":
             # The shorter of two, as for base tasks: the paper's descriptions have 12 words.
             return min(rng.choice(others), rng.choice(others), key=lambda text: text.count(" "))
@@ -491,7 +534,9 @@ class _Split:
         return pick(others, key=lambda w: (overlap(w, question), w))
 
     def _flips(self, drawn: list[FlipGroup], bases: list[DescribedTask]) -> Iterator[DescribedTask]:
-        """Yield flips, each worded as like its base task as a paraphrase of that would be: overlap does not give it away."""
+        """Yield flips, each worded as like its base task as a paraphrase of that would be: overlap
+        does not give it away.
+        """
         rng = self.key.random("flips")
         flips = [(b, g.flips(self.request.flips)) for g, b in zip(drawn, bases, strict=True)]
         for turn in range(max((len(f) for _, f in flips), default=0)):
@@ -517,7 +562,8 @@ class _Split:
                 )
             )
             domain, program = parts[0].domain, _composed(parts, rng)
-            # The same parts may be joined by another word, or, when new ones are rare, be asked in other words.
+            # The same parts may be joined by another word, or, when new ones are rare, be asked in
+            # other words.
             question = rng.choice(wordings(domain, program)) if turn > 50 * count else ""
             task = self._task(domain, "combination", program, tuple(parts), turn, question)
             if task.question not in questions:
@@ -525,7 +571,9 @@ class _Split:
                 yield task
 
     def _parts(self, bases: list[DescribedTask], rng: Random, yes_no: bool) -> list[DescribedTask]:
-        """Draw base tasks of one domain that can be joined: yes/no with yes/no, spans with spans, or a condition with spans."""
+        """Draw base tasks of one domain that can be joined: yes/no with yes/no, spans with spans,
+        or a condition with spans.
+        """
         first = rng.choice([b for b in bases if b.program.yes_no == yes_no] or bases)
         alike = [
             b
@@ -551,7 +599,8 @@ class _Split:
                 program = _structured(base, self.request.width, rng)
                 if program is None or program in shown:
                     continue
-                # A table of all records has no form of its base task, so the tables themselves are divided among splits.
+                # A table of all records has no form of its base task, so the tables themselves are
+                # divided among splits.
                 if (
                     program.op == "pick"
                     or _slot(self.world, base.domain, TABLE_OWNERS, *form(program)) == self.split
@@ -561,7 +610,9 @@ class _Split:
 
 
 def _others(base: DescribedTask) -> list[str]:
-    """Return the wordings of a base task's program, but those that say the same of it in the same words."""
+    """Return the wordings of a base task's program, but those that say the same of it in the same
+    words.
+    """
     alike = next(
         texts for texts in by_predicate(base.domain, base.program) if base.question in texts
     )
@@ -570,7 +621,9 @@ def _others(base: DescribedTask) -> list[str]:
 
 
 def _as_like(question: str, example: str, wordings: list[str], rng: Random) -> str:
-    """Choose the wording that differs from a question as an example does: in how many words, in which, and in length."""
+    """Choose the wording that differs from a question as an example does: in how many words, in
+    which, and in length.
+    """
     wanted, alike = overlap(example, question), word_set(example)
 
     def unlike(text: str) -> float:
@@ -594,7 +647,9 @@ def _composed(parts: list[DescribedTask], rng: Random) -> Program:
 
 
 def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Program | None:
-    """Build a table that contains the base task: of all records, or of those that the base task asks for."""
+    """Build a table that contains the base task: of all records, or of those that the base task
+    asks for.
+    """
     program = base.program
     records = base.domain.records_by_name[program.args[0]]
     rule = {
@@ -606,7 +661,8 @@ def _structured(base: DescribedTask, width: tuple[int, int], rng: Random) -> Pro
         "any_under": "under",
     }
     ruled = {program.args[1]} if len(program.args) > 1 else set()
-    # What the base task picks by is no column; what it ranks by must be one, or the table would not contain it.
+    # What the base task picks by is no column; what it ranks by must be one, or the table would not
+    # contain it.
     ranked = ruled if program.op not in rule else set()
     names = [f.name for f in records.fields if f.name not in ruled or ranked]
     low, high = min(width[0], len(names)), min(width[1], len(names))

@@ -1,45 +1,208 @@
-"""What a domain is made of: attributes of its entities, with the clauses that state them and the questions that ask for them.
+"""What a domain is made of: attributes of its entities, with the clauses that state them and the
+questions that ask for them.
 
-A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these dataclasses: pydantic checks a file
-against the types of their fields (`domain_texts.py`). The same clauses are the generator's templates and the grammar of the
-independent reader, so a clause must say one thing and say it unmistakably.
+A domain is one YAML file (`../domains/parks.yaml`), which `domain_files.py` reads into these
+dataclasses: pydantic checks a file against the types of their fields. The same clauses are the
+generator's templates and the grammar of the independent reader, so a clause must say one thing and
+say it unmistakably.
 
-Place-holders: `{E}` the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the value, `{W}` what a rule
-implies, `{this}` the entity in a question ("this national park"). Clauses have no full stop; the entity or record may stand
-anywhere in them.
+Place-holders: `{E}` the entity (name, pronoun or "the park"), `{N}` a record's name, `{V}` the
+value, `{W}` what a rule implies, `{this}` the entity in a question ("this national park"). Clauses
+have no full stop; the entity or record may stand anywhere in them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Literal, TypeVar
+from functools import cache, cached_property
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, StrictBool
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    StrictBool,
+    StrictInt,
+)
 from pydantic import Field as Bound
 
-from taskloom.suites.zest.synthetic.domain_texts import (
-    Ask,
-    AskExtreme,
-    AskValue,
-    AtLeastOne,
-    Filled,
-    Five,
-    Name,
-    OfEntity,
-    OfEntityRecord,
-    OfEntityValue,
-    OfOutcome,
-    OfRecord,
-    OfRecordValue,
-    OfValue,
-    Pair,
-    Phrases,
-    ValuePhrases,
-    Verb,
-    Whole,
-    Words,
-)
+from taskloom.core.errors import RecipeError, nearest
+from taskloom.recipe.yaml_files import load
+
+# Types of the texts and numbers in a domain file, which pydantic checks: placeholders, names, words
+# and a sufficient number of values.
+
+WORD_LISTS = Path(__file__).parents[1] / "word_lists.yaml"
+"""Lists that several domains share, by name."""
+
+MOST_COMBINED = 10_000
+"""Values that `combine:` may stand for; every one becomes a part of the reader's patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseCheck:
+    """Checks that a clause of a passage names each place-holder once, no other, and has no full
+    stop.
+    """
+
+    needed: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Return the clause, or raise what is wrong with it."""
+        _check_braces(text, self.needed)
+        for holder in self.needed:
+            if text.count(holder) != 1:
+                raise ValueError(f"the clause {text!r} must contain {holder} exactly once")
+        if re.search(r"\.( |$)", text):
+            raise ValueError(f"the clause {text!r} has a full stop; sentences are made of clauses")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCheck:
+    """Checks that a question or a part of one names each place-holder, and no other."""
+
+    needed: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Return the question, or raise what is wrong with it."""
+        _check_braces(text, self.needed)
+        for holder in self.needed:
+            if holder not in text:
+                raise ValueError(f"the question {text!r} must contain {holder}")
+        return text
+
+
+def _phrases(given: Any) -> Any:
+    """Take one phrase for a list of one."""
+    return [given] if isinstance(given, str) else given
+
+
+def _check_braces(text: str, needed: tuple[str, ...]) -> None:
+    if re.search(r"[{}]", re.sub("|".join(map(re.escape, needed)), "", text)):
+        raise ValueError(f"{text!r} has a brace that is not part of {' or '.join(needed)}")
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        raise ValueError(
+            "a name is one word of small letters, digits and _, since programs are written with it"
+        )
+    return text
+
+
+def _word(text: str) -> str:
+    if (
+        re.search(r"\. |[|{}]", text)
+        or text != text.strip()
+        or text.lower() in ("yes", "no", "n/a")
+    ):
+        raise ValueError(
+            f"{text!r} cannot be a value or a name: a reader could not tell where it ends, or what"
+            " it says"
+        )
+    return text
+
+
+def _words(given: Any) -> Any:
+    """Expand the name of a shared list, or `combine: [[Ada, Bruno], [Ashdown, Farrow]]` (every
+    pair, joined by a blank).
+    """
+    if isinstance(given, str):
+        shared = _shared_lists()
+        if given not in shared:
+            raise ValueError(
+                f"there is no word list '{given}'; {nearest(given, shared)}, or write a list of"
+                " words"
+            )
+        return shared[given]
+    if isinstance(given, dict):
+        lists = given.get("combine")
+        if (
+            set(given) != {"combine"}
+            or not isinstance(lists, list)
+            or not all(_is_words(words) for words in lists)
+        ):
+            raise ValueError(
+                "write a list of words, the name of a word list, or combine: with lists of words"
+            )
+        if prod(map(len, lists)) > MOST_COMBINED:
+            raise ValueError(
+                f"combine: stands for more than {MOST_COMBINED:,} values; write shorter lists"
+            )
+        return [" ".join(words) for words in product(*lists)]
+    return given
+
+
+def _is_words(words: Any) -> bool:
+    return isinstance(words, list) and bool(words) and all(isinstance(word, str) for word in words)
+
+
+@cache
+def _shared_lists() -> dict[str, list[str]]:
+    return {name: _words(given) for name, given in load(WORD_LISTS, RecipeError).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class CountCheck:
+    """Checks that a list has some number of words, and none twice."""
+
+    count: int
+
+    def __call__(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the words, or raise what is wrong with them."""
+        if len(set(words)) < max(self.count, len(words)):
+            raise ValueError(
+                f"must have {self.count} values or more, and none twice: passages need that many"
+            )
+        return words
+
+
+Filled = Annotated[str, Bound(min_length=1)]
+Phrases = Annotated[tuple[Filled, ...], BeforeValidator(_phrases), Bound(min_length=1)]
+"""Ways to say the same in a question; one may be written without a list."""
+Name = Annotated[str, AfterValidator(_name)]
+Word = Annotated[Filled, AfterValidator(_word)]
+Words = Annotated[tuple[Word, ...], Bound(min_length=1)]
+Pair = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(2))]
+"""Values of which a passage may need another one, for a "no"."""
+Five = Annotated[tuple[Word, ...], BeforeValidator(_words), AfterValidator(CountCheck(5))]
+"""Values of which a passage may need five: three members, the one that is asked for, and one that
+is denied.
+"""
+
+OfEntity = Annotated[str, AfterValidator(ClauseCheck(("{E}",)))]
+OfEntityValue = Annotated[str, AfterValidator(ClauseCheck(("{E}", "{V}")))]
+OfEntityRecord = Annotated[str, AfterValidator(ClauseCheck(("{E}", "{N}")))]
+OfRecord = Annotated[str, AfterValidator(ClauseCheck(("{N}",)))]
+OfRecordValue = Annotated[str, AfterValidator(ClauseCheck(("{N}", "{V}")))]
+OfValue = Annotated[str, AfterValidator(ClauseCheck(("{V}",)))]
+OfOutcome = Annotated[str, AfterValidator(ClauseCheck(("{V}", "{W}")))]
+Ask = Annotated[str, AfterValidator(QuestionCheck(("{this}",)))]
+AskValue = Annotated[str, AfterValidator(QuestionCheck(("{this}", "{V}")))]
+AskExtreme = Annotated[str, AfterValidator(QuestionCheck(("{X}",)))]
+HasValue = Annotated[str, AfterValidator(QuestionCheck(("{V}",)))]
+
+AtLeastOne = Bound(min_length=1)
+ValuePhrases = Annotated[tuple[HasValue, ...], BeforeValidator(_phrases), AtLeastOne]
+"""Phrases with a place for the value."""
+Verb = Literal["is", "was", "has", "does"]
+
+
+def _no_bool(given: Any) -> Any:
+    """Refuse true and false for numbers."""
+    if isinstance(given, bool):
+        raise ValueError(f"write a number, not {str(given).lower()}")
+    return given
+
+
+Whole = Annotated[StrictInt, BeforeValidator(_no_bool)]
+"""A whole number; YAML reads an unquoted `yes` as true, which Python takes for 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +242,17 @@ class Number:
         return f"{number} {self.unit}" if self.unit else number
 
     def thresholds(self, count: int) -> list[int]:
-        """Return up to `count` evenly spaced values between the ends, for yes/no questions to compare with."""
+        """Return up to `count` evenly spaced values between the ends, for yes/no questions to
+        compare with.
+        """
         return _inner_values(self.low, self.high, self.step, count)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One of some words or names: a region, a founder, a colour. `confirm` asks whether it is {V}."""
+    """One of some words or names: a region, a founder, a colour. `confirm` asks whether it is
+    {V}.
+    """
 
     name: Name
     values: Pair
@@ -98,7 +265,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Several of some things: animals, tunes, trades. `denies` states that one is absent; `has` asks for one."""
+    """Several of some things: animals, tunes, trades. `denies` states that one is absent; `has`
+    asks for one.
+    """
 
     name: Name
     values: Five
@@ -127,14 +296,18 @@ class Measure:
     """A number of a record: comparative and superlative forms make its questions.
 
     Attributes:
-        more: After the verb, before a number: "Which trails are {more} 5 miles?"; or with {V}: "more than {V} long".
+        more: After the verb, before a number: "Which trails are {more} 5 miles?"; or with {V}:
+            "more than {V} long".
         less: The same in the other direction, phrase by phrase.
-        most: The superlative: "the {most} trail", or what follows the noun: "with the greatest length".
+        most: The superlative: "the {most} trail", or what follows the noun: "with the greatest
+            length".
         least: The opposite one, phrase by phrase.
-        how: Questions for the number, where {X} is the one that has the most or least: "How long is {X}?".
+        how: Questions for the number, where {X} is the one that has the most or least: "How long is
+            {X}?".
         column: Its key in structured answers.
         verb: is, was, has, or does: "Does any camp {more} 8 sites?" with more="have more than".
-        each: How an output structure asks for it: "how many sites do they have"; by default "what is their {column}".
+        each: How an output structure asks for it: "how many sites do they have"; by default "what
+            is their {column}".
     """
 
     name: Name
@@ -158,7 +331,9 @@ class Measure:
         return f"{value:,} {self.unit}" if self.unit else f"{value:,}"
 
     def thresholds(self, count: int) -> list[int]:
-        """Return up to `count` evenly spaced values between the ends, for questions to compare with."""
+        """Return up to `count` evenly spaced values between the ends, for questions to compare
+        with.
+        """
         return _inner_values(self.low, self.high, self.step, count)
 
 
@@ -170,7 +345,9 @@ def _inner_values(low: int, high: int, step: int, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """A property of a record: one of some values. `verb` and `being` make "Which trails are {being}?"; see `Measure`."""
+    """A property of a record: one of some values. `verb` and `being` make "Which trails are
+    {being}?"; see `Measure`.
+    """
 
     name: Name
     values: Pair
@@ -184,7 +361,9 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A record's yes or no: after its verb the two kinds of phrases are also its question forms; see `Measure` and `Flag`."""
+    """A record's yes or no: after its verb the two kinds of phrases are also its question forms;
+    see `Measure` and `Flag`.
+    """
 
     name: Name
     affirms: Annotated[tuple[OfRecord, ...], AtLeastOne]
@@ -210,11 +389,13 @@ class StepsCheck:
         """Return the number or measure, or raise what is wrong with it."""
         if len(range(part.low, part.high + 1, part.step)) < self.least:
             raise ValueError(
-                f"there are fewer than {self.least} values from {part.low} to {part.high} in steps of {part.step}"
+                f"there are fewer than {self.least} values from {part.low} to {part.high} in steps"
+                f" of {part.step}"
             )
         if (part.high - part.low) % part.step:
             raise ValueError(
-                f"steps of {part.step} from {part.low} do not reach {part.high}; end at a value that they reach"
+                f"steps of {part.step} from {part.low} do not reach {part.high}; end at a value"
+                " that they reach"
             )
         return part
 
@@ -230,7 +411,8 @@ _AnyField = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Things that belong to an entity and have names and fields of their own: trails, litters, laws, fairs.
+    """Things that belong to an entity and have names and fields of their own: trails, litters,
+    laws, fairs.
 
     Attributes:
         name: One word, in programs.
@@ -242,7 +424,8 @@ class Records:
         says: Clauses that introduce {N} as belonging to {E}.
         column: The key of the name in structured answers.
         fields: What is stated about each.
-        asks: Questions for all of them, beside "What are the trails in this park?"; those of two records go in pairs.
+        asks: Questions for all of them, beside "What are the trails in this park?"; those of two
+            records go in pairs.
     """
 
     name: Name
@@ -266,10 +449,11 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A general statement: whoever has {V} for `when` has `then`. Together with the fact about {V} it implies another one.
+    """A general statement: whoever has {V} for `when` has `then`. Together with the fact about {V}
+    it implies another one.
 
-    When `then` is a flag, `affirms` and `denies` state the two outcomes; when it is a number or a text, `says` states the
-    outcome {W}.
+    When `then` is a flag, `affirms` and `denies` state the two outcomes; when it is a number or a
+    text, `says` states the outcome {W}.
     """
 
     when: Filled
@@ -348,10 +532,12 @@ class Domain:
         records: What belongs to them.
         rules: General statements.
         article: What stands before names in a sentence: "the" for dog breeds, nothing for towns.
-        openers: What may stand before a sentence without changing it: "A leaflet of [1950..2019] says that".
+        openers: What may stand before a sentence without changing it: "A leaflet of [1950..2019]
+            says that".
         closers: What may follow one: ", as a survey of [1950..2019] confirms".
 
-    In opens, fillers, openers and closers `[two|three]` stands for one of some words, and `[10..90]` for a number.
+    In opens, fillers, openers and closers `[two|three]` stands for one of some words, and
+    `[10..90]` for a number.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # also for the parts inside
@@ -395,7 +581,9 @@ class Domain:
 
     @cached_property
     def worded(self) -> dict[object, list[list[str]]]:
-        """Keep the wordings of programs: a draw asks for those of the same few hundred programs thousands of times."""
+        """Keep the wordings of programs: a draw asks for those of the same few hundred programs
+        thousands of times.
+        """
         return {}
 
     @property
@@ -424,5 +612,7 @@ class Domain:
 
 
 def full_name(head: str, tail: str) -> str:
-    """Join the two parts of a name; a tail that begins with a hyphen is part of the first word ("Ash" + "-borne Green")."""
+    """Join the two parts of a name; a tail that begins with a hyphen is part of the first word
+    ("Ash" + "-borne Green").
+    """
     return head + tail[1:] if tail.startswith("-") else f"{head} {tail}"

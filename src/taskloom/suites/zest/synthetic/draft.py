@@ -1,7 +1,8 @@
-"""Drafts: what a passage will state, drawn so that a program gets the kind of answer that is wanted.
+"""Drafts: what a passage will state, drawn so that a program gets the kind of answer that is
+wanted.
 
-The wanted kind (yes, no, an answer, or n/a) is handed down to the leaves of the program; each leaf then states, or keeps out,
-what decides it. A draft that still answers otherwise is drawn again.
+The wanted kind (yes, no, an answer, or n/a) is handed down to the leaves of the program; each leaf
+then states, or keeps out, what decides it. A draft that still answers otherwise is drawn again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ TEMPTING = 0.65
 """How often another entity of the passage has the very fact that the task asks for."""
 TRIES = 100
 RIVAL_TRIES = 12
-"""Drafts of a flip that are drawn for one on which its base task answers otherwise; most need one or two."""
+"""Drafts of a flip that are drawn for one on which its base task answers otherwise; most need one
+or two.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,11 @@ def draw(
     rng: Random,
     rival: Program | None = None,
 ) -> tuple[Draft, str]:
-    """Draw a draft on which the program gives the wanted kind of answer; return it with that answer.
+    """Draw a draft on which the program gives the wanted kind of answer; return it with that
+    answer.
 
-    Where there is a rival (the base task of a flip), one on which it answers otherwise is preferred.
+    Where there is a rival (the base task of a flip), one on which it answers otherwise is
+    preferred.
     """
     tied = wanted == "na" and (rival is None or not parts_ways(program, rival))
     fitting: tuple[Draft, str] | None = None
@@ -92,7 +97,9 @@ def draw(
 
 
 def contradictory(draft: Draft) -> bool:
-    """Return whether a passage breaks a rule that it states: all parks of a district close, but one is open."""
+    """Return whether a passage breaks a rule that it states: all parks of a district close, but one
+    is open.
+    """
     return any(
         person.values.get(s.rule.when) == s.value
         and person.values.get(s.rule.then, s.outcome) != s.outcome
@@ -129,7 +136,8 @@ class _Drawing:
             if budget > 0:
                 self._distract(draft, other, program)
             self._fill(draft, other, budget // (len(draft.people) - 1))
-        # The passage says at least as much of its own entity as of any other, or one might take another for its topic.
+        # The passage says at least as much of its own entity as of any other, or one might take
+        # another for its topic.
         others = [_size(p) for p in draft.people[1:]]
         self._fill(draft, draft.main, max(rng.randint(*amounts.facts), *others))
         draft.people = [p for p in draft.people if p is draft.main or _size(p)]
@@ -137,7 +145,9 @@ class _Drawing:
         return draft
 
     def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
-        """Answer the base task of a flip about another attribute or record where the flip itself has no answer."""
+        """Answer the base task of a flip about another attribute or record where the flip itself
+        has no answer.
+        """
         rival = self.rival
         if (
             rival is None
@@ -232,7 +242,9 @@ class _Drawing:
             facts.has[name] = some
 
     def _state(self, draft: Draft, facts: Facts, name: str, value: Any) -> None:
-        """State a value, or about the entity sometimes only a rule and its condition, which imply it."""
+        """State a value, or about the entity sometimes only a rule and its condition, which imply
+        it.
+        """
         rules = [r for r in self.domain.rules if r.then == name and r.when not in draft.locked]
         if facts is not draft.main or not rules or self.rng.random() > IMPLIED:
             facts.values[name] = value
@@ -300,10 +312,12 @@ class _Drawing:
         facts.records[records.name] = drawn
 
     def _steer_field(self, drawn: list[Record], kind: Field, leaf: Program, wanted: Wanted) -> None:
-        """Give records values of a field such that a program about it has the answer that is wanted.
+        """Give records values of a field such that a program about it has the answer that is
+        wanted.
 
-        One record decides; the others fit or not as they please, unless one that fits would spoil a "no" or "n/a". Whether any
-        record fits is "no" only if all values are known, and n/a if one is not.
+        One record decides; the others fit or not as they please, unless one that fits would spoil a
+        "no" or "n/a". Whether any record fits is "no" only if all values are known, and n/a if one
+        is not.
         """
         rng = self.rng
         fitting = wanted in ("yes", "answer")
@@ -335,7 +349,9 @@ class _Drawing:
         return drawn
 
     def _field(self, kind: Field, leaf: Program | None = None, fitting: bool = True) -> Any:
-        """Draw a value of a record's field; with a program one that meets it, or one that does not (never on the border)."""
+        """Draw a value of a record's field; with a program one that meets it, or one that does not
+        (never on the border).
+        """
         rng = self.rng
         if isinstance(kind, Measure):
             low, high = kind.low, kind.high
@@ -363,7 +379,9 @@ class _Drawing:
             )
 
     def _fill(self, draft: Draft, facts: Facts, many: int) -> None:
-        """State further facts until there are as many as wanted; about the entity none that are locked."""
+        """State further facts until there are as many as wanted; about the entity none that are
+        locked.
+        """
         closed = draft.locked if facts is draft.main else frozenset()
         names = [*self.domain.by_name, *self.domain.records_by_name]
         size = _size(facts)

@@ -1,4 +1,6 @@
-"""The base programs of a domain, in groups that are closed under semantic flips (above 5,000 acres, below 5,000 acres)."""
+"""The base programs of a domain, in groups that are closed under semantic flips (above 5,000 acres,
+below 5,000 acres).
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ from taskloom.suites.zest.synthetic.domain import (
 from taskloom.suites.zest.synthetic.programs import Program
 
 Flip = Literal["direction", "value", "attribute"]
-"""direction: more or less, first or last, with or without. value: another value. attribute: a kindred attribute.
+"""direction: more or less, first or last, with or without. value: another value. attribute: a
+kindred attribute.
 
-Another number to compare with is no flip: "above 47" and "above 42" have the same answer on nearly every passage.
+Another number to compare with is no flip: "above 47" and "above 42" have the same answer on nearly
+every passage.
 """
 
 THRESHOLDS = 4
@@ -30,7 +34,9 @@ RECORD_THRESHOLDS = 6
 CELL = 3
 """Values of one attribute that are flips of one another: a base task and two more."""
 CELLS = 4
-"""Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the rest."""
+"""Groups made of the values of one attribute at most: a list of 96 founders must not crowd out the
+rest.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +48,13 @@ class FlipGroup:
 
     @property
     def form(self) -> Form:
-        """Return what the programs look at and how, without constants: programs of one form belong to one split.
+        """Return what the programs look at and how, without constants: programs of one form belong
+        to one split.
 
         Of kindred attributes the first by name stands for both.
 
-        "Which trails are open?" and "Is any trail open?" have one form, since one output structure contains both.
+        "Which trails are open?" and "Is any trail open?" have one form, since one output structure
+        contains both.
         """
         return min(form(program) for program in self.programs)
 
@@ -56,7 +64,9 @@ class FlipGroup:
 
 
 Form = tuple[str, ...]
-"""The way of looking at facts, and the attributes or the records and their field that are looked at."""
+"""The way of looking at facts, and the attributes or the records and their field that are looked
+at.
+"""
 
 WAYS = {
     "less": "more",
@@ -71,7 +81,9 @@ WAYS = {
 
 
 def form(program: Program) -> Form:
-    """Return the form of a base program or an output structure: operations and names, without numbers and values."""
+    """Return the form of a base program or an output structure: operations and names, without
+    numbers and values.
+    """
     way = WAYS.get(program.op, program.op)
     if program.op == "pick":
         return ("pick", program.args[0], program.args[1], program.args[2], *program.args[4:])
@@ -93,7 +105,9 @@ def flip_of(one: Program, other: Program) -> Flip | None:
 
 
 def parts_ways(flip: Program, base: Program) -> bool:
-    """Return whether a base task may have an answer where its flip has none: not if both look at the same single fact."""
+    """Return whether a base task may have an answer where its flip has none: not if both look at
+    the same single fact.
+    """
     return flip.args[0] != base.args[0] or flip.op in ("has", "where", "over", "under")
 
 
@@ -114,8 +128,9 @@ _ASKS: dict[type, str] = {Members: "members", Flag: "flag"}
 
 
 def groups(domain: Domain, rng: Random, plenty: int = 1) -> list[FlipGroup]:
-    """Build the flip-closed groups of a domain, and draw the base program of each; the numbers and values of one attribute
-    make `plenty` times the usual number of groups."""
+    """Build the flip-closed groups of a domain, and draw the base program of each; the numbers and
+    values of one attribute make `plenty` times the usual number of groups.
+    """
     families: list[list[Program]] = []
     seen: set[str] = set()
     for a in domain.attributes:

@@ -1,8 +1,10 @@
-"""The independent reader: parses a passage back into facts by the domain's grammar; `second_solver.py` answers programs on them.
+"""The independent reader: parses a passage back into facts by the domain's grammar;
+`second_solver.py` answers programs on them.
 
-It sees the text alone. Every sentence must be understood: one that no clause of the domain explains is an error, not skipped.
-Pronouns refer to what the clause before is about, "the trail" to the last one mentioned, "the park" to the one that the passage
-is about, which must also be the last one mentioned: where the two differ the text is ambiguous, and that is an error, too.
+It sees the text alone. Every sentence must be understood: one that no clause of the domain explains
+is an error, not skipped. Pronouns refer to what the clause before is about, "the trail" to the last
+one mentioned, "the park" to the one that the passage is about, which must also be the last one
+mentioned: where the two differ the text is ambiguous, and that is an error, too.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ Match = tuple[Pattern, re.Match[str]]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a domain may put around its facts, as regular expressions: whole sentences, and what stands before and after others."""
+    """What a domain may put around its facts, as regular expressions: whole sentences, and what
+    stands before and after others.
+    """
 
     fillers: re.Pattern[str]
     openers: re.Pattern[str]
@@ -78,7 +82,9 @@ _GRAMMARS: dict[int, tuple[Domain, tuple[list[Pattern], Frame]]] = {}
 
 
 def grammar(domain: Domain) -> tuple[list[Pattern], Frame]:
-    """Return the patterns of a domain's clauses, and those of its frame; kept, since compiling them takes a second."""
+    """Return the patterns of a domain's clauses, and those of its frame; kept, since compiling them
+    takes a second.
+    """
     if id(domain) not in _GRAMMARS:
         _GRAMMARS[id(domain)] = domain, (_compile(domain), _frame(domain))
     return _GRAMMARS[id(domain)][1]
@@ -135,7 +141,9 @@ def _frame(domain: Domain) -> Frame:
 
 
 def _slotted(text: str) -> str:
-    """Return the regular expression of a text in which `[two|three]` stands for one of some words, `[10..90]` for a number."""
+    """Return the regular expression of a text in which `[two|three]` stands for one of some words,
+    `[10..90]` for a number.
+    """
     pieces = re.split(r"\[([^\]]*)\]", text)
     return "".join(_slot(p) if i % 2 else re.escape(p) for i, p in enumerate(pieces))
 
@@ -211,7 +219,9 @@ def _named(domain: Domain) -> str:
 
 
 def _names(heads: tuple[str, ...], tails: tuple[str, ...]) -> str:
-    """Return the regular expression of every head with every tail: heads and tails apart, or it would be long and slow."""
+    """Return the regular expression of every head with every tail: heads and tails apart, or it
+    would be long and slow.
+    """
     ends = "|".join(re.escape(full_name("", tail)) for tail in tails)
     return f"(?:{_any_of(heads)})(?:{ends})"
 
@@ -238,7 +248,8 @@ class _PassageReader:
                 continue
             if not self._sentence(self.frame.asides.sub("", sentence.removesuffix("."))):
                 raise InputError(
-                    f"the reader does not understand this sentence about {self.domain.name}: {sentence!r}"
+                    f"the reader does not understand this sentence about {self.domain.name}:"
+                    f" {sentence!r}"
                 )
         if not self.reading.entities:
             raise InputError("the passage is about nothing that the reader knows")
@@ -272,7 +283,9 @@ class _PassageReader:
         return self._relative_clause(text) or self._same_subject(text)
 
     def _relative_clause(self, text: str) -> list[Match]:
-        """Try to read a name, a clause about it between commas, and another one; or a clause that ends with a name, and another."""
+        """Try to read a name, a clause about it between commas, and another one; or a clause that
+        ends with a name, and another.
+        """
         name, mark, rest = text.partition(f", {self.domain.relative} ")
         for left, right in _parted(rest, ", ") if mark else ():
             matches = [self._match(f"{name} {left}"), self._match(f"{name} {right}")]

@@ -1,4 +1,6 @@
-"""Openings, fillers and details of a domain, dealt like cards: none in the same words twice before the deck runs out."""
+"""Openings, fillers and details of a domain, dealt like cards: none in the same words twice before
+the deck runs out.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,22 @@ SLOT = re.compile(r"\[([^\]]*)\]")
 
 
 TURNS = 2
-"""How often a task has the same text, with other fillings: the paper's twenty passages, of ten to twelve texts. The recipe's own
-number of passages does not count, so that more of them leave the first as they were."""
+"""How often a task has the same text, with other fillings: the paper's twenty passages, of ten to
+twelve texts. The recipe's own number of passages does not count, so that more of them leave the
+first as they were.
+"""
 
 DETAILED = 20
-"""Passages of a task, the paper's number: as many fillings of every detail are set aside for a task. Later passages have those of
-the next task."""
+"""Passages of a task, the paper's number: as many fillings of every detail are set aside for a
+task. Later passages have those of the next task.
+"""
 
 
 @lru_cache(maxsize=1024)
 def slots(text: str) -> tuple[str | Sequence[str] | range, ...]:
-    """Divide a text into its words and what may stand in its slots; domains have some hundred such texts."""
+    """Divide a text into its words and what may stand in its slots; domains have some hundred such
+    texts.
+    """
     parts: list[str | Sequence[str] | range] = []
     for i, part in enumerate(SLOT.split(text)):
         low, dots, high = part.partition("..")
@@ -46,9 +53,11 @@ def ways(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A text with slots, and the order in which its fillings are dealt: each is `stride` places after the one before.
+    """A text with slots, and the order in which its fillings are dealt: each is `stride` places
+    after the one before.
 
-    A stride without a common divisor with the number of fillings visits all of them before any comes again.
+    A stride without a common divisor with the number of fillings visits all of them before any
+    comes again.
     """
 
     text: str
@@ -70,12 +79,15 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Deck:
-    """The texts of one kind: the passages of a task have them in turn, and every task has other fillings."""
+    """The texts of one kind: the passages of a task have them in turn, and every task has other
+    fillings.
+    """
 
     cards: tuple[Card, ...]
 
     def deal(self, task: int, passage: int, extra: int = 0) -> str:
-        """Return the text of a passage of a task, both by number; with `extra` one so many texts further on.
+        """Return the text of a passage of a task, both by number; with `extra` one so many texts
+        further on.
 
         That text is another passage's own, so its fillings are taken from further on, too.
         """
@@ -86,7 +98,9 @@ class Deck:
 
 @dataclass(frozen=True, slots=True)
 class Decks:
-    """What a passage of a domain takes from decks; of the details, each of them once at most, whichever it likes."""
+    """What a passage of a domain takes from decks; of the details, each of them once at most,
+    whichever it likes.
+    """
 
     opens: Deck
     fillers: Deck

@@ -39,8 +39,11 @@ def plan(fields: ZestFields, key: Key) -> Plan:
     return Plan(
         splits=tuple(_split(world, name) for name, tasks in world.splits.items() if tasks),
         traits=TRAITS,
-        describe="Answer the question about the passage: yes, no, words of the passage (several joined by |), JSON where several "
-        "things are asked of each item, or n/a where the passage does not say.",
+        describe=(
+            "Answer the question about the passage: yes, no, words of the passage (several joined"
+            " by |), JSON where several things are asked of each item, or n/a where the passage"
+            " does not say."
+        ),
         scorer=zest,
         sources=tuple(
             Source(name, load_domain(fields.find_file(name))[0])
@@ -48,11 +51,14 @@ def plan(fields: ZestFields, key: Key) -> Plan:
             if is_file_name(name)
         ),
         answer=_answerer(world) if fields.parts == "both" else None,
-        check=check
-        if fields.parts != "question"
-        else lambda example: _check_passage(world, example),
+        check=(
+            check if fields.parts != "question" else lambda example: _check_passage(world, example)
+        ),
         warnings=(
-            "paraphrases have the passages of their base tasks, by design: audit counts them as near duplicates",
+            (
+                "paraphrases have the passages of their base tasks, by design: audit counts them as"
+                " near duplicates"
+            ),
         ),
         show=lambda example: show(world, example),
         tasks=Tasks(tell=described_in_input),
@@ -89,7 +95,9 @@ def _check_passage(world: TaskWorld, example: Example) -> tuple[str, ...]:
 
 
 def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
-    """Return what answers an input of the recipe: the program of its question, on what the independent reader reads."""
+    """Return what answers an input of the recipe: the program of its question, on what the
+    independent reader reads.
+    """
     by_question = {t.question: t for members in world.splits.values() for t in members}
 
     def answer(text: str) -> Answer:
@@ -98,8 +106,9 @@ def _answerer(world: TaskWorld) -> Callable[[str], Answer]:
         if task is None:
             what = f"the question {wording[:80]!r}" if wording else "an input without a question"
             raise InputError(
-                f"{what} is not a task of this recipe under this seed; write 'zeroshot question: … zeroshot context: …' with a "
-                f"question that 'taskloom show' prints, such as {next(iter(by_question), '')!r}"
+                f"{what} is not a task of this recipe under this seed; write 'zeroshot question: …"
+                " zeroshot context: …' with a question that 'taskloom show' prints, such as"
+                f" {next(iter(by_question), '')!r}"
             )
         return Answer(second_solver.solve(task.domain, program_text(task.program), context(text)))
 

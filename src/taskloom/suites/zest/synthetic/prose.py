@@ -1,4 +1,6 @@
-"""From a draft to a passage: clauses in some order, pronouns where they are clear, sentences of several plans, fillers."""
+"""From a draft to a passage: clauses in some order, pronouns where they are clear, sentences of
+several plans, fillers.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +29,34 @@ T = TypeVar("T")
 
 JOINS = ("{a}, and {b}", "{a}; {b}")
 CONTRASTS = ("While {a}, {b}", "{a}, whereas {b}", "{a}, while {b}")
-"""Sentence plans for two clauses: about the same entity, or that say the same kind of thing about different ones: "X covers
-9 acres, whereas Y has a hospital" would be no contrast."""
+"""Sentence plans for two clauses: about the same entity, or that say the same kind of thing about
+different ones: "X covers 9 acres, whereas Y has a hospital" would be no contrast.
+"""
 
 PLANS = ("mixed", "portrait", "setting", "framed", "things last", "things first")
-"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in the middle; what the entity is
-before what belongs to it, or after."""
+"""Orders of a passage: all mixed; the entity, then others and rules; the other way round; others in
+the middle; what the entity is before what belongs to it, or after.
+"""
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""How often a clause takes in the next one, two that are joined take in a third, and a clause takes in one about another entity."""
+"""How often a clause takes in the next one, two that are joined take in a third, and a clause takes
+in one about another entity.
+"""
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
-"""Ways to say a clause, or several that stand together, from which no opener or closer is needed to tell the sentence from others.
+"""Ways to say a clause, or several that stand together, from which no opener or closer is needed to
+tell the sentence from others.
 
-Measured with these: three pairs of sentences are equal but for names in eight whole training splits (8,220 passages each), of a
-thousand passages none. With 20,000, 2,500 and 8,000 it was three to seven pairs a split. More would say of nearly every sentence
-where it comes from. Records need more than others: a thousand passages have the same two clauses more often."""
+Measured with these: three pairs of sentences are equal but for names in eight whole training splits
+(8,220 passages each), of a thousand passages none. With 20,000, 2,500 and 8,000 it was three to
+seven pairs a split. More would say of nearly every sentence where it comes from. Records need more
+than others: a thousand passages have the same two clauses more often.
+"""
 
 OPENED = 0.12
-"""How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read as a list of them."""
+"""How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read
+as a list of them.
+"""
 
 FILLED = 0.1
 """How often a passage has a filler although it is long enough."""
@@ -55,11 +66,13 @@ SHORTEST, LONGEST = 60, 180
 
 
 class Clause(NamedTuple):
-    """A template with its value and what it is about: an entity of the passage (by number), and perhaps one of its records.
+    """A template with its value and what it is about: an entity of the passage (by number), and
+    perhaps one of its records.
 
-    `says` names the attribute, or the records and their field; what is only so or not has the value "True" or "False", which its
-    template does not show. A rule is about no entity. `ways` counts the values and templates of which this clause might have had
-    others. A named tuple is made four times as fast as a frozen dataclass, and a passage has some twenty.
+    `says` names the attribute, or the records and their field; what is only so or not has the value
+    "True" or "False", which its template does not show. A rule is about no entity. `ways` counts
+    the values and templates of which this clause might have had others. A named tuple is made four
+    times as fast as a frozen dataclass, and a passage has some twenty.
     """
 
     template: str
@@ -88,7 +101,8 @@ Unit = list[Clause]
 def passage(domain: Domain, draft: Draft, rng: Random, decks: Decks, place: tuple[int, int]) -> str:
     """Write the text of a draft, at least 60 words; longer than 180 when the draft says too much.
 
-    Its opening and fillers are those that the domain's decks deal to its place: the number of its task, and its own.
+    Its opening and fillers are those that the domain's decks deal to its place: the number of its
+    task, and its own.
     """
     return _Writer(domain, draft, rng, decks, place).write()
 
@@ -105,7 +119,8 @@ def _common(clauses: list[Clause]) -> bool:
         enough = ALONE
     elif all(clause.record for clause in clauses):
         enough = OF_RECORDS
-    # What another entity has in common with this one was not drawn anew: it makes the sentence no rarer.
+    # What another entity has in common with this one was not drawn anew: it makes the sentence no
+    # rarer.
     return prod({(clause.says, clause.value): clause.ways for clause in clauses}.values()) < enough
 
 
@@ -142,7 +157,8 @@ class _Writer:
     def _with_fillers(self, sentences: list[str], words: int) -> list[str]:
         """Put in a filler, or as many as the shortest passage needs."""
         rng = self.rng
-        # A filler goes only before a sentence that starts with a name, so that no pronoun has to reach across it.
+        # A filler goes only before a sentence that starts with a name, so that no pronoun has to
+        # reach across it.
         places = [i for i in range(1, len(sentences)) if not self._reaches_back(sentences[i])] + [
             len(sentences)
         ]
@@ -164,7 +180,9 @@ class _Writer:
         )
 
     def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
-        """Return what there is to say about the entity, about others (each as a whole), and in general."""
+        """Return what there is to say about the entity, about others (each as a whole), and in
+        general.
+        """
         own = self._attribute_units(0, self.draft.main)
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):
@@ -240,8 +258,8 @@ class _Writer:
             )
         for name, listed in facts.records.items():
             records = self.domain.records_by_name[name]
-            # The records of one kind follow each other, so that the passage tells them in the order of the answer.
-            # Each is introduced in other words than the one before.
+            # The records of one kind follow each other, so that the passage tells them in the order
+            # of the answer. Each is introduced in other words than the one before.
             turn = self.rng.randrange(len(records.says))
             unit: Unit = []
             for i, record in enumerate(listed, start=turn):
@@ -310,14 +328,17 @@ class _Writer:
             # After "a librarian holds that" a pronoun could be the librarian.
             text = self._sentence(plan, opener, closer, chosen, by_name=opener.endswith("that "))
             if text in sentences:
-                # "The trail is steep." of a second trail: by name, or it would seem to say the same again.
+                # "The trail is steep." of a second trail: by name, or it would seem to say the same
+                # again.
                 text = self._sentence(plan, opener, closer, chosen, by_name=True)
             sentences.append(text)
             at += len(chosen)
         return sentences
 
     def _details(self, clauses: list[Clause]) -> tuple[str, str]:
-        """Choose what stands before and after a sentence: something of its own where few words could tell it from others."""
+        """Choose what stands before and after a sentence: something of its own where few words
+        could tell it from others.
+        """
         if _common(clauses) and self.details:
             card = self.details.pop(self.rng.randrange(len(self.details)))
             detail = self.decks.detail(card, *self.place)
@@ -354,7 +375,9 @@ class _Writer:
         return plan, [one, *rest] if third else [one, rest[0]]
 
     def _joined(self, one: Clause, other: Clause) -> str:
-        """Choose how two clauses about the same entity are joined: as one subject's, if they have the same one."""
+        """Choose how two clauses about the same entity are joined: as one subject's, if they have
+        the same one.
+        """
         same = one.record is other.record and one.subject and one.subject == other.subject
         if same and self.rng.random() < 0.8:
             return self._pick(("shared", "relative")) if one.record is None else "shared"
@@ -379,7 +402,8 @@ class _Writer:
             )
             self.focus = one.entity if one.record is None else one.record
         else:
-            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first clause says the name.
+            # In "While it ..., Echo Basin ..." the pronoun would point forward: there the first
+            # clause says the name.
             start = self._say(one, by_name or plan.startswith("While"))
             text = plan.replace("{a}", start).replace("{b}", self._say(rest.pop(0), again=True))
         for clause in rest:
@@ -397,10 +421,12 @@ class _Writer:
         return f"{name}, {self.domain.relative} {first}, {second}"
 
     def _say(self, clause: Clause, by_name: bool = False, again: bool = False) -> str:
-        """Write the clause in words; `again` after another one in the same sentence, and then by a pronoun if it can be.
+        """Write the clause in words; `again` after another one in the same sentence, and then by a
+        pronoun if it can be.
 
-        What it is about may be a pronoun in the next clause only where this one begins with it (or, for a record that is
-        introduced, ends with it): after "the top of Larch Woods" an "it" could be the top.
+        What it is about may be a pronoun in the next clause only where this one begins with it (or,
+        for a record that is introduced, ends with it): after "the top of Larch Woods" an "it" could
+        be the top.
         """
         template = clause.template
         text = template.replace("{V}", clause.value)
@@ -420,8 +446,8 @@ class _Writer:
     def _name_entity(self, text: str, entity: int, by_name: bool, again: bool = False) -> str:
         """Put the entity into a text by pronoun, noun or name.
 
-        "The park" is only ever the park that the passage is about, and only while no other one has come between, so that
-        nearness and topic agree.
+        "The park" is only ever the park that the passage is about, and only while no other one has
+        come between, so that nearness and topic agree.
         """
         name = self.domain.named(self.draft.people[entity].name)
         chance = self._chance(by_name, again)
@@ -437,7 +463,8 @@ class _Writer:
     def _chance(self, by_name: bool, again: bool) -> float:
         """Draw how briefly something is named, from 0 (a pronoun if possible) to 1 (its name).
 
-        If the answer is settled, no number is drawn: the stream of random numbers is part of the data.
+        If the answer is settled, no number is drawn: the stream of random numbers is part of the
+        data.
         """
         if by_name:
             return 1.0

@@ -1,6 +1,8 @@
-"""The independent solver: answers a program from the text of a passage alone, by what the reader made of it.
+"""The independent solver: answers a program from the text of a passage alone, by what the reader
+made of it.
 
-It shares the syntax of programs with the generator, and nothing of their evaluation: it compares texts as the passage has them.
+It shares the syntax of programs with the generator, and nothing of their evaluation: it compares
+texts as the passage has them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from taskloom.suites.zest.synthetic.passage_reader import ReadEntity, Reading, r
 
 
 def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
-    """Answer a program (in the language of functions) from the text alone: all acceptable answers, the full one first."""
+    """Answer a program (in the language of functions) from the text alone: all acceptable answers,
+    the full one first.
+    """
     parsed = parse_program(domain, program)
     full = _answer(domain, parsed, read(domain, text))
     if isinstance(parsed, Atom | Chain) and re.fullmatch(r"[\d,]+ \D+", full):
@@ -92,7 +96,9 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
 
 
 def _test(program: Expression) -> tuple[str, str, str]:
-    """Return what an atom or a predicate looks at, how (is, above, below, most, least, or nothing), and the value it looks for."""
+    """Return what an atom or a predicate looks at, how (is, above, below, most, least, or nothing),
+    and the value it looks for.
+    """
     if isinstance(program, Is):
         assert isinstance(program.relation, Atom)
         return program.relation.name, "is", program.value
@@ -152,7 +158,9 @@ def _rows(program: Expression, thing: ReadEntity) -> list[ReadEntity]:
 
 
 def _of_some(tests: list[Expression], records: list[ReadEntity]) -> str:
-    """Answer whether some record fits; or which records have the most or least of something, or how much that is."""
+    """Answer whether some record fits; or which records have the most or least of something, or how
+    much that is.
+    """
     name, how, value = _test(tests[-1])
     stated = [t for t in records if name in t.stated]
     if not stated:

@@ -1,4 +1,6 @@
-"""A base task with its four derivatives side by side, as `taskloom show zest/synthetic` prints them and the viewer draws them."""
+"""A base task with its four derivatives side by side, as `taskloom show zest/synthetic` prints them
+and the viewer draws them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def family(world: TaskWorld, task: DescribedTask) -> list[DescribedTask]:
-    """Return the base task that a task derives from (or is), and one task of each kind that derives from it."""
+    """Return the base task that a task derives from (or is), and one task of each kind that derives
+    from it.
+    """
     split = next(s for s in world.splits.values() if any(t.id == task.id for t in s))
     wanted = task.derives_from[0] if task.derives_from else task.id
     base = next(t for t in split if t.id == wanted)
@@ -36,11 +40,15 @@ SAME = "(as the base task)"
 """Stands for a passage that the base task has, too."""
 
 _WORLDS: dict[tuple[Key, str], TaskWorld] = {}
-"""The world of the last recipe that was drawn: building one takes a second, and people look at one dataset at a time."""
+"""The world of the last recipe that was drawn: building one takes a second, and people look at one
+dataset at a time.
+"""
 
 
 def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, Example]]:
-    """Return the family of an example's task, with an example of each: the same passage where they share one."""
+    """Return the family of an example's task, with an example of each: the same passage where they
+    share one.
+    """
     task = next((t for s in world.splits.values() for t in s if t.id == example.task), None)
     if task is None:
         raise InputError(f"there is no task {example.task} in this recipe and seed")
@@ -98,7 +106,9 @@ def family_picture(fields: ZestFields, key: Key, example: Example) -> FamilyPict
 
 
 def _answered(world: TaskWorld, task: DescribedTask, number: int) -> int:
-    """Find the first instance from a number on that has an answer, or return that number: a row of n/a would show little."""
+    """Find the first instance from a number on that has an answer, or return that number: a row of
+    n/a would show little.
+    """
     kinds = answer_kinds(
         world.key, task.source, task.program.yes_no, world.passages, world.mixes[task.source]
     )

@@ -1,4 +1,6 @@
-"""The tasks of a recipe as a world: which task has which passages, and how each instance is made."""
+"""The tasks of a recipe as a world: which task has which passages, and how each instance is
+made.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +69,15 @@ class TaskWorld:
         )
 
     def passage(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft]:
-        """Write an instance's text; return it with its facts. A paraphrase draws from its base's stream: the same passage."""
+        """Write an instance's text; return it with its facts. A paraphrase draws from its base's
+        stream: the same passage.
+        """
         return self._written(task, number)[:2]
 
     def _written(self, task: DescribedTask, number: int) -> tuple[str, draft.Draft, str]:
-        """Write an instance's text; return it with its facts and the answer of the task's program."""
+        """Write an instance's text; return it with its facts and the answer of the task's
+        program.
+        """
         rng = self.key.random("passage", task.source, number)
         wanted = answer_kinds(
             self.key, task.source, task.program.yes_no, self.passages, self.mixes[task.source]
@@ -84,11 +90,14 @@ class TaskWorld:
             if text.count(" ") < prose.LONGEST:
                 return text, drafted, target
         raise RecipeError(
-            f"the passages for {task.question!r} are longer than {prose.LONGEST} words even without others; lower facts"
+            f"the passages for {task.question!r} are longer than {prose.LONGEST} words even without"
+            " others; lower facts"
         )
 
     def _attempts(self) -> Iterator[draft.Amounts]:
-        """Yield the amounts that a passage is tried with: as asked for, then ever fewer, since a passage has to end somewhere."""
+        """Yield the amounts that a passage is tried with: as asked for, then ever fewer, since a
+        passage has to end somewhere.
+        """
         yield from repeat(self.amounts, RETRIES)
         facts, distractors = self.amounts.facts[0], self.amounts.distractors[0]
         for share in range(9, -1, -1):
@@ -136,7 +145,9 @@ def _implied(program: Program, drafted: draft.Draft) -> bool:
 
 
 def _derivation(task: DescribedTask, drafted: draft.Draft, target: str) -> list[Step]:
-    """Build one step for each fact-reading program, and one for each that joins them; `target` is what the whole one answers."""
+    """Build one step for each fact-reading program, and one for each that joins them; `target` is
+    what the whole one answers.
+    """
     steps: list[Step] = []
 
     def add(program: Program) -> int:
@@ -157,7 +168,9 @@ def _file_answer(example: Example) -> str | tuple[str, ...]:
 
 
 def zest_tasks(world: TaskWorld, split: str) -> list[ZestTask]:
-    """Convert a split to the form of ZEST files, for the evaluation and for other people's code (`task_files.write_tasks`)."""
+    """Convert a split to the form of ZEST files, for the evaluation and for other people's code
+    (`task_files.write_tasks`).
+    """
     tasks = []
     for line, task in enumerate(world.splits[split], start=1):
         rows = [world.example(task, i) for i in range(world.passages)]
@@ -188,9 +201,11 @@ def task_world(fields: ZestFields, key: Key) -> TaskWorld:
         depth=(fields.composition_depth.low, fields.composition_depth.high),
         width=(fields.structure_width.low, fields.structure_width.high),
         classification={
-            split: PAPER[split]["classification"]
-            if fields.classification is None
-            else fields.classification
+            split: (
+                PAPER[split]["classification"]
+                if fields.classification is None
+                else fields.classification
+            )
             for split in PAPER
         },
         unseen=fields.unseen,
@@ -238,7 +253,9 @@ def _places(drawn: Mapping[str, list[DescribedTask]]) -> dict[str, int]:
 
 
 def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Program]]:
-    """Yield the flips of a split, each with the program of its base task, which should answer otherwise."""
+    """Yield the flips of a split, each with the program of its base task, which should answer
+    otherwise.
+    """
     programs = {t.id: t.program for t in members}
     return ((t, programs[t.derives_from[0]]) for t in members if t.kind == "target_semantics")
 
@@ -246,7 +263,9 @@ def _flipped(members: list[DescribedTask]) -> Iterator[tuple[DescribedTask, Prog
 def _whole_family_first(
     members: list[DescribedTask], mixed: Mapping[str, Mix]
 ) -> list[DescribedTask]:
-    """Move a base task with derivatives of all four kinds, none with few answers, to the front, for people who look at a split."""
+    """Move a base task with derivatives of all four kinds, none with few answers, to the front, for
+    people who look at a split.
+    """
     families: dict[str, list[DescribedTask]] = {}
     for task in members:
         for base in task.derives_from:

@@ -1,7 +1,7 @@
 """Factual functions, and functions that mix facts with words, on the worlds of `worlds.facts`.
 
-Facts are composed by entity and written by label. `label` leads from an entity to the English word that is its name, so
-`chain(synonyms[eng], label, occupation)` is a function of people.
+Facts are composed by entity and written by label. `label` leads from an entity to the English word
+that is its name, so `chain(synonyms[eng], label, occupation)` is a function of people.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from taskloom.core.example import Example
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
 from taskloom.suites.taskbench import atoms
-from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths
+from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths, Trace
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
 from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
-from taskloom.suites.taskbench.evaluation.traces import Trace
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.operators import Atom, Expression, Inverse, atoms_of
 from taskloom.suites.taskbench.scorers import confirm
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.words.words import Words
 
 LIMIT = 20_000
-"""Inputs of a factual predicate, half true and half false: what the reference's two queries give at most."""
+"""Inputs of a factual predicate, half true and half false: what the reference's two queries give at
+most.
+"""
 
 _UNFIT = "#\n\r\t"
 """Characters that cannot stand in an item of a sequence."""
@@ -72,7 +73,8 @@ class FactSpace:
             entities = (wanted,)
         if not entities:
             raise InputError(
-                f"'{wanted}' is not an entity of this world; give a label as the world writes it, or an id"
+                f"'{wanted}' is not an entity of this world; give a label as the world writes it,"
+                " or an id"
             )
         return tuple(entities)
 
@@ -125,15 +127,19 @@ class FactSpace:
         )
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """Return whether a value, given as id or label, is among these values of a relation; None where that is not known."""
+        """Return whether a value, given as id or label, is among these values of a relation; None
+        where that is not known.
+        """
         wanted = [value, value.replace(" ", "_"), *self.world.ids(value)]
         classes = isinstance(relation, Atom) and relation.name in ("instance_of", "occupation")
         return self._matching(classes, wanted, items)
 
     def _matching(self, classes: bool, wanted: list[str], items: tuple[str, ...]) -> bool | None:
-        """Return whether one of the items is wanted, or for classes a kind of what is; None where that is not known.
+        """Return whether one of the items is wanted, or for classes a kind of what is; None where
+        that is not known.
 
-        The tables of predicates go from the classes down; this walks up from each item, so that the two ways check each other.
+        The tables of predicates go from the classes down; this walks up from each item, so that the
+        two ways check each other.
         """
         if not items:
             return None
@@ -171,7 +177,9 @@ class FactSpace:
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """Return what each text of an example may mean: entities of that name, and a word; one of them where the kind is given."""
+        """Return what each text of an example may mean: entities of that name, and a word; one of
+        them where the kind is given.
+        """
         wanted = set(texts)
         if kind.startswith("word"):
             return {text: self._lexical().enter(text, kind) for text in wanted}
@@ -185,7 +193,9 @@ class FactSpace:
 
 
 class FactFunctions:
-    """Functions of entities. Where an expression also uses words, it is evaluated input by input."""
+    """Functions of entities. Where an expression also uses words, it is evaluated input by
+    input.
+    """
 
     def __init__(
         self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool
@@ -223,7 +233,8 @@ class FactFunctions:
         """Derive the answers again, input by input from the entities of that name."""
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
-            # Who bears the names that are asked, for all of them at once: a server is asked a few times, not once a name.
+            # Who bears the names that are asked, for all of them at once: a server is asked a few
+            # times, not once a name.
             self.world.namesakes(self.solve(function).inputs)
             self._checked.add(function.name)
         if function.type.form != "sequence":
@@ -272,7 +283,9 @@ class FactFunctions:
         return facts.name_predicate(self.world, self.composer.predicate(tree)).truth
 
     def _balanced(self, tree: Expression) -> dict[str, bool]:
-        """Choose as many true as false inputs, the false ones of the same types as the true ones."""
+        """Choose as many true as false inputs, the false ones of the same types as the true
+        ones.
+        """
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
         chosen = facts.balanced(
@@ -339,7 +352,9 @@ def _solved(
         np.arange(len(inputs), dtype=np.int32),
         Table(starts, values),
         np.arange(len(inputs), len(inputs) + len(outside), dtype=np.int32),
-        map_filter(function.expression)[1] is not None
-        if function.type.form == "sequence"
-        else False,
+        (
+            map_filter(function.expression)[1] is not None
+            if function.type.form == "sequence"
+            else False
+        ),
     )

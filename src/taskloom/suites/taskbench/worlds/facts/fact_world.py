@@ -1,7 +1,8 @@
 """The factual world: one interface, whatever the facts come from.
 
-`RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all answer as a `World`. Entities are
-known by id (`Q84`, or the whole IRI outside Wikidata); their text is the label, and `naming` takes care of entities that share one.
+`RdfWorld` (files), `EndpointWorld` (a SPARQL server) and `synthetic_world` (invented facts) all
+answer as a `World`. Entities are known by id (`Q84`, or the whole IRI outside Wikidata); their text
+is the label, and `labels` takes care of entities that share one.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
 class ClassPaths:
     """Decides what a class counts as, by the graph's "subclass of" paths.
 
-    A film actor is an actor, because a path of subclasses leads from one to the other. A class with a path to the root of all
-    classes, and none to the class in question, is known to be something else. If no path reaches the root, the graph is silent:
-    the Wikidata subset does not state what a stage actor is a kind of, so stage actors count neither as actors nor as others.
+    A film actor is an actor, because a path of subclasses leads from one to the other. A class with
+    a path to the root of all classes, and none to the class in question, is known to be something
+    else. If no path reaches the root, the graph is silent: the Wikidata subset does not state what
+    a stage actor is a kind of, so stage actors count neither as actors nor as others.
 
     Classes are learnt one level at a time, so that a server gets few requests.
     """
@@ -44,7 +46,8 @@ class ClassPaths:
     def truth(
         self, rows: Mapping[str, tuple[str, ...]], classes: tuple[str, ...]
     ) -> dict[str, bool]:
-        """Decide of each input whether any of its values is a kind of any of the classes; where the graph is silent, leave it out.
+        """Decide of each input whether any of its values is a kind of any of the classes; where the
+        graph is silent, leave it out.
 
         Args:
             rows: From an input to its values, which are classes or occupations.
@@ -95,7 +98,9 @@ class FactWorld(Protocol):
         """Return the names of the catalogue's predicates."""
 
     def relation(self, name: str) -> Relation:
-        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation of that name (`father`, `father.inv`, or a property id such as
+        `P26`).
+        """
 
     def predicate(self, name: str) -> Predicate:
         """Return the predicate of that name (`is_occupation_actor`)."""
@@ -103,7 +108,8 @@ class FactWorld(Protocol):
     def matching(self, relation: str, *values: str) -> Predicate:
         """Build the predicate that any of these is among the values of a relation.
 
-        `matching("occupation", "Q33999")` asks for actors. Where the values of the relation are classes, a kind of one counts too.
+        `matching("occupation", "Q33999")` asks for actors. Where the values of the relation are
+        classes, a kind of one counts too.
         """
 
     def label(self, id: str) -> str | None:
@@ -123,7 +129,8 @@ class FactWorld(Protocol):
 
 
 class CatalogueWorld:
-    """What worlds share: the catalogue's names, relations and predicates that are computed when they are first wanted.
+    """What worlds share: the catalogue's names, relations and predicates that are computed when
+    they are first wanted.
 
     A world says by `_pairs_of` what a property holds.
     """
@@ -141,7 +148,9 @@ class CatalogueWorld:
         return tuple(PREDICATES)
 
     def relation(self, name: str) -> Relation:
-        """Return the relation of that name (`father`, `father.inv`, or a property id such as `P26`)."""
+        """Return the relation of that name (`father`, `father.inv`, or a property id such as
+        `P26`).
+        """
         return self._relation(direction(name))
 
     def predicate(self, name: str) -> Predicate:
@@ -150,7 +159,9 @@ class CatalogueWorld:
         return self.matching(what.prop, what.object)
 
     def matching(self, relation: str, *values: str) -> Predicate:
-        """Build the predicate that any of these is among the values of a relation, or where those are classes, a kind of one."""
+        """Build the predicate that any of these is among the values of a relation, or where those
+        are classes, a kind of one.
+        """
         way = direction(relation)
         if (way, values) not in self._predicates:
             self._predicates[way, values] = self._matching(
@@ -189,7 +200,9 @@ class CatalogueWorld:
 
 
 class TableWorld(CatalogueWorld):
-    """A world that is wholly at hand: each property a table of pairs that is read when it is first wanted."""
+    """A world that is wholly at hand: each property a table of pairs that is read when it is first
+    wanted.
+    """
 
     def __init__(
         self,
@@ -201,8 +214,9 @@ class TableWorld(CatalogueWorld):
 
         Args:
             read: All pairs of a property id.
-            read_labels: All pairs of entity and label. Of several labels of one entity the first in code-point order counts, so
-                that the order of the file does not matter; a blank one counts as none.
+            read_labels: All pairs of entity and label. Of several labels of one entity the first in
+                code-point order counts, so that the order of the file does not matter; a blank one
+                counts as none.
             sources: What the tables come from.
         """
         super().__init__()

@@ -1,8 +1,10 @@
-"""An invented world with the relations of the catalogue: as many examples as asked, and none that a model has read before.
+"""An invented world with the relations of the catalogue: as many examples as asked, and none that a
+model has read before.
 
-People live in families over generations; places, works, organisations, languages and classes surround them. Everything is drawn
-by a keyed generator, so a world is a function of its knobs alone. Only the things that the catalogue's predicates name (human,
-actor, London ...) and the common nouns for occupations and positions keep their usual names.
+People live in families over generations; places, works, organisations, languages and classes
+surround them. Everything is drawn by a keyed generator, so a world is a function of its knobs
+alone. Only the things that the catalogue's predicates name (human, actor, London ...) and the
+common nouns for occupations and positions keep their usual names.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from taskloom.core.plan import Source
 from taskloom.core.seeding import Key, Random
 from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
 from taskloom.suites.taskbench.worlds.facts.invented_names import Names
+from taskloom.suites.taskbench.worlds.facts.labels import survey
 from taskloom.suites.taskbench.worlds.facts.properties import (
     INSTANCE_OF,
     PREDICATES,
@@ -23,7 +26,6 @@ from taskloom.suites.taskbench.worlds.facts.properties import (
     ROOT,
     SUBCLASS_OF,
 )
-from taskloom.suites.taskbench.worlds.facts.task_sizes import survey
 
 # The schema of an invented world: kinds of entities, how many of each, and which relations hold between which kinds.
 #
@@ -72,7 +74,9 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
 """Entities that the catalogue's predicates ask for; their labels are there."""
 
 ANCHORED = 0.75
-"""How often one of those is drawn: so `land(actor, born in Buenos Aires)` holds of 1 person in 40 at the default density."""
+"""How often one of those is drawn: so `land(actor, born in Buenos Aires)` holds of 1 person in 40
+at the default density.
+"""
 
 NOUNS: dict[str, tuple[str, ...]] = {
     "occupation": (
@@ -173,7 +177,8 @@ class Fact:
     Attributes:
         relation: Its name.
         domain: The kind of its inputs.
-        ranges: The kinds of its outputs, or `man` or `woman`; what is named twice is drawn twice as often.
+        ranges: The kinds of its outputs, or `man` or `woman`; what is named twice is drawn twice as
+            often.
         share: For which share of the inputs it is there, before the density.
         many: Whether it may have several values.
         mutual: Whether it holds both ways.
@@ -256,8 +261,10 @@ VERSION = 2
 """Raised whenever the same knobs would give another world."""
 
 MOTHERS_NAMES = 0.27
-"""For one child with the father's family name, how many have the mother's: in the Wikidata subset 13.7 % of mothers and 51.3 % of
-fathers share the last word of their child's name (benchmarks/taskbench_facts.py)."""
+"""For one child with the father's family name, how many have the mother's: in the Wikidata subset
+13.7 % of mothers and 51.3 % of fathers share the last word of their child's name
+(benchmarks/taskbench_facts.py).
+"""
 
 GROWTH = 4
 """How many sizes `roomy_world` tries before it gives up; two mostly do."""
@@ -272,9 +279,11 @@ class WorldKnobs:
         generations: Over how many generations their families go.
         density: The share of facts that are known, of those that the world could know.
         ambiguity: The share of entities that bear the name of another one of their kind.
-        values: The mean number of values where a relation may have several (languages, occupations, genres ...).
+        values: The mean number of values where a relation may have several (languages, occupations,
+            genres ...).
         seed: Another seed, another world.
-        surnames: The share of children who bear their father's family name; others have their mother's or one of their own.
+        surnames: The share of children who bear their father's family name; others have their
+            mother's or one of their own.
     """
 
     people: int = 6_000
@@ -288,7 +297,8 @@ class WorldKnobs:
     def __post_init__(self) -> None:
         if self.generations < 2 or self.people < 20 * self.generations:
             raise InputError(
-                f"a synthetic world needs at least 2 generations of 20 people, not {self.people} people in {self.generations}"
+                f"a synthetic world needs at least 2 generations of 20 people, not {self.people}"
+                f" people in {self.generations}"
             )
         if not (
             0 < self.density <= 1
@@ -297,14 +307,16 @@ class WorldKnobs:
             and 0 <= self.surnames <= 1
         ):
             raise InputError(
-                "a synthetic world needs a density above 0 and at most 1, an ambiguity from 0 to below 1, surnames from 0 to 1 "
-                "and 1 to 5 values"
+                "a synthetic world needs a density above 0 and at most 1, an ambiguity from 0 to"
+                " below 1, surnames from 0 to 1 and 1 to 5 values"
             )
 
 
 @lru_cache(maxsize=4)
 def _built(knobs: WorldKnobs) -> _WorldBuilder:
-    """Build the facts of a world once for the recipes of a process: nothing changes them afterwards."""
+    """Build the facts of a world once for the recipes of a process: nothing changes them
+    afterwards.
+    """
     return _WorldBuilder(knobs)
 
 
@@ -344,7 +356,8 @@ def roomy_world(
         if thinnest is None or thinnest.room >= examples:
             return world, knobs
         tried, name, room = knobs.people, thinnest.task, thinnest.room
-        # Room grows with the people; a tenth more than in proportion, for luck, but never more than tenfold on thin evidence.
+        # Room grows with the people; a tenth more than in proportion, for luck, but never more than
+        # tenfold on thin evidence.
         knobs = replace(
             knobs, people=min(10 * tried, 20 + tried * 11 * examples // (10 * max(1, room)))
         )
@@ -493,7 +506,9 @@ class _WorldBuilder:
                     break
 
     def _pick(self, rng: Random, ranges: list[list[str]], kinds: tuple[str, ...]) -> str:
-        """Draw one entity; the first of a kind come more often, and what predicates ask for most often."""
+        """Draw one entity; the first of a kind come more often, and what predicates ask for most
+        often.
+        """
         which = int(len(ranges) * rng.random())
         fixed = NAMED_BY.get(kinds[which], ())
         if fixed and rng.random() < ANCHORED:
@@ -501,7 +516,9 @@ class _WorldBuilder:
         return ranges[which][int(len(ranges[which]) * rng.random() ** 1.5)]
 
     def _languages(self) -> None:
-        """Add languages: citizens of a country mostly have its language as the native one, and speak it."""
+        """Add languages: citizens of a country mostly have its language as the native one, and
+        speak it.
+        """
         citizens = self.pairs.get(PROPERTIES["country_of_citizenship"], {})
         official: dict[str, str] = {}
         for country, spoken in self.pairs.get(PROPERTIES["official_language"], {}):

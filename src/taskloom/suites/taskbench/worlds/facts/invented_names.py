@@ -1,7 +1,7 @@
 """Invented names: pronounceable, keyed, and different by construction.
 
-A name spells a number in syllables, and the numbers are a keyed shuffle, so two entities share a name only where ambiguity is
-asked for, and another seed gives other names.
+A name spells a number in syllables, and the numbers are a keyed shuffle, so two entities share a
+name only where ambiguity is asked for, and another seed gives other names.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ _ENDS = ("", "n", "r", "s", "l")
 
 
 _GIVEN = 401
-"""First names for women, and as many for men; a prime, so that any step walks through all of them."""
+"""First names for women, and as many for men; a prime, so that any step walks through all of
+them.
+"""
 _BLOCK = 4_096
 """Numbers shuffled at once: one at a time costs fifty times as much."""
 
 
 class Names:
-    """Words that no other call of `word` has given, and people's names that are theirs alone within a family."""
+    """Words that no other call of `word` has given, and people's names that are theirs alone within
+    a family.
+    """
 
     def __init__(self, key: Key) -> None:
         self._key = key
@@ -42,14 +46,17 @@ class Names:
             while first >= len(_SYLLABLES) ** syllables:
                 first -= len(_SYLLABLES) ** syllables
                 syllables += 1
-            # The last block of a length is shorter, so that the next one begins with the next length.
+            # The last block of a length is shorter, so that the next one begins with the next
+            # length.
             last = min(first + _BLOCK, len(_SYLLABLES) ** syllables)
             self._block = self._spell(range(first, last), syllables)[::-1]
         self._count += 1
         return self._block.pop()
 
     def person(self, female: bool, family: str) -> str:
-        """Return a first name, or several where a family has had them all, and the family's name."""
+        """Return a first name, or several where a family has had them all, and the family's
+        name.
+        """
         number = self._members.get(family, 0)
         self._members[family] = number + 1
         pool = self._given[female]

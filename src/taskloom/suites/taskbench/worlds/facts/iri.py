@@ -1,7 +1,8 @@
 """Ids and IRIs, and the only ways by which a name gets into a query.
 
-An id is what stands after Wikidata's entity prefix (`Q84`), or else the whole IRI. Nothing is pasted into a query that has not
-passed `iri_term`, `property_term` or `text_term`, so no name, however hostile, can end a term and begin something else.
+An id is what stands after Wikidata's entity prefix (`Q84`), or else the whole IRI. Nothing is
+pasted into a query that has not passed `iri_term`, `property_term` or `text_term`, so no name,
+however hostile, can end a term and begin something else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ PROPERTY = "http://www.wikidata.org/prop/direct/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
 ALL_LANGUAGES = "mul"
-"""Wikidata's tag for a label that holds in every language; it stands in where an entity has none in the wanted one."""
+"""Wikidata's tag for a label that holds in every language; it stands in where an entity has none in
+the wanted one.
+"""
 
 NAMELESS = "/.well-known/genid/"
 """In the IRIs that RDF 1.1 gives to blank nodes: in Wikidata a value that exists but is unknown."""
@@ -23,7 +26,9 @@ NAMELESS = "/.well-known/genid/"
 _SHORT = re.compile(r"[A-Z][1-9][0-9]*")
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]*")
 _SAFE_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\x7f-\x9f\ud800-\udfff]+")
-"""What SPARQL's grammar allows between angle brackets, without control characters; it must begin with a scheme."""
+"""What SPARQL's grammar allows between angle brackets, without control characters; it must begin
+with a scheme.
+"""
 _LANGUAGE = re.compile(r"[a-z]{2,8}(-[a-z0-9]{1,8})*")
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -67,7 +72,9 @@ def property_term(property: str) -> str:
 
 
 def text_term(text: str) -> str:
-    """Write a text as a quoted term of a query, with everything escaped that could end it, and every control character."""
+    """Write a text as a quoted term of a query, with everything escaped that could end it, and
+    every control character.
+    """
     out = []
     for c in text:
         if c in _ESCAPED:

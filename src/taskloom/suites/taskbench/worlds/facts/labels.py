@@ -1,18 +1,20 @@
 """From entities to text: what a model sees is a label, and several entities may share one.
 
-In the real subset one entity in sixteen shares its label with another. By default namesakes are merged: an answer is right
-when it is right for any entity of that name, and a predicate is true when it is true of any of them, which is all that a reader
-of the text could hold against an answer. `drop` leaves ambiguous inputs out instead. Either way they are counted.
+In the real subset one entity in sixteen shares its label with another. By default namesakes are
+merged: an answer is right when it is right for any entity of that name, and a predicate is true
+when it is true of any of them, which is all that a reader of the text could hold against an answer.
+`drop` leaves ambiguous inputs out instead. Either way they are counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.relation import Predicate, Relation
+from taskloom.suites.taskbench.worlds.facts.set_operators import FactComposer
 
 Collisions = Literal["merge", "drop"]
 
@@ -25,7 +27,8 @@ class Counted:
         unlabelled: Inputs left out because they, or all of their answers, have no label.
         ambiguous: Input labels that belong to several entities.
         merged: Inputs that lost their row to a namesake's, because labels were merged.
-        answers: Answers that fell together with another answer of the same input because they have one label.
+        answers: Answers that fell together with another answer of the same input because they have
+            one label.
     """
 
     unlabelled: int
@@ -36,7 +39,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation as text: from label to labels, both in order, with the entities behind each input."""
+    """A relation as text: from label to labels, both in order, with the entities behind each
+    input.
+    """
 
     answers: Mapping[str, tuple[str, ...]]
     entities: Mapping[str, tuple[str, ...]]
@@ -55,7 +60,9 @@ class NamedPredicate:
 def name_relation(
     world: FactWorld, relation: Relation, collisions: Collisions = "merge"
 ) -> NamedRelation:
-    """Turn the relation into text; entities without a label cannot be named and are left out, on either side."""
+    """Turn the relation into text; entities without a label cannot be named and are left out, on
+    either side.
+    """
     relation = _with_namesakes(world, relation)
     labels = world.labels(relation.keys() | relation.outputs())
     before, after = 0, 0
@@ -107,8 +114,8 @@ def _resolve(
 ) -> tuple[dict[str, tuple[str, ...]], int]:
     """Return which inputs stay, in order, and how many labels are ambiguous.
 
-    For `drop` a label is ambiguous when any two entities of the world share it, for `merge` only if both have answers here:
-    a namesake without answers adds none.
+    For `drop` a label is ambiguous when any two entities of the world share it, for `merge` only if
+    both have answers here: a namesake without answers adds none.
     """
     shared = {label for label, xs in kept.items() if len(xs) > 1}
     if collisions == "drop":
@@ -128,3 +135,68 @@ def _count(
     return Counted(
         inputs - named, ambiguous, sum(map(len, entities.values())) - len(entities), answers
     )
+
+
+# How many examples a world has for a task, once its entities are text
+
+MINIMUM = 100
+"""Examples that a task of the paper has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSize:
+    """How many examples a world has for a task, as text.
+
+    Attributes:
+        task: The task's expression.
+        examples: Inputs with an answer; of a sequence task the words that sequences are made of.
+        true: Of a predicate's inputs those that it holds of; None for a relation.
+        answers: Mean number of acceptable answers; 1 for a predicate.
+        enough: Whether it reaches the minimum.
+        balanced: The most examples of which half are true and half are false; None for a relation.
+    """
+
+    task: str
+    examples: int
+    true: int | None
+    answers: float
+    enough: bool
+    balanced: int | None
+
+    @property
+    def room(self) -> int:
+        """Give the number of examples that a fair dataset can have: for a predicate, half true and
+        half false.
+        """
+        return self.examples if self.balanced is None else self.balanced
+
+
+def survey(
+    world: FactWorld, tasks: Iterable[str], minimum: int = MINIMUM, collisions: Collisions = "merge"
+) -> list[TaskSize]:
+    """Measure the size of each task, an expression, in this world; equal functions are composed
+    once.
+    """
+    composer = FactComposer(world)
+    known: dict[str, TaskSize] = {}
+    sizes = []
+    for task in tasks:
+        name, function = composer.function(task)
+        if name not in known:
+            known[name] = _size(world, function, minimum, collisions)
+        sizes.append(replace(known[name], task=task))
+    return sizes
+
+
+def _size(
+    world: FactWorld, function: Relation | Predicate, minimum: int, collisions: Collisions
+) -> TaskSize:
+    if isinstance(function, Predicate):
+        truth = name_predicate(world, function, collisions).truth
+        true = sum(truth.values())
+        return TaskSize(
+            "", len(truth), true, 1.0, len(truth) >= minimum, 2 * min(true, len(truth) - true)
+        )
+    answers = name_relation(world, function, collisions).answers
+    mean = sum(map(len, answers.values())) / len(answers) if answers else 0.0
+    return TaskSize("", len(answers), None, mean, len(answers) >= minimum, None)

@@ -1,7 +1,9 @@
-"""Examples of a predicate, half true and half false, where the false ones are of the same type as the true ones.
+"""Examples of a predicate, half true and half false, where the false ones are of the same type as
+the true ones.
 
-Without that a model learns to tell people from rivers instead of actors from other people. The published reference takes any
-entity that has another value, and its predicate tasks are decided by the majority answer.
+Without that a model learns to tell people from rivers instead of actors from other people. The
+published reference takes any entity that has another value, and its predicate tasks are decided by
+the majority answer.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 
 
 def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
-    """Draw about n entities with their truth, as many true as false (one more false where n is odd), in a keyed order.
+    """Draw about n entities with their truth, as many true as false (one more false where n is
+    odd), in a keyed order.
 
     Fewer where the world has fewer of either side.
 
@@ -35,10 +38,12 @@ def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[s
 def same_type_negatives(
     world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key
 ) -> list[str]:
-    """Draw up to n entities of which the predicate is false, spread over types as the true ones are.
+    """Draw up to n entities of which the predicate is false, spread over types as the true ones
+    are.
 
-    What a type lacks in false entities is made up from the other types of true entities, then from any. For "is an instance of",
-    where the type itself is asked, near things come first: instances of a class that has a parent in common with the asked one.
+    What a type lacks in false entities is made up from the other types of true entities, then from
+    any. For "is an instance of", where the type itself is asked, near things come first: instances
+    of a class that has a parent in common with the asked one.
     """
     true = list(true)
     false = _shuffled(predicate.negatives, key)
@@ -60,7 +65,9 @@ def same_type_negatives(
 
 
 def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
-    """Return the type of each entity: of its classes the commonest one here, so that types are few; empty where it has none."""
+    """Return the type of each entity: of its classes the commonest one here, so that types are few;
+    empty where it has none.
+    """
     classes = world.relation(INSTANCE_OF).at(ids)
     common = Counter(c for x in ids for c in classes.get(x, ()))
     return {x: max(classes.get(x, ("",)), key=lambda c: (common[c], c)) for x in ids}

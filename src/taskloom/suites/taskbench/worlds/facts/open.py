@@ -53,7 +53,8 @@ def open_world(where: str, cache: Path | None = None) -> FactWorld:
 
     if not name or (not Path(name).exists() and "/" not in name and "." not in name):
         raise InputError(
-            f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or the address of an endpoint"
+            f"'{where[:100]}' names no facts: write 'synthetic', a file or folder of N-Triples, or"
+            " the address of an endpoint"
         )
     given = _settings(where, settings, _RDF)
     inputs = given.pop("inputs", None)

@@ -1,8 +1,9 @@
 """The factual atoms of TaskBench500: names, Wikidata properties, and the objects of the predicates.
 
-Names are the paper's labels with underscores; `.inv` after a relation turns it round. The paper uses 33 relations, six of them
-also turned round, and 15 predicates, most of which ask for a value of these relations and five for one of `instance_of`. Any other
-property is reached by its id (`P26`, `P26.inv`).
+Names are the paper's labels with underscores; `.inv` after a relation turns it round. The paper
+uses 33 relations, six of them also turned round, and 15 predicates, most of which ask for a value
+of these relations and five for one of `instance_of`. Any other property is reached by its id
+(`P26`, `P26.inv`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ SUBCLASS_OF = "P279"
 OCCUPATION = "P106"
 
 CLASS_PROPERTIES = (INSTANCE_OF, OCCUPATION)
-"""Properties whose values are classes: whoever is a film actor is an actor. A place of birth is not a kind of another."""
+"""Properties whose values are classes: whoever is a film actor is an actor. A place of birth is not
+a kind of another.
+"""
 
 ROOT = "Q35120"
-"""Wikidata's "entity", above all classes: where no path leads there, the graph does not say what kind of thing a class is."""
+"""Wikidata's "entity", above all classes: where no path leads there, the graph does not say what
+kind of thing a class is.
+"""
 
 PROPERTIES: dict[str, str] = {
     "child": "P40",
@@ -65,7 +70,9 @@ INVERSES = ("child", "creator", "father", "head_of_state", "location", "mother")
 
 @dataclass(frozen=True, slots=True)
 class FactPredicate:
-    """What a predicate asks: is this object among the values of this property, or for classes a kind of it?"""
+    """What a predicate asks: is this object among the values of this property, or for classes a
+    kind of it?
+    """
 
     prop: str
     object: str

@@ -1,8 +1,9 @@
 """Facts by SPARQL queries, a relation or a batch of entities at a time.
 
-The published reference sends one query an input, up to 12 million for the benchmark. Here a relation is one query with pages,
-and a composition over a sample is one query a batch: the inputs of a relation, then by `VALUES` the rows of everything that the
-next relation needs. Pages go by the last pair seen, not by offset, so they stay right when a server caps its rows.
+The published reference sends one query an input, up to 12 million for the benchmark. Here a
+relation is one query with pages, and a composition over a sample is one query a batch: the inputs
+of a relation, then by `VALUES` the rows of everything that the next relation needs. Pages go by the
+last pair seen, not by offset, so they stay right when a server caps its rows.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ from taskloom.suites.taskbench.worlds.facts.sparql import (
 )
 
 BELIEVED = 1_000
-"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows (Virtuoso at 10,000 unless told
-otherwise), so a longer page may be one that was cut, and the next one is asked for."""
+"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows
+(Virtuoso at 10,000 unless told otherwise), so a longer page may be one that was cut, and the next
+one is asked for.
+"""
 
 SMALLEST = 20
 """Pages and batches are halved down to this when a server does not manage larger ones."""
@@ -57,7 +60,9 @@ class QueryClient(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether a sample can be the first inputs in order: a store at hand can sort them all, a far server will not."""
+        """Return whether a sample can be the first inputs in order: a store at hand can sort them
+        all, a far server will not.
+        """
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
         """Return the values of these variables in every row of the answer."""
@@ -88,7 +93,8 @@ class QueryWorld(CatalogueWorld):
         """
         if (inputs is not None and inputs < 1) or page < SMALLEST or batch < 1:
             raise InputError(
-                f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1 entity"
+                f"facts by query need at least 1 input, pages of {SMALLEST} rows and batches of 1"
+                " entity"
             )
         super().__init__()
         self._source = client
@@ -112,7 +118,9 @@ class QueryWorld(CatalogueWorld):
                 yield to_id(x), to_id(y)
 
     def _relation_with(self, way: Direction, values: tuple[str, ...]) -> Relation:
-        """Return a relation; a sample with some inputs that have the values, as they may be rare."""
+        """Return a relation; a sample with some inputs that have the values, as they may be
+        rare.
+        """
         rows = self._relation(way)
         return rows.at({*rows, *self._having(way, values)}) if rows.partial else rows
 
@@ -148,13 +156,10 @@ class QueryWorld(CatalogueWorld):
         """Return every entity of each text, asked for in batches."""
         wanted = sorted(set(labels))
         missing = [label for label in wanted if label not in self._named]
+        texts = [text_term(label) for label in missing if label.strip()]
+        tags = (self._language, ALL_LANGUAGES)
         pairs = self._batched(
-            [
-                f"{text_term(label)}@{tag}"
-                for label in missing
-                if label.strip()
-                for tag in (self._language, ALL_LANGUAGES)
-            ],
+            [f"{text}@{tag}" for text in texts for tag in tags],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
         named = self.labels(
@@ -190,11 +195,16 @@ class QueryWorld(CatalogueWorld):
 
     def _some(self, pattern: str) -> list[str]:
         order = " ORDER BY STR(?x)" if self._source.ordered else ""
-        query = f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}{order} LIMIT {self._inputs}"
+        query = (
+            f"SELECT DISTINCT ?x WHERE {{ {pattern} FILTER(isIRI(?x)) }}{order} LIMIT"
+            f" {self._inputs}"
+        )
         return sorted({to_id(x) for (x,) in self._source.select(query, ("x",)) if is_entity(x)})
 
     def _having(self, way: Direction, values: tuple[str, ...]) -> set[str]:
-        """Return some inputs that have any of the values; too few of a class are completed by those of its kinds, by levels."""
+        """Return some inputs that have any of the values; too few of a class are completed by those
+        of its kinds, by levels.
+        """
         some: set[str] = set()
         level, kinds = list(values), set(values)
         while level and self._inputs is not None and len(some) < self._inputs:
@@ -209,7 +219,9 @@ class QueryWorld(CatalogueWorld):
         return some
 
     def _batched(self, terms: list[str], pattern: Callable[[str], str]) -> list[tuple[str, str]]:
-        """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much for the server is halved."""
+        """Return the pairs of a pattern over all terms, a batch a query; a batch that is too much
+        for the server is halved.
+        """
         pairs: list[tuple[str, str]] = []
         todo = [terms[i : i + self._batch] for i in range(0, len(terms), self._batch)][::-1]
         while todo:
@@ -224,7 +236,9 @@ class QueryWorld(CatalogueWorld):
         return pairs
 
     def _pairs(self, pattern: str, shrink: bool = True) -> list[tuple[str, str]]:
-        """Return all values of ?x and ?y, page by page in the order of their texts; halve pages that a server does not manage."""
+        """Return all values of ?x and ?y, page by page in the order of their texts; halve pages
+        that a server does not manage.
+        """
         pairs: dict[tuple[str, str], None] = {}
         after, size = "", self._page
         while True:
@@ -268,8 +282,9 @@ class EndpointWorld(QueryWorld):
 
         Args:
             url: Where queries are posted.
-            inputs: How many inputs of each relation are sampled; None fetches relations whole, which suits a server of one's own.
-                Which inputs a server names first is its own affair: the answers on disk and `sources` keep it fixed.
+            inputs: How many inputs of each relation are sampled; None fetches relations whole,
+                which suits a server of one's own. Which inputs a server names first is its own
+                affair: the answers on disk and `sources` keep it fixed.
             language: Of the labels.
             manners: Rate, tries, time limits, contact.
             page: Rows asked for at once.

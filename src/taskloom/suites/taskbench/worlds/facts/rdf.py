@@ -1,7 +1,9 @@
-"""Facts from RDF files in the format of Wikidata's truthy dumps."""
+"""Facts from RDF files in the format of Wikidata's truthy dumps, and any world written as one."""
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +13,16 @@ from taskloom.core.errors import InputError
 from taskloom.core.files import cache_folder
 from taskloom.core.plan import Source
 from taskloom.core.seeding import Key
-from taskloom.suites.taskbench.worlds.facts.fact_world import TableWorld
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld, TableWorld
 from taskloom.suites.taskbench.worlds.facts.iri import (
     ALL_LANGUAGES,
     LABEL,
     PROPERTY,
     check_language,
+    iri_term,
     is_entity,
+    property_term,
+    text_term,
     to_id,
 )
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PROPERTIES
@@ -31,6 +36,7 @@ from taskloom.suites.taskbench.worlds.facts.triple_store import (
     lines_about,
     memory_store,
     rdf_files,
+    write_whole,
 )
 
 
@@ -48,7 +54,9 @@ class StoreAsker:
 
     @property
     def ordered(self) -> bool:
-        """Return True: a store at hand has no time limit, and the same files then give the same sample."""
+        """Return True: a store at hand has no time limit, and the same files then give the same
+        sample.
+        """
         return True
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
@@ -76,9 +84,12 @@ class RdfWorld(TableWorld):
 
         Args:
             path: A file `.nt`, `.nt.gz` or `.nt.bz2`, or a folder of them.
-            keep: `memory` loads anew every time, `disk` once into the cache; `auto` takes memory for files up to 64 MB.
-            language: Of the labels; Wikidata's labels for all languages stand in where there is none.
-            only: `catalogue` loads the catalogue's relations, the classes and these labels, and skips the rest of a large dump.
+            keep: `memory` loads anew every time, `disk` once into the cache; `auto` takes memory
+                for files up to 64 MB.
+            language: Of the labels; Wikidata's labels for all languages stand in where there is
+                none.
+            only: `catalogue` loads the catalogue's relations, the classes and these labels, and
+                skips the rest of a large dump.
             cache: Instead of `TASKLOOM_CACHE` or `~/.cache/taskloom`.
             chunk: Bytes loaded at once.
         """
@@ -120,7 +131,8 @@ class RdfWorld(TableWorld):
             raise InputError(f"the query cannot be read: {error}") from error
 
     def sampled(self, inputs: int) -> QueryWorld:
-        """Return the same facts, known on the first so many inputs of each relation and asked for where a composition needs more.
+        """Return the same facts, known on the first so many inputs of each relation and asked for
+        where a composition needs more.
 
         For dumps whose relations do not fit into memory: nothing is read but what is asked for.
         """
@@ -129,7 +141,8 @@ class RdfWorld(TableWorld):
     def _pairs(self, property: str) -> Iterator[tuple[str, str]]:
         from pyoxigraph import NamedNode
 
-        # Values that are not entities (dates, numbers, unknown values) have no place in a map between entities.
+        # Values that are not entities (dates, numbers, unknown values) have no place in a map
+        # between entities.
         for quad in self.store.quads_for_pattern(None, NamedNode(PROPERTY + property), None):
             x, y = quad.subject, quad.object
             if (
@@ -156,3 +169,26 @@ class RdfWorld(TableWorld):
             elif label.language == general:
                 spare.append((x, label.value))
         yield from ((to_id(x), label) for x, label in spare if x not in labels)
+
+
+def write_ntriples(world: FactWorld, path: Path, language: str = "en") -> int:
+    """Write the catalogue's relations, the classes and the labels of a world; returns the number of
+    triples.
+
+    The file is gzip where its name ends in `.gz`. The same world gives the same bytes.
+    """
+    out = io.StringIO()
+    triples = 0
+    mentioned: set[str] = set()
+    for prop in sorted({*PROPERTIES.values(), INSTANCE_OF}):
+        relation = world.relation(prop)
+        mentioned |= relation.keys() | relation.outputs()
+        for x, y in relation.pairs():
+            out.write(f"{iri_term(x)} {property_term(prop)} {iri_term(y)} .\n")
+            triples += 1
+    for x, label in sorted(world.labels(mentioned).items()):
+        out.write(f"{iri_term(x)} <{LABEL}> {text_term(label)}@{language} .\n")
+        triples += 1
+    text = out.getvalue().encode()
+    write_whole(path, gzip.compress(text, 6, mtime=0) if path.name.endswith(".gz") else text)
+    return triples

@@ -1,11 +1,13 @@
 """Set-valued maps between entities, and predicates over them.
 
-A factual task is a function from an entity to a set of entities (a relation) or to yes and no (a predicate). Both are plain
-read-only mappings here, in the order of the ids, so that nothing depends on how a source happened to store its facts.
+A factual task is a function from an entity to a set of entities (a relation) or to yes and no (a
+predicate). Both are plain read-only mappings here, in the order of the ids, so that nothing depends
+on how a source happened to store its facts.
 
-A relation from a file or from the synthetic world is whole: what it does not list does not exist. One from a large endpoint is
-known on a sample of its domain only, and then carries `ask`, by which `at` learns the rows of further ids. The operators use
-nothing but `at`, so the same composition is right on both.
+A relation from a file or from the synthetic world is whole: what it does not list does not exist.
+One from a large endpoint is known on a sample of its domain only, and then carries `ask`, by which
+`at` learns the rows of further ids. The operators use nothing but `at`, so the same composition is
+right on both.
 """
 
 from __future__ import annotations
@@ -35,11 +37,13 @@ class Relation(Mapping[str, tuple[str, ...]]):
         """Take rows in any order.
 
         Args:
-            rows: From input to outputs; empty rows are left out, since an input without an answer is outside the domain.
+            rows: From input to outputs; empty rows are left out, since an input without an answer
+                is outside the domain.
             ask: Where the relation is known on a sample only: the rows of further ids.
             flip: Where the inverse cannot be had by turning the known rows round: how to get it.
         """
-        # Most rows are one value that is in order already: looking first makes all compositions a third faster.
+        # Most rows are one value that is in order already: looking first makes all compositions a
+        # third faster.
         self._rows = {
             x: ys if type(ys) is tuple and len(ys) == 1 else tuple(sorted(set(ys)))
             for x, ys in sorted(rows.items())
@@ -89,7 +93,9 @@ class Relation(Mapping[str, tuple[str, ...]]):
         return sum(map(len, self._rows.values()))
 
     def of(self, x: str) -> tuple[str, ...]:
-        """Return the outputs of one input: empty where there are none, and asked for where only a sample is known."""
+        """Return the outputs of one input: empty where there are none, and asked for where only a
+        sample is known.
+        """
         # Single inputs come by the thousand a second; most are answered by one look.
         row = self._rows.get(x)
         if row is not None or self._ask is None:
@@ -107,7 +113,9 @@ class Relation(Mapping[str, tuple[str, ...]]):
                 yield x, y
 
     def at(self, ids: Iterable[str]) -> Relation:
-        """Return the relation on these inputs, complete: what is not known yet is asked for, all at once."""
+        """Return the relation on these inputs, complete: what is not known yet is asked for, all at
+        once.
+        """
         wanted = set(ids)
         rows = {x: self._rows[x] for x in wanted if x in self._rows}
         if self._ask is not None and len(rows) < len(wanted):
@@ -142,7 +150,8 @@ class Predicate(Mapping[str, bool]):
         Args:
             truth: From entity to yes or no.
             ask: Where the domain is a sample: the truth for further ids.
-            classes: The classes that it asks about, where it is made of "is an instance of": negatives come from near them.
+            classes: The classes that it asks about, where it is made of "is an instance of":
+                negatives come from near them.
         """
         self._truth = dict(sorted(truth.items()))
         self._ask = ask
@@ -150,10 +159,11 @@ class Predicate(Mapping[str, bool]):
 
     @classmethod
     def matching(cls, relation: Relation, *values: str) -> Predicate:
-        """Build the predicate that is true where any output is one of the values, and false where there are outputs and none is.
+        """Build the predicate that is true where any output is one of the values, and false where
+        there are outputs and none is.
 
-        The published reference keeps one arbitrary output of a many-valued relation instead, so that an actor who is also a
-        politician may be labelled as no actor.
+        The published reference keeps one arbitrary output of a many-valued relation instead, so
+        that an actor who is also a politician may be labelled as no actor.
         """
         wanted = frozenset(values)
         return cls.of_rows(
@@ -198,7 +208,10 @@ class Predicate(Mapping[str, bool]):
         return self._truth.keys()
 
     def __repr__(self) -> str:
-        return f"Predicate({len(self.positives)} true of {len(self)}{', a sample' if self.partial else ''})"
+        return (
+            f"Predicate({len(self.positives)} true of"
+            f" {len(self)}{', a sample' if self.partial else ''})"
+        )
 
     @property
     def partial(self) -> bool:

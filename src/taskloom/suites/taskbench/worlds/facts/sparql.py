@@ -1,7 +1,9 @@
-"""A SPARQL server as a client sees it: one query at a time, answers that count only when they are whole, a cache of them.
+"""A SPARQL server as a client sees it: one query at a time, answers that count only when they are
+whole, a cache of them.
 
-A whole answer has the right status, type, length, encoding and shape. Answers lie on disk under the digest of their query, so a
-download that was cut off resumes: it asks its queries again and finds those answered that had arrived.
+A whole answer has the right status, type, length, encoding and shape. Answers lie on disk under the
+digest of their query, so a download that was cut off resumes: it asks its queries again and finds
+those answered that had arrived.
 """
 
 from __future__ import annotations
@@ -53,9 +55,11 @@ class Manners:
 
     Attributes:
         rate: Queries a second at most.
-        tries: How often one query is asked before it is given up; three times at most where a smaller one may do better.
+        tries: How often one query is asked before it is given up; three times at most where a
+            smaller one may do better.
         timeout: Seconds for one answer, from the question to its last byte.
-        backoff: Seconds before the second try; doubled for each further one, and up to half as long again.
+        backoff: Seconds before the second try; doubled for each further one, and up to half as long
+            again.
         patience: The longest wait between two tries, also when the server asks for more.
         contact: An address or page in the user agent; Wikidata's rules ask for one.
     """
@@ -76,7 +80,8 @@ class Manners:
             and self.patience >= 0
         ):
             raise InputError(
-                "an endpoint's rate and timeout must be above 0, its tries at least 1, and no wait below 0"
+                "an endpoint's rate and timeout must be above 0, its tries at least 1, and no wait"
+                " below 0"
             )
         if not all(0x20 <= ord(c) < 0x7F for c in self.contact):
             raise InputError(
@@ -108,7 +113,9 @@ class SparqlClient:
         self._http = HttpClient(self.manners.timeout, LARGEST, headers)
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the values of these variables in every row; rows in which one is missing or a blank node are left out."""
+        """Return the values of these variables in every row; rows in which one is missing or a
+        blank node are left out.
+        """
 
         def once() -> list[Row]:
             self._pace.wait()
@@ -132,7 +139,8 @@ class SparqlClient:
         kind = reply.media_type
         if kind in ("text/html", "application/xhtml+xml") or reply.body.lstrip()[:1] == b"<":
             raise Refused(
-                f"answered with a page for people ({kind}), not with SPARQL results: is the address that of the query service?"
+                f"answered with a page for people ({kind}), not with SPARQL results: is the address"
+                " that of the query service?"
             )
         if reply.status == 206 or reply.headers.get("X-SQL-State"):
             # Virtuoso says so when its own time limit cut the answer short.
@@ -142,11 +150,13 @@ class SparqlClient:
 
 def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
     try:
-        # SPARQL's JSON results are UTF-8 by their standard; another encoding would garble names without a sound.
+        # SPARQL's JSON results are UTF-8 by their standard; another encoding would garble names
+        # without a sound.
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(
-            f"answered in an encoding that is not UTF-8 (byte {error.start}): its names cannot be read"
+            f"answered in an encoding that is not UTF-8 (byte {error.start}): its names cannot be"
+            " read"
         ) from error
     try:
         bindings = json.loads(text)["results"]["bindings"]
@@ -163,7 +173,8 @@ def _rows(body: bytes, variables: tuple[str, ...]) -> list[tuple[str, ...]]:
         RecursionError,
     ) as error:  # ValueError: a number of thousands of digits
         raise Refused(
-            "answered with JSON that is not SPARQL results: is the address that of the query service?"
+            "answered with JSON that is not SPARQL results: is the address that of the query"
+            " service?"
         ) from error
     whole = [row for row in rows if None not in row]
     if not all(isinstance(v, str) for row in whole for v in row):
@@ -213,7 +224,9 @@ class CachedClient:
 
 
 def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
-    """Return the rows of a cached answer; None where there is none, or it does not read back whole."""
+    """Return the rows of a cached answer; None where there is none, or it does not read back
+    whole.
+    """
     if answer is None:
         return None
     try:

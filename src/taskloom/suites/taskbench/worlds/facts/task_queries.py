@@ -1,8 +1,10 @@
-"""The SPARQL text of a factual task: one query for an atom as for any composition, by the rules of the paper's Table 2.
+"""The SPARQL text of a factual task: one query for an atom as for any composition, by the rules of
+the paper's Table 2.
 
-A relation becomes the pairs of ?x and ?y, a predicate the inputs ?x with true or false as ?y. Where the paper's rules leave
-something open, the query says what the joins of `set_operators` do: values are entities (unknown values are none), kinds of an
-occupation or class count, what is false has only values that the graph places, and a union has the inputs of either operand.
+A relation becomes the pairs of ?x and ?y, a predicate the inputs ?x with true or false as ?y. Where
+the paper's rules leave something open, the query says what the joins of `set_operators` do: values
+are entities (unknown values are none), kinds of an occupation or class count, what is false has
+only values that the graph places, and a union has the inputs of either operand.
 """
 
 from __future__ import annotations
@@ -75,13 +77,15 @@ def task_query(
 
     Args:
         expression: The function.
-        kind: Its type. Of a map the query gives the values of one entity, of a filter whether one is kept.
+        kind: Its type. Of a map the query gives the values of one entity, of a filter whether one
+            is kept.
         union_domain: The inputs of unions.
         language: Of the labels by which `is{...}` may name a value.
     """
     if not is_factual(expression):
         raise InputError(
-            f"{expression.notation} is about words, which are not in a graph of facts: it has no SPARQL query"
+            f"{expression.notation} is about words, which are not in a graph of facts: it has no"
+            " SPARQL query"
         )
     writer = _QueryWriter(union_domain, check_language(language))
     variables = "?x ?y"
@@ -151,7 +155,9 @@ class _QueryWriter:
                 assert_never(tree)
 
     def predicate(self, tree: Expression, x: str, y: str) -> Lines:
-        """Write that y tells whether a predicate holds of x: one group of counts for all its atoms."""
+        """Write that y tells whether a predicate holds of x: one group of counts for all its
+        atoms.
+        """
         return self._decided(tree, x, y, None, (x,))
 
     def _decided(
@@ -171,8 +177,9 @@ class _QueryWriter:
             y: The variable that tells.
             only: "" for those of which it holds, "!" for those of which it does not, None for both.
             groups: The variables.
-            given: What binds them beside the predicate. It stands in each pattern, not beside a group of counts: Virtuoso counts
-                anew for every row of what a group is joined with, and runs out of memory on paths of classes.
+            given: What binds them beside the predicate. It stands in each pattern, not beside a
+                group of counts: Virtuoso counts anew for every row of what a group is joined with,
+                and runs out of memory on paths of classes.
         """
         test = self._test(tree, of)
         condition = test.known if only is None else f"({test.known}) && {only}{test.truth}"
@@ -209,7 +216,9 @@ class _QueryWriter:
                 assert_never(tree)
 
     def _is(self, relation: Expression, value: str, x: str) -> _Test:
-        """Write whether an entity, given by its id or its label, is among the values, or for classes a kind of it is."""
+        """Write whether an entity, given by its id or its label, is among the values, or for
+        classes a kind of it is.
+        """
         every, right = self._new(), self._new()
         known = self.relation(relation, x, every)
         wanted = _entity(value) if is_id(value) else self._new()
@@ -225,7 +234,9 @@ class _QueryWriter:
         return _Test(_some(right), decided, [known, holds, above])
 
     def _any(self, tree: Chain, x: str) -> _Test:
-        """Write whether a predicate holds of any value of a relation, of which something must be known."""
+        """Write whether a predicate holds of any value of a relation, of which something must be
+        known.
+        """
         every, right = self._new(), self._new()
         parts = [
             self._decided(
@@ -238,7 +249,8 @@ class _QueryWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A predicate as conditions on counts: servers look up a path of subclasses once for each row of a nested `NOT EXISTS`.
+    """A predicate as conditions on counts: servers look up a path of subclasses once for each row
+    of a nested `NOT EXISTS`.
 
     Attributes:
         truth: Whether it holds of an input.
@@ -260,7 +272,9 @@ def _some(variable: str) -> str:
 
 
 def _below(narrow: str, broad: str, named: Sequence[str] = ()) -> Lines:
-    """Write that one class is a kind of another, in a selection of its own: there the path is followed once, not for every row."""
+    """Write that one class is a kind of another, in a selection of its own: there the path is
+    followed once, not for every row.
+    """
     path = f"{narrow} {_property(SUBCLASS_OF)}* {broad} ."
     return _group("", [f"SELECT DISTINCT {narrow} WHERE {{", *_indented([*named, path]), "}"])
 

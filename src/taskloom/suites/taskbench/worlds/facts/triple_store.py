@@ -1,8 +1,9 @@
 """N-Triples files in pyoxigraph, the embedded SPARQL store: in memory, or once and for all on disk.
 
-Files are read in chunks of whole lines. On disk the store lies under the digest of the files' bytes; it is built beside its place,
-with the number of chunks that are in, and renamed when it is whole. A killed load resumes after its last whole chunk (loading
-a chunk twice changes nothing, since a store is a set of triples), and a second process waits for the first.
+Files are read in chunks of whole lines. On disk the store lies under the digest of the files'
+bytes; it is built beside its place, with the number of chunks that are in, and renamed when it is
+whole. A killed load resumes after its last whole chunk (loading a chunk twice changes nothing,
+since a store is a set of triples), and a second process waits for the first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ CHUNK = 64 << 20
 """Bytes of N-Triples loaded at once: bounds the memory, and the work that a kill can lose."""
 
 MEMORY_LIMIT = 64 << 20
-"""Files up to this size together are loaded into memory unless asked otherwise: 3 MB of gzip take 1 CPU-second."""
+"""Files up to this size together are loaded into memory unless asked otherwise: 3 MB of gzip take 1
+CPU-second.
+"""
 
 
 ENDINGS = (".nt", ".nt.gz", ".nt.bz2")
@@ -50,13 +53,16 @@ def rdf_files(path: Path) -> list[Path]:
         raise DataError(f"there is no file or folder {path} to read facts from")
     if not path.name.endswith(ENDINGS):
         raise DataError(
-            f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps are)"
+            f"{path} does not end in {_ENDS}: facts are read as N-Triples (Wikidata's truthy dumps"
+            " are)"
         )
     return [path]
 
 
 def file_source(path: Path, cache: Path | None = None) -> Source:
-    """Compute the digest of a file's bytes; a cache keeps it by size and time of change (a full dump takes minutes)."""
+    """Compute the digest of a file's bytes; a cache keeps it by size and time of change (a full
+    dump takes minutes).
+    """
     if cache is None:
         return Source(path.name, _digest(path))
     stat = path.stat()
@@ -89,7 +95,8 @@ def write_whole(path: Path, content: bytes) -> None:
 def lines_about(properties: Iterable[str], languages: Iterable[str]) -> re.Pattern[bytes]:
     """Return the lines of these properties between entities, and the labels in these languages.
 
-    Of a full dump that is a small part, and the rest is never parsed. The pattern takes any blanks that N-Triples allows.
+    Of a full dump that is a small part, and the rest is never parsed. The pattern takes any blanks
+    that N-Triples allows.
     """
     facts = f"{re.escape(PROPERTY)}(?:{'|'.join(sorted(properties))})>[ \\t]*<[^>\\n]*>"
     labels = f'{re.escape(LABEL)}>[ \\t]*"[^\\n]*"@(?:{"|".join(sorted(languages))})'
@@ -110,7 +117,8 @@ def memory_store(files: list[Path], chunk: int = CHUNK, only: Only = None) -> An
 def disk_store(
     files: list[Path], digest: str, cache: Path, chunk: int = CHUNK, only: Only = None
 ) -> Any:
-    """Open the store on disk with the triples of the files for reading; build it unless it is there already.
+    """Open the store on disk with the triples of the files for reading; build it unless it is there
+    already.
 
     Args:
         files: Where the triples are.
@@ -127,7 +135,8 @@ def disk_store(
                     _build(files, whole, chunk, only)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"cannot make the fact store {whole}: {error}; make room, or name another TASKLOOM_CACHE"
+                f"cannot make the fact store {whole}: {error}; make room, or name another"
+                " TASKLOOM_CACHE"
             ) from error
     try:
         return _oxigraph().Store.read_only(str(whole / "triples"))
@@ -143,7 +152,8 @@ def _build(files: list[Path], whole: Path, chunk: int, only: Only) -> None:
     store, done = None, 0
     try:
         state = json.loads(progress.read_text())
-        # Where the store is gone, opening would make an empty one and the chunks that were in would be missed.
+        # Where the store is gone, opening would make an empty one and the chunks that were in would
+        # be missed.
         if state["chunk"] == chunk and (part / "triples" / "CURRENT").is_file():
             store, done = _oxigraph().Store(str(part / "triples")), int(state["done"])
     except (OSError, RuntimeError, ValueError, KeyError, TypeError):
@@ -173,7 +183,9 @@ def _load(store: Any, name: str, first_line: int, lines: bytes, only: Only) -> N
 
 
 def _chunks(files: list[Path], size: int) -> Iterator[tuple[int, str, int, bytes]]:
-    """Yield pieces of whole lines with number, file and number of the first line; always the same for the same size."""
+    """Yield pieces of whole lines with number, file and number of the first line; always the same
+    for the same size.
+    """
     number = 0
     for path in files:
         line = 1

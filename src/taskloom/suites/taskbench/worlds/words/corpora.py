@@ -1,4 +1,6 @@
-"""The corpora of an NLTK data tree, unpacked or in zip files: fetched by NLTK, found and read without it."""
+"""The corpora of an NLTK data tree, unpacked or in zip files: fetched by NLTK, found and read
+without it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from taskloom.core.files import cache_folder
 from taskloom.core.resources import Resource
 
 WANTED = ("wordnet", "omw-1.4", "sentiwordnet", "brown", "cess_esp")
-"""OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has other words."""
+"""OMW 1.4 and not 2.0: the Spanish half of the benchmark was built on the 1.x tables, and 2.0 has
+other words.
+"""
 
 
 def trees() -> list[Path]:
@@ -72,7 +76,9 @@ class Corpus:
         yield from self.text(name, encoding).split("\n")
 
     def digest(self) -> str:
-        """Compute a digest of the corpus that costs no reading: name, size and checksum of each file."""
+        """Compute a digest of the corpus that costs no reading: name, size and checksum of each
+        file.
+        """
         text = blake2b(digest_size=16)
         if self._zip is not None:
             for info in sorted(self._zip.infolist(), key=lambda i: i.filename):
@@ -100,9 +106,10 @@ def get(name: str) -> Corpus:
     corpus = find(name)
     if corpus is None:
         raise DataError(
-            f"the corpus '{name}' of the NLTK data is not here (looked in {', '.join(map(str, trees()))}); run "
-            "'taskloom data get nltk', set NLTK_DATA to an NLTK data tree, or use lexicon=packaged (English "
-            "without sentiment) or lexicon=synthetic (invented words)"
+            f"the corpus '{name}' of the NLTK data is not here (looked in"
+            f" {', '.join(map(str, trees()))}); run 'taskloom data get nltk', set NLTK_DATA to an"
+            " NLTK data tree, or use lexicon=packaged (English without sentiment) or"
+            " lexicon=synthetic (invented words)"
         )
     return corpus
 
@@ -121,13 +128,15 @@ def fetch(folder: Path) -> None:
             corpus, download_dir=str(target), quiet=True, print_error_to=io.StringIO()
         ):
             raise DataError(
-                f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree that has it"
+                f"NLTK could not fetch '{corpus}'; is there a network? Or set NLTK_DATA to a tree"
+                " that has it"
             )
 
 
 NLTK_DATA = Resource(
     "nltk",
-    "WordNet 3.0, Spanish OMW, SentiWordNet, Brown, CESS (taskbench: the paper's vocabularies, Spanish, sentiment)",
+    "WordNet 3.0, Spanish OMW, SentiWordNet, Brown, CESS (taskbench: the paper's vocabularies,"
+    " Spanish, sentiment)",
     tuple(f"nltk_data/corpora/{corpus}" for corpus in WANTED),
     ("NLTK_DATA",),
     fetch,

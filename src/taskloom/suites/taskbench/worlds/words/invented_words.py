@@ -1,8 +1,10 @@
-"""An invented lexicon: words that no model has read, with WordNet's relations between their meanings, in two languages.
+"""An invented lexicon: words that no model has read, with WordNet's relations between their
+meanings, in two languages.
 
-Meanings are made first, as in WordNet: kinds below kinds, opposites, what doing one thing entails, a sentiment. Each has one to
-three invented words in either language, and some words have several meanings. Every lexical function of the paper has at least 100
-inputs here, also those for which WordNet has one word only (what is both an antonym and an entailment).
+Meanings are made first, as in WordNet: kinds below kinds, opposites, what doing one thing entails,
+a sentiment. Each has one to three invented words in either language, and some words have several
+meanings. Every lexical function of the paper has at least 100 inputs here, also those for which
+WordNet has one word only (what is both an antonym and an entailment).
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def _ranges() -> dict[str, range]:
 
 
 def _link(net: WordNet, rng: Random) -> None:
-    """Add kinds, opposites and entailments; some opposites are also kinds or entailed, so that intersections have inputs."""
+    """Add kinds, opposites and entailments; some opposites are also kinds or entailed, so that
+    intersections have inputs.
+    """
     ranges = _ranges()
     kinds: list[tuple[int, int]] = []
     for pos in ("n", "v"):
@@ -83,7 +87,9 @@ def _link(net: WordNet, rng: Random) -> None:
 
 
 def _words(net: WordNet, key: Key, language: str) -> list[list[str]]:
-    """Draw the words of every meaning: new ones, some of two parts, and some that another meaning has already."""
+    """Draw the words of every meaning: new ones, some of two parts, and some that another meaning
+    has already.
+    """
     rng = key.random("words", language)
     names = Names(key.child("names", language))
     mark = "" if language == "eng" else "o"

@@ -1,4 +1,6 @@
-"""The lexicon: words, senses and links of WordNet as arrays, compiled once and kept in the cache."""
+"""The lexicon: words, senses and links of WordNet as arrays, compiled once and kept in the
+cache.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ FORMAT = 1
 """Raised whenever the compiled arrays change, so that an older cache is left alone."""
 
 LEAST_BROWN = 5
-"""Occurrences in the Brown corpus: the paper says more than 5, but 5 and more gives just the authors' 9,143 words."""
+"""Occurrences in the Brown corpus: the paper says more than 5, but 5 and more gives just the
+authors' 9,143 words.
+"""
 
 LINKS = ("hyponyms", "hypernyms", "entailments", "antonyms")
 CLOSED = ("hyponyms", "hypernyms", "entailments")
@@ -44,10 +48,12 @@ CLOSED = ("hyponyms", "hypernyms", "entailments")
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words and what they mean, as arrays. A word is its position in `texts`; a sense is the number of a synset.
+    """Words and what they mean, as arrays. A word is its position in `texts`; a sense is the number
+    of a synset.
 
     Attributes:
-        texts: Every lemma name of both languages, as WordNet writes it (underscores, capitals), sorted.
+        texts: Every lemma name of both languages, as WordNet writes it (underscores, capitals),
+            sorted.
         fold: For each word the first word that differs from it in nothing but capitals.
         senses: For each language the senses of every word, the most frequent first.
         lemmas: For each language the words of every sense.
@@ -91,7 +97,9 @@ class Lexicon:
 
     @cached_property
     def base_forms(self) -> dict[str, dict[str, list[int]]]:
-        """Give for each part of speech the lower-case base forms with their words: what morphology may arrive at."""
+        """Give for each part of speech the lower-case base forms with their words: what morphology
+        may arrive at.
+        """
         forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
         pairs = np.unique(
@@ -107,7 +115,9 @@ class Lexicon:
         return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
 
     def find(self, text: str, language: str) -> tuple[int, ...]:
-        """Return the senses of any text: of a word in the lexicon by the table, of another English form by morphology."""
+        """Return the senses of any text: of a word in the lexicon by the table, of another English
+        form by morphology.
+        """
         number = self.numbers.get(text.strip().replace(" ", "_"))
         if number is not None and (row := self.senses[language].row(number)).size:
             return tuple(row.tolist())
@@ -129,7 +139,9 @@ class Lexicon:
 
 @lru_cache(maxsize=3)
 def open_lexicon(name: str) -> Lexicon:
-    """Open a lexicon: `nltk` (the paper's, from an NLTK data tree), `packaged` (English) or `synthetic` (invented)."""
+    """Open a lexicon: `nltk` (the paper's, from an NLTK data tree), `packaged` (English) or
+    `synthetic` (invented).
+    """
     if name == "synthetic":
         return _cached(
             "synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read
@@ -175,7 +187,8 @@ def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
 
 def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
     return DataError(
-        f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus again"
+        f"{corpus.path} is damaged or of another version than ours ({why[:100]}); get the corpus"
+        " again"
     )
 
 
@@ -234,7 +247,9 @@ INFLECTED = tuple({ending for endings in ENDINGS.values() for ending in endings}
 
 
 def _english_senses(net: WordNet, texts: list[str]) -> Table:
-    """Rank the senses of every text: the most frequent first, of equal ones those of nouns first, then in WordNet's order."""
+    """Rank the senses of every text: the most frequent first, of equal ones those of nouns first,
+    then in WordNet's order.
+    """
     english = {lemma for row in net.lemmas for lemma in row}
     irregular = {form for p in POS for form in net.exceptions[p]}
     forms_of: dict[str, set[str]] = {p: set() for p in POS}
@@ -256,7 +271,9 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Rank the senses of a form that has no base form but itself; the index has them by part of speech."""
+    """Rank the senses of a form that has no base form but itself; the index has them by part of
+    speech.
+    """
     if not any(counts):
         return list(dict.fromkeys(row))
     return list(
@@ -286,7 +303,9 @@ def _inflected_senses(
 
 
 def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
-    """Rank Spanish senses by the counts of the English words that share them; Spanish has none of its own."""
+    """Rank Spanish senses by the counts of the English words that share them; Spanish has none of
+    its own.
+    """
     if not any(raw.spanish):
         return Table.empty(len(texts))
     weight = [0] * len(raw.net.pos)

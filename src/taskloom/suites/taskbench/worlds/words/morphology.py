@@ -1,8 +1,9 @@
 """WordNet's morphology: from an inflected form to base forms.
 
-Exception lists first, then the detachment rules, applied again and again until a form is known. This is the rule of WordNet's own
-`morphy` as the reference relied on it; later versions of NLTK apply the rules only once and lose a few words (611 instead of 616
-with entailments), so the rule is spelt out here.
+Exception lists first, then the detachment rules, applied again and again until a form is known.
+This is the rule of WordNet's own `morphy` as the reference relied on it; later versions of NLTK
+apply the rules only once and lose a few words (611 instead of 616 with entailments), so the rule is
+spelt out here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ ENDINGS = {pos: tuple(old for old, _ in rules) for pos, rules in _RULES.items()}
 def bases(
     form: str, pos: str, known: Collection[str], exceptions: Mapping[str, list[str]]
 ) -> list[str]:
-    """Return the known base forms of a lower-case form for one part of speech, the form itself first.
+    """Return the known base forms of a lower-case form for one part of speech, the form itself
+    first.
 
     Args:
         form: The form.
@@ -66,9 +68,12 @@ def bases(
 
 
 def _detach(forms: list[str], pos: str) -> list[str]:
-    return [
-        f[: len(f) - len(old)] + new for f in forms for old, new in _RULES[pos] if f.endswith(old)
-    ]
+    detached = []
+    for form in forms:
+        for old, new in _RULES[pos]:
+            if form.endswith(old):
+                detached.append(form.removesuffix(old) + new)
+    return detached
 
 
 def _known(forms: list[str], known: Collection[str]) -> list[str]:

@@ -1,7 +1,9 @@
-"""The English relation table that this package carries, so that English lexical tasks work on a fresh machine.
+"""The English relation table that this package carries, so that English lexical tasks work on a
+fresh machine.
 
-`wordnet-eng.npz.xz` holds the words, senses, links, sense counts and irregular forms of WordNet 3.0, without glosses. It is
-built by `scripts/build_wordnet_table.py` from the official files; WordNet's licence is in NOTICE.
+`wordnet-eng.npz.xz` holds the words, senses, links, sense counts and irregular forms of WordNet
+3.0, without glosses. It is built by `scripts/build_wordnet_table.py` from the official files;
+WordNet's licence is in NOTICE.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 TABLE = Path(__file__).with_name("wordnet-eng.npz.xz")
 
 LEAST_TAGGED = 3
-"""Occurrences of a word in WordNet's own sense-tagged texts that make it common: 8,131 words, near the paper's 9,143."""
+"""Occurrences of a word in WordNet's own sense-tagged texts that make it common: 8,131 words, near
+the paper's 9,143.
+"""
 
 
 @cache
@@ -82,7 +86,9 @@ def read() -> RawLexicon:
 
 
 def common(net: WordNet) -> list[str]:
-    """Return the vocabulary: lower-case single words that WordNet's own sense-tagged texts show to be common."""
+    """Return the vocabulary: lower-case single words that WordNet's own sense-tagged texts show to
+    be common.
+    """
     written = {lemma for row in net.lemmas for lemma in row}
     return [
         f for f, n in net.counts.items() if sum(n) >= LEAST_TAGGED and f in written and "_" not in f

@@ -32,7 +32,8 @@ class Rules:
 
     Attributes:
         senses: All senses of a word over all parts of speech, or only the most frequent one.
-        inflections: Whether a base form may be the answer for its own inflected form (bones → bone as a synonym).
+        inflections: Whether a base form may be the answer for its own inflected form (bones → bone
+            as a synonym).
         outputs: Any lemma of the lexicon, or only words of the vocabulary.
     """
 
@@ -49,9 +50,11 @@ class LexicalWorld:
         self.rules = rules
 
     def relation(self, name: str) -> Table:
-        """Return the table of a relation over all words: for each word the words that it is related to.
+        """Return the table of a relation over all words: for each word the words that it is related
+        to.
 
-        Computed once for a lexicon and kept in the cache: all kinds of all nouns take a quarter of a second.
+        Computed once for a lexicon and kept in the cache: all kinds of all nouns take a quarter of
+        a second.
         """
         if not self.lexicon.place:
             return self._relation(name)
@@ -104,12 +107,9 @@ class LexicalWorld:
         pairs: set[tuple[int, int]] = set()
         for word in np.flatnonzero(lexicon.senses["eng"].counts).tolist():
             for pos, forms in lexicon.bases(lexicon.texts[word]).items():
-                pairs.update(
-                    (word, base)
-                    for form in forms
-                    for base in lexicon.base_forms[pos][form]
-                    if base != word
-                )
+                for form in forms:
+                    bases = lexicon.base_forms[pos][form]
+                    pairs.update((word, base) for base in bases if base != word)
         array = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
         return Table.of_pairs(array[:, 0], array[:, 1], len(lexicon.texts))
 
@@ -122,8 +122,8 @@ class LexicalWorld:
             wanted = lexicon.pos == POS.index(_POS_NAMES[match[2]])
         elif lexicon.sentiment is None:
             raise DataError(
-                f"{name} needs SentiWordNet, which this package does not carry; run 'taskloom data get nltk' or set NLTK_DATA, "
-                "and use lexicon=nltk"
+                f"{name} needs SentiWordNet, which this package does not carry; run 'taskloom data"
+                " get nltk' or set NLTK_DATA, and use lexicon=nltk"
             )
         else:
             wanted = lexicon.sentiment == _SIGNS[match[2]]
@@ -135,7 +135,9 @@ class LexicalWorld:
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """Return a digest of the code that computes relations, so that those of another version are left alone."""
+    """Return a digest of the code that computes relations, so that those of another version are
+    left alone.
+    """
     files = (__file__, lexicon.__file__, morphology.__file__, tables.__file__)
     return blake2b(b"".join(Path(file).read_bytes() for file in files), digest_size=12).hexdigest()
 

@@ -1,4 +1,6 @@
-"""Reading the files of WordNet, the Open Multilingual Wordnet, SentiWordNet and the two corpora that give the vocabularies."""
+"""Reading the files of WordNet, the Open Multilingual Wordnet, SentiWordNet and the two corpora
+that give the vocabularies.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ class WordNet:
         pos: The part of speech of each synset (satellites count as adjectives).
         lemmas: The lemma names of each synset, as written (underscores, capitals).
         links: For each kind of link the pairs of synsets.
-        index: For each lower-case form its synsets, by part of speech in the order n, v, a, r, each in WordNet's order.
-        counts: How often each sense of a form (parallel to `index`) was seen in WordNet's sense-tagged texts.
+        index: For each lower-case form its synsets, by part of speech in the order n, v, a, r, each
+            in WordNet's order.
+        counts: How often each sense of a form (parallel to `index`) was seen in WordNet's
+            sense-tagged texts.
         exceptions: For each part of speech irregular forms with their base forms.
         places: The number of each synset by part of speech and offset.
     """
@@ -64,7 +68,8 @@ def read_wordnet(corpus: Corpus) -> WordNet:
         target = net.places.get((pos, offset))
         if target is None:
             raise DataError(
-                f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which is not there"
+                f"{corpus.path} is damaged: a link leads to synset {offset} ({pos}), which is not"
+                " there"
             )
         net.links[_POINTERS[symbol]].append((source, target))
     senses = _read_index(corpus, net)
@@ -139,14 +144,17 @@ def read_spanish(corpus: Corpus, net: WordNet) -> list[list[str]]:
             lemmas[place].append(lemma)
     if strangers:
         raise DataError(
-            f"{strangers} rows of {corpus.path} name synsets that this WordNet lacks: its files are not the official WordNet 3.0 "
-            "(some distributions rebuild them with other offsets); take the nltk_data copy of both"
+            f"{strangers} rows of {corpus.path} name synsets that this WordNet lacks: its files are"
+            " not the official WordNet 3.0 (some distributions rebuild them with other offsets);"
+            " take the nltk_data copy of both"
         )
     return lemmas
 
 
 def read_sentiment(corpus: Corpus, net: WordNet) -> list[int]:
-    """Read the sign of positive minus negative score of each synset: 1, -1, 0, or 2 where it is not scored."""
+    """Read the sign of positive minus negative score of each synset: 1, -1, 0, or 2 where it is not
+    scored.
+    """
     signs = [2] * len(net.pos)
     name = next(
         (n for n in corpus.names() if n.startswith("SentiWordNet")), "SentiWordNet_3.0.0.txt"

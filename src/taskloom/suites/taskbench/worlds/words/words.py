@@ -1,4 +1,6 @@
-"""The words: one numbering of all words of both languages, and every lexical, random and added atom as a table over it."""
+"""The words: one numbering of all words of both languages, and every lexical, random and added atom
+as a table over it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Words:
     """Every word function as a table, made when it is first asked for.
 
     Attributes:
-        texts: All words as the lexicon writes them (underscores), sorted, then those that only added atoms know.
+        texts: All words as the lexicon writes them (underscores), sorted, then those that only
+            added atoms know.
         shown: The same as they are written in examples.
         vocabulary: For each language the words from which inputs are drawn.
     """
@@ -158,7 +161,9 @@ class Words:
         return self._masks[name]
 
     def look(self, name: str, text: str, inverse: bool = False) -> tuple[str, ...]:
-        """Return the values of a relation (or its inverse) at any text, also one that is not a word of the lexicon."""
+        """Return the values of a relation (or its inverse) at any text, also one that is not a word
+        of the lexicon.
+        """
         key = (f"{name}.inv" if inverse else name, text)
         images = self._images.get(key)
         if images is None:
@@ -215,7 +220,8 @@ class Words:
         if code in self.lexicon.senses and self.lexicon.find(written, code):
             return written
         raise InputError(
-            f"'{text.strip()}' is not {kind_name(kind)} of the lexicon; give a word that a dictionary lists"
+            f"'{text.strip()}' is not {kind_name(kind)} of the lexicon; give a word that a"
+            " dictionary lists"
         )
 
 
@@ -229,5 +235,7 @@ def _padded(table: Table, rows: int) -> Table:
 def open_words(
     lexicon: str, rules: Rules, pairing: random_relations.Pairing, own: tuple[str, ...]
 ) -> Words:
-    """Open words with their tables, kept for the whole process: equal settings share their tables."""
+    """Open words with their tables, kept for the whole process: equal settings share their
+    tables.
+    """
     return Words(open_lexicon(lexicon), rules, pairing, own)
