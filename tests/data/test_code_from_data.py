@@ -1,4 +1,6 @@
-"""Code that only data name never runs; a dataset of a task file verifies anywhere, and its answers where the file is given."""
+"""Code that only data name never runs; a dataset of a task file verifies anywhere, and its answers
+where the file is given.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_bytes_verify_without_the_file_and_answers_with_it(
     assert run(["verify", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "20 rows have the bytes of the manifest" in out
-    assert "no answer was derived again: --task is needed" in out
+    assert "no answer was derived again, and no row was made again: --task is needed" in out
     assert (tl.verify(folder).rows, tl.verify(folder).answers, tl.verify(folder).method) == (
         20,
         0,
@@ -94,7 +96,10 @@ def test_an_edited_task_file_is_said_to_have_changed(made: tuple[Path, Path]) ->
     file.write_text(TASK + "\n# edited\n")
     with pytest.raises(
         DataError,
-        match=r"bytes are those of the manifest, but the file that defines 'letters/upper' has changed since then",
+        match=(
+            r"bytes are those of the manifest, but the file that defines 'letters/upper' has"
+            r" changed since then"
+        ),
     ):
         tl.verify(folder, task=file)
 
@@ -120,7 +125,10 @@ def test_predictions_are_scored_by_the_scorer_of_a_file_that_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "upper.py"
-    scorer = "class Loose:\n    name = 'loose-of-upper'\n    def score(self, prediction, targets): return 0.5\n"
+    scorer = (
+        "class Loose:\n    name = 'loose-of-upper'\n    def score(self, prediction, targets):"
+        " return 0.5\n"
+    )
     scorer += "    def explain(self, prediction, targets): return ''\n"
     file.write_text(
         TASK.replace("@tl.task", scorer + "\n@tl.task").replace("solve=str.upper", "scorer=Loose()")

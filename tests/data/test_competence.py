@@ -131,3 +131,49 @@ def test_a_suites_own_scorer_is_found_in_a_fresh_process() -> None:
     code = "from taskloom.core.registry import find_scorer; print(find_scorer('zest').name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "zest\n"
+
+
+def test_some_examples_are_scored_alone_and_their_share_is_stated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tl.make(
+        "ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 300}, iid: {n: 40}}"]
+    )
+    replies = [
+        {"idx": i, "prediction": f"Let me see.\nThe answer is: {data['iid'][i].target}"}
+        for i in (30, 7, 21, 3)
+    ]
+    file = tmp_path / "p.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in replies))
+    words = ["score", "ctl", "--gold", str(tmp_path / "d"), "--split", "iid", "--pred", str(file)]
+    assert run([*words, "--extract", "final"]) == 0
+    assert "4 of 40 examples (10.0 %), mean score 100.0" in capsys.readouterr().out
+    assert run([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["examples"], report["of"], report["accuracy"]) == (4, 40, 0.0)
+    assert run([*words, "--extract", "finale"]) == 2
+    assert "did you mean 'final'" in capsys.readouterr().err
+
+
+def test_a_suite_with_its_own_evaluation_scores_some_examples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tl.make(
+        "zest/synthetic", tmp_path / "z", set=["tasks={train: 40, dev: 0, test: 0}", "passages=3"]
+    )
+    file = tmp_path / "p.jsonl"
+    rows = [{"id": i, "prediction": f"<answer>{data['train'][i].target}</answer>"} for i in (5, 2)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["score", "zest", "--gold", str(tmp_path / "z"), "--pred", str(file)]
+    words += ["--mode", "corrected", "--extract", "tag:answer"]
+    assert run([*words, "--split", "train"]) == 0
+    assert f"2 of {len(data['train'])} examples" in capsys.readouterr().out
+    assert run([*words, "--split", "train", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["examples"], report["instance_mean"]) == (2, 1.0)
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("{}\n")
+    assert (
+        run(["score", "zest", "--gold", str(gold), "--pred", str(file), "--extract", "final"]) == 2
+    )
+    assert "--extract needs the folder of a dataset" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""Files that a recipe's fields name: where they are looked for, and what becomes of a dataset when they move or change."""
+"""Files that a recipe's fields name: where they are looked for, and what becomes of a dataset when
+they move or change.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,10 @@ def test_the_home_folder_is_expanded_in_fields(
 
 
 def test_published_files_are_looked_for_beside_the_recipe(project: Path) -> None:
-    row = '{"id": "a", "question": "Is it?", "type": {"generalization_type": "normal", "derives_from": [], "domain": "x"},'
+    row = (
+        '{"id": "a", "question": "Is it?", "type": {"generalization_type": "normal",'
+        ' "derives_from": [], "domain": "x"},'
+    )
     (project / "train.jsonl").write_text(
         row + ' "examples": [{"context": "It is.", "answer": "yes"}]}\n'
     )

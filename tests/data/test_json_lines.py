@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskloom.core import shards
-from taskloom.data.json_lines import json_lines
+from taskloom.data.export import json_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ['"', "\\n", "a\nb\t", "\x00\x1f", "é\u2028😀"]
@@ -35,14 +35,16 @@ ROW = st.fixed_dictionaries(
         "question": st.none() | TEXTS,
         "key": st.none() | TEXTS,
         "derivation": st.none() | STEPS,
-        "traits": st.none()
-        | st.fixed_dictionaries(
-            {
-                "n": st.none() | st.integers(-9, 9),
-                "x": st.none() | st.floats(),
-                "b": st.none() | st.booleans(),
-                "s": TEXTS,
-            }
+        "traits": (
+            st.none()
+            | st.fixed_dictionaries(
+                {
+                    "n": st.none() | st.integers(-9, 9),
+                    "x": st.none() | st.floats(),
+                    "b": st.none() | st.booleans(),
+                    "s": TEXTS,
+                }
+            )
         ),
     }
 )

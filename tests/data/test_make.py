@@ -1,4 +1,6 @@
-"""The purity contract on disk: the same bytes for every way of making them, and after every way of being interrupted."""
+"""The purity contract on disk: the same bytes for every way of making them, and after every way of
+being interrupted.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,7 @@ from taskloom.cli import run
 from taskloom.core import shards
 from taskloom.core.errors import DataError, TaskloomError
 from taskloom.data import workers
-from taskloom.data.processes import can_fork
-from taskloom.data.workers import MakeProgress
+from taskloom.data.workers import MakeProgress, can_fork
 from tests.slow import slow_except
 
 RECIPES = ["ctl/A", "ctl/A-independent", "ctl/R", "ctl/S", "ctl/length"]
@@ -61,7 +62,9 @@ def digests_in_another_process(
 
 @pytest.mark.parametrize("name", slow_except(RECIPES, "ctl/S"))
 def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
-    """Memory, 1 and 2 workers, shard sizes, hash seeds: one digest, and one manifest but for the list of files."""
+    """Memory, 1 and 2 workers, shard sizes, hash seeds: one digest, and one manifest but for the
+    list of files.
+    """
     wanted = tl.make(name, seed=1, set=SMALL).digest
     assert digests_in_another_process(name, tmp_path, "1", [[2, 1000], [1, 5000]]) == [wanted] * 2
     manifests = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/manifest.json"))]
@@ -75,7 +78,9 @@ def test_digests_do_not_depend_on_how(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in RECIPES if n != "ctl/S"])
 def test_digests_do_not_depend_on_hash_seed_and_shard_size(name: str, tmp_path: Path) -> None:
-    """The other recipes, without worker processes, whose start is most of the time of the test above."""
+    """The other recipes, without worker processes, whose start is most of the time of the test
+    above.
+    """
     wanted = tl.make(name, seed=1, set=SMALL).digest
     assert digests_in_another_process(name, tmp_path, "1", [[1, 2000]]) == [wanted]
 
@@ -96,7 +101,9 @@ GOLDEN = {
 
 @pytest.mark.parametrize("name", slow_except(GOLDEN, "ctl/A", "ctl/S", "ctl/length"))
 def test_golden_digests(name: str) -> None:
-    """The full recipes, seed 0. A change here means other data for everybody: raise the suite's version."""
+    """The full recipes, seed 0. A change here means other data for everybody: raise the suite's
+    version.
+    """
     assert tl.make(name, seed=0).digest == GOLDEN[name]
 
 
@@ -302,7 +309,8 @@ def test_somebodys_own_folder_is_left_alone(tmp_path: Path) -> None:
 def test_split_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     task = tmp_path / "t.py"
     task.write_text(
-        "import taskloom as tl\n@tl.task('a/b', describe='d')\ndef f(rng): return tl.Example(str(rng.random()), 'x')\n"
+        "import taskloom as tl\n@tl.task('a/b', describe='d')\ndef f(rng): return"
+        " tl.Example(str(rng.random()), 'x')\n"
     )
     with pytest.raises(TaskloomError, match="cannot name a split"):
         tl.make(str(task), tmp_path / "out", set=["splits={" + json.dumps(name) + ": {n: 5}}"])
@@ -433,9 +441,9 @@ def test_every_spelling_of_a_number_is_one_number(tmp_path: Path) -> None:
         made = tl.make(
             "ctl/A",
             tmp_path / str(number),
-            seed=seed,
+            seed=seed,  # type: ignore[arg-type]
             set={"splits": {"train": {"n": np.int32(500)}}},
-        )  # type: ignore[arg-type]
+        )
         assert made.digest == wanted
         assert made.manifest["seed"] == 1
         assert tl.load(tmp_path / str(number)).digest == wanted

@@ -1,4 +1,6 @@
-"""`make` with several workers in a script: no `__main__` guard is needed, and where one is, that is said at once."""
+"""`make` with several workers in a script: no `__main__` guard is needed, and where one is, that is
+said at once.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,13 @@ import pyarrow as pa
 import pytest
 
 import taskloom as tl
+from taskloom.cli.app import run
 from taskloom.core import shards
 from taskloom.core.errors import DataError, InputError
+from taskloom.core.plan import Plan
+from taskloom.core.registry import SUITES, TASKS
 from taskloom.data import dataset
-from taskloom.data.verify import _check_answers, _chosen, _made_again
+from taskloom.data.verify import NAMED, _chosen, _chosen_rows, _Proof
 from taskloom.recipe import read
 
 
@@ -42,7 +46,11 @@ def tamper(folder: Path, split: str, row: int, column: str, value: object) -> No
     table = shards.read(path)
     rows = table.to_pylist()
     rows[row][column] = value
-    changed = pa.Table.from_pylist(rows, schema=table.schema)
+    _store(folder, split, path, pa.Table.from_pylist(rows, schema=table.schema), stamp)
+
+
+def _store(folder: Path, split: str, path: Path, changed: pa.Table, stamp: shards.Stamp) -> None:
+    """Write a changed shard and make the digests of the manifest fit."""
     shards.write(path, changed, stamp.recipe, stamp.seed, split, stamp.start)
     manifest = json.loads((folder / "manifest.json").read_text())
     entry = manifest["splits"][split]
@@ -66,11 +74,13 @@ def test_rows_of_several_shards_are_checked_under_their_own_numbers(
         "ctl/A-independent", tmp_path / "d", set=["splits={train: {n: 2500}}"], shard_rows=1000
     )
     chosen = _chosen(data, "train", sample == 1500, sample)
-    mistaken = replace(data.recipe.plan(0), check=lambda example: ("?",))
-    wrong = list(_check_answers(data, mistaken, "train", chosen, tmp_path / "d"))
+    proof = _Proof(replace(data.recipe.plan(0), check=lambda example: ("?",)))
+    for rows, table in _chosen_rows(data, "train", chosen, tmp_path / "d"):
+        proof.check("train", rows, table)
     inputs = data.table("train").column("input").to_pylist()
-    assert [(w.index, w.input) for w in wrong] == [(i, inputs[i]) for i in chosen.tolist()]
-    assert len(wrong) == (2500 if sample == 1500 else 40)
+    assert [(w.index, w.input) for w in proof.wrong] == [(i, inputs[i]) for i in chosen.tolist()]
+    assert len(proof.wrong) == proof.remade == (2500 if sample == 1500 else 40)
+    assert proof.differing == 0
 
 
 def test_an_unreadable_input_is_a_wrong_answer_not_a_crash(folder: Path) -> None:
@@ -133,29 +143,36 @@ def test_rows_without_a_second_solver_are_made_again_and_each_is_judged_alone(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "t.py").write_text(
-        "import taskloom as tl\n@tl.task('a/b', describe='d')\n"
-        "def f(rng: tl.Random) -> tl.Example: return tl.Example(str(rng.random()), str(rng.random()))\n"
+        "import taskloom as tl\n@tl.task('a/b', describe='d')\ndef f(rng: tl.Random) -> tl.Example:"
+        " return tl.Example(str(rng.random()), str(rng.random()))\n"
     )
     data = tl.make(tmp_path / "t.py", set=["splits={train: {n: 1200}}"])
     plan = read(tmp_path / "t.py", ["splits={train: {n: 1200}}"]).plan(0)
-    examples = list(data["train"])
-    rows = np.array([*range(1100), 1150, 1151], dtype=np.int64)  # two blocks, and a few rows apart
-    stored = [examples[row] for row in rows.tolist()]
-    wanted = [example.targets for example in stored]
-    assert [solved for _, solved in _made_again(plan, "train", rows, stored)] == wanted
+    table = data.table("train")
+    rows = np.array([*range(1100), 1150, 1151], dtype=np.int64)  # a long run, and a few rows apart
+    stored = table.take(pa.array(rows))
+
+    def wrong_in(plan: Plan, stored: pa.Table) -> dict[int, tuple[str, ...]]:
+        proof = _Proof(plan)
+        proof.check("train", rows, stored)
+        assert proof.answers == proof.remade == len(rows)
+        assert proof.differing == len(proof.wrong)
+        return {wrong.index: wrong.solved for wrong in proof.wrong}
+
+    assert wrong_in(plan, stored) == {}
     whole = plan.split("train").rows
 
-    def failing(start: int, stop: int) -> Iterable[tl.Example]:
+    def failing(start: int, stop: int) -> Iterable[tl.Example] | pa.Table:
         if start <= 1050 < stop:
             raise InputError("this row is gone")
         return whole(start, stop)
 
     broken = replace(plan, splits=tuple(replace(split, rows=failing) for split in plan.splits))
-    wanted[1050] = ("no answer: this row is gone",)
-    assert [solved for _, solved in _made_again(broken, "train", rows, stored)] == wanted
-    wanted[0] = (f"another input: {examples[0].input}",)
-    stored[0] = examples[1]
-    assert [solved for _, solved in _made_again(broken, "train", rows, stored)] == wanted
+    gone = {1050: ("no answer: this row is gone",)}
+    assert wrong_in(broken, stored) == gone
+    swapped = pa.concat_tables([table.slice(1, 1), stored.slice(1)])
+    first = data["train"][0].input
+    assert wrong_in(broken, swapped) == {0: (f"another input: {first}",), **gone}
 
 
 def test_a_dataset_of_an_earlier_version_has_its_bytes_checked(tmp_path: Path) -> None:
@@ -164,9 +181,170 @@ def test_a_dataset_of_an_earlier_version_has_its_bytes_checked(tmp_path: Path) -
     manifest = json.loads(path.read_text())
     manifest["recipe"]["version"] = 1
     path.write_text(json.dumps(manifest))
-    with pytest.raises(
-        DataError,
-        match=r"its bytes are those of the manifest, but it was made by version 1 of 'babi', this is",
-    ):
+    with pytest.raises(DataError, match="it was edited"):
         tl.verify(tmp_path / "d")
     assert len(tl.load(tmp_path / "d")["train"]) == 20
+
+
+def test_answers_of_another_suite_version_are_proved_and_rows_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = SUITES.find("babi")
+    assert suite is not None
+    with monkeypatch.context() as earlier:
+        earlier.setattr(suite, "version", suite.version - 1)
+        tl.make("babi/1", tmp_path / "d", set={"splits": {"train": {"n": 20}}})
+    right = tl.load(tmp_path / "d")["train"][3].target
+    found = tl.verify(tmp_path / "d")
+    assert (found.ok, found.answers, found.remade) == (True, 20, 0)
+    assert f"version {suite.version - 1} of 'babi'" in found.unproved
+    tamper(tmp_path / "d", "train", 3, "targets", ["nowhere"])
+    found = tl.verify(tmp_path / "d")
+    assert [(w.index, w.solved) for w in found.wrong] == [(3, (right,))]
+    assert not found.ok
+
+
+RECIPES: dict[str, tuple[str, dict[str, object]]] = {
+    "ctl": ("ctl/A-independent", {"splits": {"train": {"n": 300}, "iid": {"n": 60}}}),
+    "babi": ("babi/mix-T7", {"splits": {"mix": {"n": 60}}}),
+    "taskbench": ("taskbench/father", {"facts": "synthetic#people=300"}),
+    "zest": (
+        "zest/synthetic",
+        {"tasks.train": 12, "tasks.dev": 0, "tasks.test": 0, "passages": 2},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One small dataset of each suite, in folders that tests copy."""
+    folder = tmp_path_factory.mktemp("made")
+    for suite, (name, changes) in RECIPES.items():
+        tl.make(name, folder / suite, changes=changes)
+    return {suite: folder / suite for suite in RECIPES}
+
+
+@pytest.mark.parametrize("suite", RECIPES)
+def test_every_altered_column_of_every_suite_is_found_and_named(
+    made: dict[str, Path], suite: str, tmp_path: Path
+) -> None:
+    shutil.copytree(made[suite], tmp_path / "d")
+    split = tl.load(made[suite]).splits[0]
+    rows = tl.load(made[suite]).table(split).to_pylist()
+    traits = dict(rows[3]["traits"])
+    trait = next(name for name, value in traits.items() if value is not None)
+    other = traits[trait]
+    traits[trait] = f"{other}x" if isinstance(other, str) else type(other)(not other)
+    step = {"rule": "guess", "value": "", "of": None}
+    altered = {
+        (3, "traits", f"traits.{trait}"): traits,
+        (5, "derivation", "derivation"): [*(rows[5]["derivation"] or []), step],
+        (7, "key", "key"): "another key",
+        (9, "index", "index"): 8,
+        (11, "task", "task"): "another task",
+        (13, "question", "question"): "Another question?",
+        (15, "targets", "targets"): [*rows[15]["targets"], "another answer"],
+        (17, "input", "input"): rows[17]["input"] + " ",
+    }
+    for (row, column, _), value in altered.items():
+        tamper(tmp_path / "d", split, row, column, value)
+    for every in (True, False):
+        found = tl.verify(tmp_path / "d", every=every)
+        assert not found.ok
+        assert {d.index: d.columns for d in found.differences} == {
+            row: (name,) for row, _, name in altered
+        }
+        assert found.columns == {name: 1 for _, _, name in altered}
+        assert found.differing == len(altered)
+    assert tl.verify(made[suite], every=True).ok
+
+
+def test_the_order_of_answers_is_part_of_the_proof(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(
+        "import taskloom as tl\n"
+        "def solve(text): return ['a', 'b']\n"
+        "@tl.task('a/order', describe='d', solve=solve)\n"
+        "def f(rng: tl.Random) -> tl.Example: return tl.Example(str(rng.random()), ['a', 'b'])\n"
+    )
+    tl.make(tmp_path / "t.py", tmp_path / "d", changes={"splits": {"train": {"n": 30}}})
+    tamper(tmp_path / "d", "train", 4, "targets", ["b", "a"])
+    found = tl.verify(tmp_path / "d", task=tmp_path / "t.py")
+    assert found.wrong == ()
+    assert [(d.index, d.stored, d.made) for d in found.differences] == [
+        (4, {"targets": ["b", "a"]}, {"targets": ["a", "b"]})
+    ]
+
+
+def test_planted_repeated_and_swapped_rows_are_found_and_traced(folder: Path) -> None:
+    train = tl.load(folder).table("train").to_pylist()
+    iid = tl.load(folder).table("iid").to_pylist()
+
+    def put(index: int, row: dict[str, object]) -> None:
+        for column, value in row.items():
+            if column != "index":
+                tamper(folder, "iid", index, column, value)
+
+    put(2, train[700])  # planted
+    put(10, iid[11])  # repeated
+    put(20, iid[21])  # swapped
+    put(21, iid[20])
+    found = tl.verify(folder, every=True)
+    assert found.wrong == ()
+    notes = {d.index: d.note for d in found.differences}
+    missing = "the row that belongs here is missing"
+    assert notes == {
+        2: f"the input is that of train 700; {missing}",
+        10: f"the input is that of iid 11; {missing}",
+        20: "the input is that of iid 21",
+        21: "the input is that of iid 20",
+    }
+
+
+def test_many_differing_rows_are_counted_and_the_first_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "iid" / "00000.parquet"
+    stamp, table = shards.read_stamp(path), shards.read(path)
+    assert stamp is not None
+    keys = pa.array([f"key {i}" for i in range(100)])
+    changed = table.set_column(table.column_names.index("key"), "key", keys)
+    _store(folder, "iid", path, changed, stamp)
+    found = tl.verify(folder, every=True)
+    assert (found.differing, found.columns) == (100, {"key": 100})
+    assert [d.index for d in found.differences] == list(range(NAMED))
+    assert run(["verify", str(folder), "--all"]) == 1
+    shown = capsys.readouterr().out
+    assert "100 differ (key in 100)" in shown
+    assert f"and {100 - NAMED} more" in shown
+    assert run(["verify", str(folder), "--all", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["columns"] == {"key": 100}
+
+
+def test_a_dropped_column_and_a_column_too_many_differ_in_every_row(folder: Path) -> None:
+    path = folder / "iid" / "00000.parquet"
+    stamp, table = shards.read_stamp(path), shards.read(path)
+    assert stamp is not None
+    changed = table.drop_columns(["derivation"]).append_column("extra", pa.nulls(100, pa.string()))
+    _store(folder, "iid", path, changed, stamp)
+    assert tl.verify(folder).columns == {"derivation": 100, "extra": 100}
+
+
+def test_a_described_dataset_is_proved(tmp_path: Path) -> None:
+    changes = {"splits": {"train": {"n": 300}}, "described": {"level": "instruction"}}
+    tl.make("ctl/A-independent", tmp_path / "d", changes=changes)
+    found = tl.verify(tmp_path / "d", every=True)
+    assert (found.ok, found.remade) == (True, 300)
+
+
+def test_what_cannot_be_proved_is_stated(tmp_path: Path) -> None:
+    """A task whose file is not given: its bytes are right, nothing else is known."""
+    (tmp_path / "t.py").write_text(
+        "import taskloom as tl\n@tl.task('a/unproved', describe='d')\n"
+        "def f(rng: tl.Random) -> tl.Example: return tl.Example(str(rng.random()), 'a')\n"
+    )
+    tl.make(tmp_path / "t.py", tmp_path / "d", changes={"splits": {"train": {"n": 30}}})
+    TASKS.forget(TASKS._origin["a/unproved"])
+    found = tl.verify(tmp_path / "d")
+    assert (found.rows, found.answers, found.remade) == (30, 0, 0)
+    assert "no row was made again" in " ".join(found.lines())
+    assert tl.verify(tmp_path / "d", task=tmp_path / "t.py").remade == 30

@@ -1,4 +1,6 @@
-"""`python -m tests.fuzz`: feed every target, print counts, exit with status 1 where something failed."""
+"""`python -m tests.fuzz`: feed every target, print counts, exit with status 1 where something
+failed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import targets_files, targets_pages, targets_replies, targets_texts  # noqa: F401 - they register targets
+from tests.fuzz import (  # noqa: F401 - they register targets
+    targets_files,
+    targets_pages,
+    targets_replies,
+    targets_servers,
+    targets_texts,
+)
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Tally, campaign, prepare, table
 
 

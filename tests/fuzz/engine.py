@@ -31,7 +31,9 @@ from tests.fuzz.sentinel import SENTINEL
 from tests.fuzz.strategies import shorter, sibling
 
 Verdict = Literal["refused", "accepted", "checked"]
-"""What became of an input that is no failure: one sentence, taken, or taken and confirmed by a second solver."""
+"""What became of an input that is no failure: one sentence, taken, or taken and confirmed by a
+second solver.
+"""
 
 Failure = Literal[
     "traceback", "over-time", "over-memory", "long message", "path or code", "refuted"
@@ -49,7 +51,9 @@ LONGEST_MESSAGE = 4_100
 """Characters of a sentence: as many as an error shows, and what marks the cut."""
 
 SIBLINGS = 3
-"""Inputs that most targets try beside each one that Hypothesis draws, for a hundredth of its price."""
+"""Inputs that most targets try beside each one that Hypothesis draws, for a hundredth of its
+price.
+"""
 
 SHORTENINGS = 400
 """Tries to make a failure of a sibling shorter; Hypothesis shrinks only what it drew."""
@@ -77,11 +81,14 @@ class Target:
     Attributes:
         name: Of the target, and of its folder in `tests/regressions`.
         inputs: Strategy of inputs, values that JSON can hold (bytes as Latin-1 text).
-        run: From an input and a folder that it may write to, to a verdict; whatever it raises is judged by the engine.
+        run: From an input and a folder that it may write to, to a verdict; whatever it raises is
+            judged by the engine.
         weight: Its part of all inputs.
-        cost: CPU time of one of its inputs, of which a plain one (1.2 ms) costs 1: what its part of the time follows from.
+        cost: CPU time of one of its inputs, of which a plain one (1.2 ms) costs 1: what its part of
+            the time follows from.
         warm: What is imported, built or cached before the first input is watched.
-        siblings: Inputs that are tried beside each one that Hypothesis draws; 0 where an input is dear to try, not to draw.
+        siblings: Inputs that are tried beside each one that Hypothesis draws; 0 where an input is
+            dear to try, not to draw.
     """
 
     name: str
@@ -175,7 +182,9 @@ def _judged(target: Target, value: Any, folder: Path) -> Outcome:
 
 
 def _place(error: BaseException) -> str:
-    """Return the last place in the package that an error went through: failures from one place are one failure."""
+    """Return the last place in the package that an error went through: failures from one place are
+    one failure.
+    """
     frames = [
         f
         for f in traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,6 @@
-"""An audit hook that notices what no input may bring about: writes outside a folder, code from data, processes, connections."""
+"""An audit hook that notices what no input may bring about: writes outside a folder, code from
+data, processes, connections.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ CHANGING: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.utime": ((0, 3),),
     "shutil.rmtree": ((0, 1),),
 }
-"""Audit events that change the file system: which arguments are paths, and which the folders that these are relative to."""
+"""Audit events that change the file system: which arguments are paths, and which the folders that
+these are relative to.
+"""
 STARTING = {
     "subprocess.Popen",
     "os.system",
@@ -59,7 +63,8 @@ class Sentinel:
     @contextmanager
     def watch(self, writable: Path, data: Path) -> Iterator[list[str]]:
         """Watch a block; yield the list that violations are appended to."""
-        # The cache is for compiled words and relations: what an input makes the package compile may be kept there.
+        # The cache is for compiled words and relations: what an input makes the package compile may
+        # be kept there.
         self.writable = (os.path.realpath(writable), os.path.realpath(cache_folder()), os.devnull)
         self.data = (os.path.realpath(data),)
         self.violations = []

@@ -1,4 +1,6 @@
-"""Strategies that several targets share: odd values, and mutations of texts, bytes and JSON values."""
+"""Strategies that several targets share: odd values, and mutations of texts, bytes and JSON
+values.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ODD_TEXTS = (
     "base.py", "1..2", "5..1",
     "train", "test", "0", "1", "-1",
 )  # fmt: skip
-"""Texts that have broken programs: controls, half a surrogate, paths, numbers that are none, markup, code."""
+"""Texts that have broken programs: controls, half a surrogate, paths, numbers that are none,
+markup, code.
+"""
 
 ODD_NUMBERS = (
     0,
@@ -67,7 +71,9 @@ odd_values = st.recursive(
 def mutated_text(
     draw: st.DrawFn, seeds: Sequence[str], tokens: Sequence[str], most: int = 4
 ) -> str:
-    """Draw one of some texts with a few edits: cuts, repeats, tokens put in or exchanged, pieces of another text."""
+    """Draw one of some texts with a few edits: cuts, repeats, tokens put in or exchanged, pieces of
+    another text.
+    """
     text = draw(st.sampled_from(list(seeds)))
     for _ in range(draw(st.integers(0, most))):
         low = draw(st.integers(0, len(text)))
@@ -125,7 +131,9 @@ def mutated_json(
     values: st.SearchStrategy[Any] = odd_values,
     most: int = 3,
 ) -> Any:
-    """Draw one of some JSON values with parts of it removed, renamed, repeated or exchanged for odd ones."""
+    """Draw one of some JSON values with parts of it removed, renamed, repeated or exchanged for odd
+    ones.
+    """
     root = copy.deepcopy(draw(st.sampled_from(list(bases))))
     for _ in range(draw(st.integers(0, most))):
         paths = places(root)
@@ -164,12 +172,16 @@ WORDINGS = (
     "{}?",
     "{} and {}",
 )
-"""Ways to edit a text that leave it a text of words: what is refused for its meaning, not for its form."""
+"""Ways to edit a text that leave it a text of words: what is refused for its meaning, not for its
+form.
+"""
 
 
 @st.composite
 def reworded_json(draw: st.DrawFn, base: Any, most: int = 3) -> Any:
-    """Draw a JSON value with some of its texts edited, numbers moved and lists put in another order."""
+    """Draw a JSON value with some of its texts edited, numbers moved and lists put in another
+    order.
+    """
     root = copy.deepcopy(base)
     for _ in range(draw(st.integers(1, most))):
         path = draw(st.sampled_from(places(root)))
@@ -187,18 +199,24 @@ def reworded_json(draw: st.DrawFn, base: Any, most: int = 3) -> Any:
 
 
 def as_text(value: str) -> bytes:
-    """Return a text as the bytes of a file; half a surrogate as the bytes that some programs write for it."""
+    """Return a text as the bytes of a file; half a surrogate as the bytes that some programs write
+    for it.
+    """
     return value.encode("utf-8", "surrogatepass")
 
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\d+(?:\.\d+)?|\w+|\s+|.', re.DOTALL)
-"""Texts in quotes, numbers, words, white space, other characters: what formats and little languages are made of."""
+"""Texts in quotes, numbers, words, white space, other characters: what formats and little languages
+are made of.
+"""
 
 
 def sibling(value: Any, chance: random.Random) -> Any:
-    """Return an input like another one: one of its texts with a token exchanged for one of the same kind, cut out or repeated.
+    """Return an input like another one: one of its texts with a token exchanged for one of the same
+    kind, cut out or repeated.
 
-    Such an input is as well formed as the other one mostly is, and costs a hundredth of what a draw of Hypothesis costs.
+    Such an input is as well formed as the other one mostly is, and costs a hundredth of what a draw
+    of Hypothesis costs.
     """
     if isinstance(value, str):
         return _exchanged(value, chance)

@@ -19,7 +19,7 @@ from taskloom.core.predictions import predictions_for
 from taskloom.data import load
 from taskloom.data.competence import score_dataset
 from taskloom.data.verify import verify
-from taskloom.experiments.verify import verify_runs
+from taskloom.experiments.rescore import verify_runs
 from taskloom.suites.zest.evaluation import score
 from taskloom.suites.zest.task_files import tasks_from
 from tests.fuzz.engine import Refuted, Verdict, target
@@ -36,7 +36,9 @@ def _dataset() -> Path:
 
 
 def _copied(folder: Path) -> Path:
-    """Return a copy of the dataset whose own files are the originals, whatever an earlier input did."""
+    """Return a copy of the dataset whose own files are the originals, whatever an earlier input
+    did.
+    """
     place = folder / "data"
     shutil.copytree(_dataset(), place, dirs_exist_ok=True)
     return place
@@ -94,7 +96,9 @@ def manifests(text: str, folder: Path) -> Verdict:
     warm=lambda: _dataset(),
 )
 def parquet(data: str, folder: Path) -> Verdict:
-    """Verify a dataset one of whose shards was damaged: what is accepted has the rows that its digest says."""
+    """Verify a dataset one of whose shards was damaged: what is accepted has the rows that its
+    digest says.
+    """
     place = _copied(folder)
     shard = next((place / "train").glob("*.parquet"))
     shard.write_bytes(data.encode("latin-1", "replace"))
@@ -191,7 +195,9 @@ def _loaded() -> tl.Dataset:
 
 @target("predictions", prediction_files, weight=14, cost=3, warm=lambda: _loaded())
 def predictions(given: tuple[str, str], folder: Path) -> Verdict:
-    """Score a file of predictions in the ways that there are; ids decide, not the order of lines."""
+    """Score a file of predictions in the ways that there are; ids decide, not the order of
+    lines.
+    """
     name, text = given
     path = folder / name
     path.write_bytes(

@@ -61,7 +61,9 @@ TOKENS = [
 
 
 class Drawer:
-    """The process that draws pictures, in this process: it answers by the same function. Previews are what `recipes` tries."""
+    """The process that draws pictures, in this process: it answers by the same function. Previews
+    are what `recipes` tries.
+    """
 
     def request(self, what: str, **values: Any) -> dict[str, Any]:
         if what == "preview":
@@ -74,7 +76,9 @@ class Drawer:
 
 @cache
 def _original() -> Path:
-    """Return a folder with a dataset, one as an attacker writes it, one whose manifest is edited, and a run store."""
+    """Return a folder with a dataset, one as an attacker writes it, one whose manifest is edited,
+    and a run store.
+    """
     viewed = Path(mkdtemp(prefix="taskloom-fuzz-viewed-"))
     for name in ("data", "edited"):
         shutil.copytree(_dataset(), viewed / name)
@@ -180,7 +184,9 @@ async def _ask(
 
 @target("pages", requests, weight=8, cost=8, warm=_warm)
 def pages(given: tuple[tuple[str, str] | None, str, str, dict[str, str]], folder: Path) -> Verdict:
-    """Ask the viewer for a page; none shows markup of the data as markup, nor anything from outside its folders."""
+    """Ask the viewer for a page; none shows markup of the data as markup, nor anything from outside
+    its folders.
+    """
     edit, method, address, headers = given
     app, names = _viewer(folder)
     for name, slug in names.items():

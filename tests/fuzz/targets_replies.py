@@ -54,7 +54,9 @@ headers = st.dictionaries(
 
 @cache
 def _client() -> tuple[ModelClient, dict[str, Any]]:
-    """Build a client whose server is a function in this process: what it replies is in the dictionary."""
+    """Build a client whose server is a function in this process: what it replies is in the
+    dictionary.
+    """
     limits = Limits(at_once=1, attempts=1, pause=0.0, timeout=5.0)
     client = ModelClient("http://localhost:9/v1", "m", "k", limits)
     reply: dict[str, Any] = {}

@@ -1,4 +1,6 @@
-"""Texts that people and data write: recipes, changes, expressions, stories, ZEST domains, experiments, inputs of `apply`."""
+"""Texts that people and data write: recipes, changes, expressions, stories, ZEST domains,
+experiments, inputs of `apply`.
+"""
 
 from __future__ import annotations
 
@@ -392,7 +394,9 @@ QUESTIONS = [
 
 @st.composite
 def told_stories(draw: st.DrawFn) -> str:
-    """Draw a story in bAbI's format: people move, things change hands, now and then a pronoun or a question."""
+    """Draw a story in bAbI's format: people move, things change hands, now and then a pronoun or a
+    question.
+    """
     lines = [
         f"1 {who} went to the {draw(st.sampled_from(WHERE))}."
         for who in [draw(st.sampled_from(WHO))]
@@ -410,9 +414,15 @@ def told_stories(draw: st.DrawFn) -> str:
 
 SEEDS = [
     "1 Mary went to the park.\n2 Where is Mary?\tpark\t1\n",
-    "1 Sheep are afraid of wolves.\n2 Gertrude is a sheep.\n3 What is gertrude afraid of?\twolf\t2 1\n",
+    (
+        "1 Sheep are afraid of wolves.\n2 Gertrude is a sheep.\n3 What is gertrude afraid"
+        " of?\twolf\t2 1\n"
+    ),
     "1 The kitchen is north of the garden.\n2 What is north of the garden?\tkitchen\t1\n",
-    "1 Mary got the milk.\n2 Mary gave the milk to John.\n3 Who received the milk?\tJohn\t2\n4 What is John carrying?\tmilk\t2\n",
+    (
+        "1 Mary got the milk.\n2 Mary gave the milk to John.\n3 Who received the milk?\tJohn\t2\n4"
+        " What is John carrying?\tmilk\t2\n"
+    ),
     "1 The box fits inside the chest.\n2 Does the box fit in the chest?\tyes\t1\n",
 ]
 story_texts = st.one_of(
@@ -423,7 +433,9 @@ story_texts = st.one_of(
 
 @target("stories", story_texts, weight=40)
 def stories(text: str, folder: Path) -> Verdict:
-    """Answer the questions of a story file, and those about people and things by the second solver as well."""
+    """Answer the questions of a story file, and those about people and things by the second solver
+    as well.
+    """
     solve_text(text)
     checked = False
     for lines in text_format.read_story_text(text.removeprefix("\ufeff"), "story"):
@@ -491,7 +503,9 @@ def _kin(attributes: list[dict[str, Any]]) -> set[Any]:
 
 @st.composite
 def domain_texts(draw: st.DrawFn) -> str:
-    """Draw a domain file: one of ours under another name, with parts of it exchanged, or with its words edited."""
+    """Draw a domain file: one of ours under another name, with parts of it exchanged, or with its
+    words edited.
+    """
     base = draw(st.sampled_from(_small_domains()))
     if draw(st.booleans()):
         return json.dumps(draw(mutated_json([base], most=2)))
@@ -500,7 +514,9 @@ def domain_texts(draw: st.DrawFn) -> str:
 
 @target("domains", st.deferred(domain_texts), weight=2, cost=40, warm=_small_domains)
 def domains(text: str, folder: Path) -> Verdict:
-    """Load a domain; one that is taken must make tasks whose answers the reader finds again, or say why not."""
+    """Load a domain; one that is taken must make tasks whose answers the reader finds again, or say
+    why not.
+    """
     path = folder / "mine.yaml"
     path.write_bytes(as_text(text))
     load_domain(path)

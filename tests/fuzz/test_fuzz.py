@@ -1,4 +1,6 @@
-"""A few inputs of every target, every failure that the fuzzer once found, and proof that its watchers see what they watch for."""
+"""A few inputs of every target, every failure that the fuzzer once found, and proof that its
+watchers see what they watch for.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,28 @@ import pytest
 from hypothesis import strategies as st
 
 from taskloom.core.errors import InputError
-from tests.fuzz import targets_files, targets_pages, targets_replies, targets_texts  # noqa: F401 - they register targets
+from tests.fuzz import (  # noqa: F401 - they register targets
+    targets_files,
+    targets_pages,
+    targets_replies,
+    targets_servers,
+    targets_texts,
+)
 from tests.fuzz.engine import REGRESSIONS, TARGETS, Refuted, Target, Verdict, campaign, judge
 from tests.fuzz.strategies import TOKEN, sibling
 
 FILES = sorted(REGRESSIONS.glob("*/*.json"))
 SLOW = {"runs", "apply", "functions", "domains", "endpoints", "experiments", "pages"}
-"""Targets that import or build something for seconds first; their regressions are replayed all the same."""
+"""Targets that import or build something for seconds first; their regressions are replayed all the
+same.
+"""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _light_collections() -> None:
-    """Leave out of the collections after each campaign what the tests before these have left: a second each."""
+    """Leave out of the collections after each campaign what the tests before these have left: a
+    second each.
+    """
     gc.freeze()
 
 

@@ -1,15 +1,17 @@
-"""Scores by task, for every suite: mean, competence at T (C@T) and consistency, as ZEST defines them.
+"""Scores by task, for every suite: mean, competence at T (C@T) and consistency, as ZEST defines
+them.
 
-A task is done when its mean score reaches T percent; C@T is the share of tasks that are done. Some tasks belong together
-(a chain of functions and the same functions in another order, a task and its paraphrase): consistency counts a family
-only by its worst task. Every example knows its task, so this needs no more than a dataset and predictions.
+A task is done when its mean score reaches T percent; C@T is the share of tasks that are done. Some
+tasks belong together (a chain of functions and the same functions in another order, a task and its
+paraphrase): consistency counts a family only by its worst task. Every example knows its task, so
+this needs no more than a dataset and predictions.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import fsum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +20,9 @@ from typing import Any
 from taskloom.core.descriptions import UNSEEN
 from taskloom.core.errors import InputError, ParameterError, nearest
 from taskloom.core.example import Example
+from taskloom.core.extraction import Extraction
 from taskloom.core.offers import Evaluation
-from taskloom.core.predictions import predictions_for, size_and_splits
+from taskloom.core.predictions import size_and_splits, some_predictions_for
 from taskloom.core.registry import SUITES, find_scorer
 from taskloom.core.scoring import Scorer, competence_at
 from taskloom.data import Dataset, Examples, load
@@ -29,7 +32,9 @@ THRESHOLDS: tuple[float, ...] = (75, 90)
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """One task: how many examples, their mean score, its family, and whether it was withheld from training."""
+    """One task: how many examples, their mean score, its family, and whether it was withheld from
+    training.
+    """
 
     task: str
     n: int
@@ -55,10 +60,13 @@ class Competence:
         examples: How many were scored.
         accuracy: The mean score over examples.
         overall: Mean and C@T over all tasks.
-        withheld: The same for the tasks that `unseen` took out of training and for the others (which training need not have:
-            CTL has splits of chains that it never shows); empty where nothing was withheld.
-        consistency: The same over families of at least two tasks, each by its worst; None where tasks are not linked.
+        withheld: The same for the tasks that `unseen` took out of training and for the others
+            (which training need not have: CTL has splits of chains that it never shows); empty
+            where nothing was withheld.
+        consistency: The same over families of at least two tasks, each by its worst; None where
+            tasks are not linked.
         tasks: Every task.
+        of: Number of examples in the split, if only some of them have predictions.
     """
 
     examples: int
@@ -67,6 +75,7 @@ class Competence:
     withheld: dict[str, Row]
     consistency: Row | None
     tasks: tuple[TaskScore, ...]
+    of: int | None = None
 
     def to_dict(self, details: bool = False) -> dict[str, Any]:
         """Return it for JSON; `details` adds every task."""
@@ -87,7 +96,8 @@ class Competence:
             rows.append(("families, by their worst task", self.consistency))
         width = max(len(name) for name, _ in rows)
         heads = ["number", "mean", *(f"C@{t}" for t in self.overall.at)]
-        lines = [f"{self.examples:,} examples, mean score {100 * self.accuracy:.1f}", ""]
+        examples = share(self.examples, self.of)
+        lines = [f"{examples}, mean score {100 * self.accuracy:.1f}", ""]
         lines.append(" " * width + "".join(f"{h:>9}" for h in heads))
         for name, row in rows:
             values = [row.mean, *row.at.values()]
@@ -95,6 +105,43 @@ class Competence:
                 f"{name:<{width}}{row.tasks:>9,}" + "".join(f"{100 * v:>9.1f}" for v in values)
             )
         return "\n".join(lines)
+
+
+def share(examples: int, of: int | None) -> str:
+    """How many examples were scored, in words.
+
+    >>> share(100, 2280), share(100, None)
+    ('100 of 2,280 examples (4.4 %)', '100 examples')
+    """
+    if of is None:
+        return f"{examples:,} examples"
+    return f"{examples:,} of {of:,} examples ({100 * examples / of:.1f} %)"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialEvaluation:
+    """What a suite's own evaluation says of predictions for some examples of a split.
+
+    Attributes:
+        report: The evaluation of those examples.
+        examples: How many they are.
+        of: Number of examples in the split.
+    """
+
+    report: Evaluation
+    examples: int
+    of: int
+
+    def to_dict(self, details: bool = False) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {**self.report.to_dict(details), "examples": self.examples, "of": self.of}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """Return it for people."""
+        return f"{share(self.examples, self.of)}\n\n{self.report.text()}"
 
 
 def competence(
@@ -112,13 +159,15 @@ def competence(
         predictions: One for each example.
         scorer: How a prediction is judged.
         by: `task`, or the trait that tells tasks apart.
-        linked: The trait whose value tasks of one family share; a task belongs to the family of its first example.
+        linked: The trait whose value tasks of one family share; a task belongs to the family of its
+            first example.
         thresholds: The T of each C@T, in percent.
     """
     items = list(examples)
     if len(predictions) != len(items):
         raise InputError(
-            f"{len(predictions):,} predictions and {len(items):,} examples; give one for each, in the dataset's order"
+            f"{len(predictions):,} predictions and {len(items):,} examples; give one for each, in"
+            " the dataset's order"
         )
     if not items:
         raise InputError("there is no example to score; choose another split")
@@ -194,36 +243,60 @@ def score_dataset(
     by: str = "",
     linked: str = "",
     thresholds: Sequence[float] = THRESHOLDS,
+    extract: str = "",
 ) -> Competence:
     """Score predictions for a split of a dataset by the dataset's own scorer and tasks.
 
     Args:
         data: The dataset.
         split: Which split.
-        pred: The predictions in the order of the examples, or a file of them (`-` for standard input): lines, or JSON lines, CSV or
-            Parquet with `prediction` and, if they have ids, the examples' numbers in `id` or `index`.
+        pred: The predictions in the order of the examples, or a file of them (`-` for standard
+            input): lines, or JSON lines, CSV or Parquet with `prediction` and, if they have ids,
+            the examples' numbers in `id` or `index`. A file with ids may have only some examples,
+            which are then scored alone.
         by: The trait that tells tasks apart; as the dataset says by default.
         linked: The trait that tasks of one family share.
         thresholds: The T of each C@T, in percent.
+        extract: How answers are cut out of replies; see `taskloom.core.extraction`.
     """
-    examples = Examples(data.table(split))
     tasks_by = by or str(data.manifest.get("tasks_by", "task"))
-    if isinstance(pred, str | Path):
-        objects = any(target.startswith("{") for example in examples for target in example.targets)
-        rows = predictions_for(pred, len(examples), split=split, objects=objects)
-        pred = [row.text for row in rows]
-    return competence(examples, list(pred), scorer_of(data), tasks_by, linked, thresholds)
+    whole = Examples(data.table(split))
+    examples, texts = _answered(whole, split, pred, extract)
+    report = competence(examples, texts, scorer_of(data), tasks_by, linked, thresholds)
+    return report if len(examples) == len(whole) else replace(report, of=len(whole))
+
+
+def _answered(
+    whole: Examples, split: str, pred: str | Path | Sequence[str], extract: str
+) -> tuple[Examples | list[Example], list[str]]:
+    """The examples that have predictions, and the answers in these."""
+    if not isinstance(pred, str | Path):
+        return whole, _cut(pred, extract)
+    objects = any(target.startswith("{") for example in whole for target in example.targets)
+    numbers, rows = some_predictions_for(pred, len(whole), split=split, objects=objects)
+    texts = _cut([row.text for row in rows], extract)
+    if len(numbers) == len(whole):
+        return whole, texts
+    return [whole[number] for number in numbers], texts
+
+
+def _cut(replies: Sequence[str], extract: str) -> list[str]:
+    """The answers in replies; the replies themselves if no extraction is named."""
+    return list(map(Extraction.read(extract), replies)) if extract else list(replies)
 
 
 def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
-    """Return the split that predictions are for, or raise an error that names the splits where that is not clear."""
+    """Return the split that predictions are for, or raise an error that names the splits where that
+    is not clear.
+    """
     size, named = _size(predictions)
     sizes: dict[str, int] = {split: entry["n"] for split, entry in data.manifest["splits"].items()}
     if named:
         fitting = [split for split in sizes if split in named]
     else:
         fitting = [split for split in sizes if sizes[split] == size]
-    # With no fitting split, the only test split is meant: scoring then says which predictions are missing.
+    # With no fitting split, the only test split is meant: scoring then says which predictions are
+    # missing.
     known = fitting or list(sizes)
     tests = [split for split in known if data.role(split) != "train"]
     found = tests or known
@@ -238,7 +311,9 @@ def find_split(data: Dataset, predictions: str | Path | Sequence[str]) -> str:
 
 
 def _size(predictions: str | Path | Sequence[str]) -> tuple[int | None, frozenset[str]]:
-    """Return the number of predictions and the splits that they name; None for standard input, which is read but once."""
+    """Return the number of predictions and the splits that they name; None for standard input,
+    which is read but once.
+    """
     if not isinstance(predictions, str | Path):
         return len(predictions), frozenset()
     if str(predictions) == "-":
@@ -254,18 +329,23 @@ def score(
     by: str = "",
     linked: str = "",
     thresholds: Sequence[float] = THRESHOLDS,
+    extract: str = "",
     **options: str,
 ) -> Evaluation:
-    """Score predictions that were made elsewhere, in the way of the dataset's suite: as `taskloom score` does.
+    """Score predictions that were made elsewhere, in the way of the dataset's suite: as `taskloom
+    score` does.
 
     Args:
         data: A dataset, or its folder.
         predictions: In the order of the examples, or a file of them; see `score_dataset`.
-        split: Which split; by default the one with as many examples as there are predictions, `test` first and training last.
+        split: Which split; by default the one with as many examples as there are predictions,
+            `test` first and training last.
         by: The trait that tells tasks apart; as the dataset says by default.
         linked: The trait that tasks of one family share.
         thresholds: The T of each C@T, in percent.
-        options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists them.
+        extract: How answers are cut out of replies; see `taskloom.core.extraction`.
+        options: Of the suite's own evaluation, where it has one: `taskloom score --help` lists
+            them.
     """
     data = data if isinstance(data, Dataset) else load(data)
     split = split or find_split(data, predictions)
@@ -273,27 +353,49 @@ def score(
     if suite is None or suite.evaluate is None:
         if options:
             raise InputError(f"score has no parameter '{next(iter(options))}' for this dataset")
-        return score_dataset(data, split, predictions, by, linked, thresholds)
+        return score_dataset(data, split, predictions, by, linked, thresholds, extract)
     if by or linked:
         raise InputError(
-            f"by and linked are for other suites; {suite.name} knows itself which tasks belong together"
+            f"by and linked are for other suites; {suite.name} knows itself which tasks belong"
+            " together"
         )
-    if isinstance(predictions, str | Path):
-        return suite.evaluate(data[split], Path(predictions), thresholds=thresholds, **options)
-    with (
-        TemporaryDirectory() as folder
-    ):  # evaluations of suites read files, which may have several forms
+    whole = data[split]
+    if (
+        isinstance(predictions, str | Path)
+        and not extract
+        and _is_whole(predictions, len(whole), split)
+    ):
+        # The suite reads the file itself, which may have forms that only it knows.
+        return suite.evaluate(whole, Path(predictions), thresholds=thresholds, **options)
+    examples, texts = _answered(whole, split, predictions, extract)
+    with TemporaryDirectory() as folder:
         file = Path(folder) / "predictions.jsonl"
         lines = (
-            json.dumps({"index": i, "prediction": text}) + "\n"
-            for i, text in enumerate(predictions)
+            json.dumps({"index": i, "prediction": text}) + "\n" for i, text in enumerate(texts)
         )
         file.write_text("".join(lines), encoding="utf-8")
-        return suite.evaluate(data[split], file, thresholds=thresholds, **options)
+        report = suite.evaluate(examples, file, thresholds=thresholds, **options)
+    if len(examples) == len(whole):
+        return report
+    return PartialEvaluation(report, len(examples), len(whole))
+
+
+def _is_whole(predictions: str | Path, examples: int, split: str) -> bool:
+    """True unless a file has ids and lacks those of some examples. A pipe and standard input can be
+    read only once, so they are left to the suite.
+    """
+    if not Path(predictions).is_file():
+        return True
+    numbers, _ = some_predictions_for(
+        predictions, examples, split=split, objects=True, lines=lambda source: []
+    )
+    return len(numbers) == examples
 
 
 def scorer_of(data: Dataset) -> Scorer:
-    """Return the scorer of a dataset: by name where the name says all, else as its recipe makes it; any-of for foreign data."""
+    """Return the scorer of a dataset: by name where the name says all, else as its recipe makes it;
+    any-of for foreign data.
+    """
     from taskloom.core.scoring import SCORERS
 
     manifest: Mapping[str, Any] = data.manifest

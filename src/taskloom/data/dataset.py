@@ -1,7 +1,8 @@
-"""The dataset: splits of examples and a manifest, on disk or in memory, and how to read it.
+"""The dataset: splits of examples and a manifest, on disk or in memory; how to read and to save it.
 
-On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split, readable by pyarrow,
-pandas, polars and Hugging Face `datasets` without Taskloom.
+On disk a dataset is a folder with `manifest.json` and one folder of Parquet shards per split,
+readable by pyarrow, pandas, polars and Hugging Face `datasets` without Taskloom. The card, and JSONL
+if wanted, lie next to them.
 """
 
 from __future__ import annotations
@@ -27,11 +28,10 @@ from taskloom.data.foreign import read_foreign
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-if TYPE_CHECKING:
-    from datasets import DatasetDict
-
     from taskloom.recipe import Recipe
 
+
+from taskloom.core.files import atomic
 
 FORMAT = 1
 
@@ -68,7 +68,8 @@ class Dataset:
         """Return a split as one Arrow table."""
         if not isinstance(split, str):
             raise DataError(
-                f"a dataset's splits are looked up by name, e.g. data['{self.splits[0]}'], not {echo(split)}"
+                f"a dataset's splits are looked up by name, e.g. data['{self.splits[0]}'], not"
+                f" {echo(split)}"
             )
         if split not in self.manifest["splits"]:
             raise DataError(f"the dataset has no split '{split}'; {nearest(split, self.splits)}")
@@ -86,7 +87,8 @@ class Dataset:
         )
         if table.num_rows != entry["n"]:
             raise DataError(
-                f"{place}: split '{split}' has {table.num_rows} rows, its manifest says {entry['n']}; make it again"
+                f"{place}: split '{split}' has {table.num_rows} rows, its manifest says"
+                f" {entry['n']}; make it again"
             )
         _check_stamps(
             [stamp for _, stamp in parts], entry["digest"], f"{place}: the files of split '{split}'"
@@ -100,7 +102,7 @@ class Dataset:
         return f"<Dataset {self.manifest['recipe'].get('name', '')}: {sizes}>"
 
     def _repr_html_(self) -> str:
-        from taskloom.core.notebook import paragraph, table
+        from taskloom.core.tables import paragraph, table
 
         recipe = self.manifest["recipe"].get("name", "")
         seed = f", seed {self.manifest['seed']}" if "seed" in self.manifest else ""
@@ -108,7 +110,7 @@ class Dataset:
         rows = [(name, e["n"], e["role"], e.get("describe", "")) for name, e in entries]
         digests = f"content digest {self.digest}" if self.digest else "made elsewhere"
         head = paragraph(f"{recipe}{seed}", strong=True)
-        return head + table(("split", "examples", "role", "what"), rows) + paragraph(digests)
+        return head + table(("split", "examples", "role", "what"), rows).html() + paragraph(digests)
 
     def __getitem__(self, split: str) -> Examples:
         if split not in self._read:
@@ -145,35 +147,39 @@ class Dataset:
         return split in self.manifest["splits"]
 
     def to_hf(self) -> DatasetDict:
-        """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is `_` there."""
-        from taskloom.data.dataset import dataset_dict
-
+        """Return the splits as a `DatasetDict` of Hugging Face `datasets`; `-` in their names is
+        `_` there.
+        """
         return dataset_dict({name: self.table(name) for name in self.splits}, self.manifest)
 
     def save(self, path: str | Path) -> Dataset:
-        """Write the dataset into a new folder, as `make` does, and return it as loaded from there."""
-        from taskloom.data.folder import write_tables
-
+        """Write the dataset into a new folder, as `make` does, and return it as loaded from
+        there.
+        """
         folder = path_of(path)
         write_tables(folder, self.manifest, {name: self.table(name) for name in self.splits})
         return load(folder)
 
     @cached_property
     def recipe(self) -> Recipe:
-        """Return the recipe that made this dataset; its task or suite must be known in this process."""
+        """Return the recipe that made this dataset; its task or suite must be known in this
+        process.
+        """
         return self.recipe_by()
 
     def recipe_by(self, task: str | Path | None = None) -> Recipe:
-        """Return the recipe that made this dataset, by the file that defines its task, or that its fields name.
+        """Return the recipe that made this dataset, by the file that defines its task, or that its
+        fields name.
 
         Args:
-            task: The file. A person names it: a Python file that only the manifest names is never imported, for it may have come
-                with the data. None where the task or suite is part of an installed package, or known already. A file that is
-                not Python stands for the one of the same name that the recipe's fields name, such as a domain.
+            task: The file. A person names it: a Python file that only the manifest names is never
+                imported, for it may have come with the data. None where the task or suite is part
+                of an installed package, or known already. A file that is not Python stands for the
+                one of the same name that the recipe's fields name, such as a domain.
         """
         from taskloom.core.registry import is_python, load_file
         from taskloom.recipe import Recipe
-        from taskloom.recipe.finder import is_yaml
+        from taskloom.recipe.recipe import is_yaml
 
         given = path_of(str(task).partition("::")[0]) if task is not None else None
         code = given is not None and (is_python(str(given)) or (given / "__init__.py").is_file())
@@ -183,7 +189,8 @@ class Dataset:
         if given is not None and not code:
             recipe = replace(recipe, files=_placed(recipe, given))
         elif not is_python(recipe.name):
-            # Beside the recipe's own file; or beside the dataset, where both were made or moved together.
+            # Beside the recipe's own file; or beside the dataset, where both were made or moved
+            # together.
             folders = [path_of(recipe.name).parent] if is_yaml(recipe.name) else []
             folders += [
                 folder.parent for folder in self.tables.values() if isinstance(folder, Path)
@@ -200,7 +207,9 @@ class Dataset:
 
 
 def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str) -> None:
-    """Refuse shards whose own digests are not those of the manifest; files that other tools wrote anew have no digests."""
+    """Refuse shards whose own digests are not those of the manifest; files that other tools wrote
+    anew have no digests.
+    """
     blocks: list[str] = []
     for stamp in stamps:
         if stamp is None:
@@ -213,7 +222,9 @@ def _check_stamps(stamps: Sequence[shards.Stamp | None], stated: str, files: str
 
 
 def _beside(recipe: Recipe, sources: Mapping[str, str], folders: Sequence[Path]) -> dict[str, str]:
-    """Return the files that lie in one of the folders, where those seen from here are not what made the dataset."""
+    """Return the files that lie in one of the folders, where those seen from here are not what made
+    the dataset.
+    """
     places = {}
     for name in recipe.file_names():
         here = recipe.find_file(name)
@@ -232,7 +243,9 @@ def _is_file_of(path: Path, stated: str) -> bool:
 
 
 def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
-    """Return where the file is that a recipe's fields name: a person gives it, and the names agree."""
+    """Return where the file is that a recipe's fields name: a person gives it, and the names
+    agree.
+    """
     if not file.exists():
         raise ParameterError("task", f"names {file}, which is not there")
     names = recipe.file_names()
@@ -244,7 +257,9 @@ def _placed(recipe: Recipe, file: Path) -> dict[str, str]:
 
 
 def load(folder: str | Path) -> Dataset:
-    """Read a dataset that `make` wrote; or a folder without a manifest: `SPLIT/*.parquet`, `SPLIT.parquet`, `.jsonl`, `.csv`."""
+    """Read a dataset that `make` wrote; or a folder without a manifest: `SPLIT/*.parquet`,
+    `SPLIT.parquet`, `.jsonl`, `.csv`.
+    """
     folder = path_of(folder)
     path = folder / MANIFEST
     if not path.is_file():
@@ -266,7 +281,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         if (known := manifest["format"]) != FORMAT:
             raise DataError(
-                f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the dataset again"
+                f"{path} has format {echo(known)}, this taskloom reads format {FORMAT}; make the"
+                " dataset again"
             )
         for key, kind in {
             "recipe": dict,
@@ -286,13 +302,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
             _check_entry(name, split)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
-            f"{path} is not a Taskloom manifest ({type(error).__name__}: {error}); make the dataset again"
+            f"{path} is not a Taskloom manifest ({type(error).__name__}: {error}); make the dataset"
+            " again"
         ) from error
     return dict(manifest)
 
 
 def _check_entry(name: str, split: Any) -> None:
-    """Check what a manifest says of one split: its role, its size, and files that lie in the split's own folder."""
+    """Check what a manifest says of one split: its role, its size, and files that lie in the
+    split's own folder.
+    """
     if split["role"] not in ("train", "test", "probe") or not _is_count(split["n"]):
         raise ValueError(f"a split with the role {echo(split['role'])} and {echo(split['n'])} rows")
     if not isinstance(split["digest"], str):
@@ -343,7 +362,10 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
     except ImportError:
         raise MissingExtra("a Hugging Face dataset", "datasets", "interop") from None
     recipe, digest = manifest["recipe"], manifest["digest"]
-    about = f"{recipe.get('name', '')}, seed {manifest.get('seed', '-')}, digest {digest}. {recipe.get('describe', '')}".strip()
+    about = (
+        f"{recipe.get('name', '')}, seed {manifest.get('seed', '-')}, digest {digest}."
+        f" {recipe.get('describe', '')}".strip()
+    )
     names = split_names(list(tables))
     splits = {}
     for name, table in tables.items():
@@ -351,3 +373,101 @@ def dataset_dict(tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) ->
             info = DatasetInfo(description=about, features=Features.from_arrow_schema(table.schema))
             splits[names[name]] = Table(table, info=info)
     return DatasetDict(splits)
+
+
+SHARD_ROWS = 4_000
+"""Rows of a shard unless a plan has a number of its own."""
+
+
+def origin_of(recipe: str, sources: Mapping[str, str]) -> str:
+    """Return what shards are stamped with: the recipe's digest, and what its outside resources held
+    when they were made.
+    """
+    if not sources:
+        return recipe
+    return json_digest([recipe, dict(sources)])
+
+
+def shard_file(split: str, number: int) -> str:
+    """Return the path of a shard inside a dataset's folder."""
+    return f"{split}/{number:05d}.parquet"
+
+
+def write_tables(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    """Write a dataset that is in memory into a new folder: the files that `make` writes, or plain
+    Parquet of foreign data.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is there already; a dataset is saved into a new or empty folder")
+    if "recipe_digest" not in manifest:
+        _write_foreign(folder, tables)
+        return
+    origin = origin_of(manifest["recipe_digest"], manifest["sources"])
+    entries = {}
+    for split, table in tables.items():
+        written = []
+        for number, start in enumerate(range(0, table.num_rows, SHARD_ROWS)):
+            file = shard_file(split, number)
+            part = table.slice(start, SHARD_ROWS)
+            shards.write(folder / file, part, origin, manifest["seed"], split, start)
+            written.append(
+                {"file": file, "rows": part.num_rows, "bytes": (folder / file).stat().st_size}
+            )
+        entries[split] = {**manifest["splits"][split], "shards": written}
+    write_beside(folder, {**manifest, "splits": entries})
+
+
+def _write_foreign(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write splits that were made elsewhere, which have no recipe and so no manifest."""
+    import pyarrow.parquet as pq
+
+    for split, table in tables.items():
+        with atomic(folder / f"{split}.parquet") as beside:
+            pq.write_table(table, beside)
+
+
+def write_beside(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write the card and then the manifest, which says that the rest is there."""
+    _write_text(folder / "README.md", _card(manifest))
+    _write_text(folder / shards.MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def _card(manifest: dict[str, Any]) -> str:
+    """Write a dataset card: its head makes `datasets.load_dataset(FOLDER)` find the splits; the
+    rest is for people.
+    """
+    lines = ["---", "configs:", "- config_name: default", "  data_files:"]
+    for name, entry in manifest["splits"].items():
+        if entry["n"]:
+            # Hugging Face split names are identifiers, and 'all' is a reserved one.
+            lines += [
+                f"  - split: {'any' if name == 'all' else name.replace('-', '_')}",
+                f"    path: {name}/*.parquet",
+            ]
+    name, seed = manifest["recipe"]["name"], manifest["seed"]
+    lines += ["---", "", f"# {name}, seed {seed}", "", manifest["recipe"].get("describe", ""), ""]
+    lines += ["| split | examples | role | what |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {n} | {e['n']:,} | {e['role']} | {e['describe']} |"
+        for n, e in manifest["splits"].items()
+    ]
+    if sources := manifest["sources"]:
+        lines += [
+            "",
+            "Made from:",
+            *(f"- {source}, digest `{digest}`" for source, digest in sources.items()),
+        ]
+    lines += [
+        "",
+        (
+            f"Content digest `{manifest['digest']}`. `manifest.json` holds the full recipe; made by"
+            " Taskloom."
+        ),
+        "",
+    ]
+    return "\n".join(lines)

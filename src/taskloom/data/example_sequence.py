@@ -1,6 +1,8 @@
-"""The examples of a split: a sequence over an Arrow table that builds `Example` objects only as they are needed.
+"""The examples of a split: a sequence over an Arrow table that builds `Example` objects only as
+they are needed.
 
-Rows are decoded column by column and in blocks: 4,000 of them at one time cost a tenth of what they cost one by one.
+Rows are decoded column by column and in blocks: 4,000 of them at one time cost a tenth of what they
+cost one by one.
 """
 
 from __future__ import annotations
@@ -17,19 +19,27 @@ from taskloom.core.errors import DataError, echo, nearest
 from taskloom.core.example import Example
 
 BLOCK = 1_024
-"""Examples that are decoded at one time when a split is read in order: long enough to be fast, short enough to start at once."""
+"""Examples that are decoded at one time when a split is read in order: long enough to be fast,
+short enough to start at once.
+"""
 
 KEPT = 64
-"""Decoded blocks that are kept: 65,536 examples, 50 to 150 MB. Larger splits keep the blocks used last."""
+"""Decoded blocks that are kept: 65,536 examples, 50 to 150 MB. Larger splits keep the blocks used
+last.
+"""
 
 GLANCES = 64
-"""Examples of a large split that are decoded one by one, 0.2 ms each; who asks for more wants most of them, in any order."""
+"""Examples of a large split that are decoded one by one, 0.2 ms each; who asks for more wants most
+of them, in any order.
+"""
 
 TOGETHER = 4
 """Neighbouring blocks that are decoded together for such a reader."""
 
 MOST_KEPT = 500_000
-"""Examples of a split that are kept for such a reader: 0.3 to 0.8 GB. Beyond, they are decoded one by one."""
+"""Examples of a split that are kept for such a reader: 0.3 to 0.8 GB. Beyond, they are decoded one
+by one.
+"""
 
 SHOWN = 3
 """Examples that a notebook shows of a split."""
@@ -40,7 +50,9 @@ COLUMNS = ("index", "task", "input", "target", "targets", "question", "key")
 
 @dataclass(slots=True)
 class _Decoded:
-    """The blocks of a split that are decoded, the index that was read last, and how many examples were decoded one by one."""
+    """The blocks of a split that are decoded, the index that was read last, and how many examples
+    were decoded one by one.
+    """
 
     blocks: dict[int, list[Example]] = field(default_factory=dict)
     last: int = -1
@@ -49,7 +61,8 @@ class _Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The examples of a split: `examples[3]`, `examples[:10]`, `for example in examples`, `examples.batches(64)`.
+    """The examples of a split: `examples[3]`, `examples[:10]`, `for example in examples`,
+    `examples.batches(64)`.
 
     Attributes:
         table: Their rows.
@@ -70,14 +83,14 @@ class Examples:
         return f"<Examples {what if self.name else ''}: {len(self):,} rows>".replace(" :", ":")
 
     def _repr_html_(self) -> str:
-        from taskloom.core.notebook import paragraph, table
+        from taskloom.core.tables import paragraph, table
 
         first = self[:SHOWN]
         numbers = first.table.column("index").to_pylist()
         rows = [
             (i, e.input, " | ".join(e.targets[:5])) for i, e in zip(numbers, first, strict=True)
         ]
-        return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows)
+        return paragraph(repr(self), strong=True) + table(("", "input", "answer"), rows).html()
 
     @property
     def _recipe(self) -> str:
@@ -107,8 +120,9 @@ class Examples:
         """Return an example that is not decoded yet, or whose index is a number of another kind."""
         if not hasattr(index, "__index__"):
             raise TypeError(
-                f"the examples of a split are looked up by number or slice, e.g. examples[0] or examples[:10], not "
-                f"{echo(index)}; columns are in batches(n, columns) and to_pandas()"
+                "the examples of a split are looked up by number or slice, e.g. examples[0] or"
+                f" examples[:10], not {echo(index)}; columns are in batches(n, columns) and"
+                " to_pandas()"
             )
         rows = len(self)
         if not -rows <= index < rows:
@@ -128,7 +142,9 @@ class Examples:
 
     @property
     def _wanted_whole(self) -> bool:
-        """Return whether so many examples were read here and there that all of them are worth keeping."""
+        """Return whether so many examples were read here and there that all of them are worth
+        keeping.
+        """
         return self._decoded.glances >= GLANCES and len(self) <= MOST_KEPT
 
     def _decode(self, block: int) -> list[Example]:
@@ -159,8 +175,8 @@ class Examples:
 
         Args:
             n: Rows of a batch.
-            columns: Of `input`, `target` (the official output), `targets`, `index`, `task`, `question` and `key`, or the names of
-                traits.
+            columns: Of `input`, `target` (the official output), `targets`, `index`, `task`,
+                `question` and `key`, or the names of traits.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise DataError(f"batches have a whole number of rows, at least 1, not {n!r}")
@@ -181,7 +197,9 @@ class Examples:
         raise DataError(f"a batch has no column '{name}'; {nearest(name, [*COLUMNS, *own])}")
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame: `target` beside `targets`, and one column per trait."""
+        """Return the rows as a pandas frame: `target` beside `targets`, and one column per
+        trait.
+        """
         table = self.table.append_column("target", pc.list_element(self.table.column("targets"), 0))
         if "traits" in table.column_names:
             traits = table.column("traits")

@@ -1,4 +1,6 @@
-"""Files that somebody else wrote, as a dataset: Parquet, JSONL or CSV with the columns `input` and `targets` (or `target`)."""
+"""Files that somebody else wrote, as a dataset: Parquet, JSONL or CSV with the columns `input` and
+`targets` (or `target`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from taskloom.core.shards import MANIFEST
 
 
 def read_foreign(folder: Path) -> dict[str, pa.Table]:
-    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our columns, by split."""
+    """Read `SPLIT/*.parquet`, `SPLIT.parquet`, `SPLIT.jsonl` and `SPLIT.csv` of a folder, with our
+    columns, by split.
+    """
     if not folder.is_dir():
         raise DataError(
             f"there is no dataset folder {folder}; make one with 'taskloom make RECIPE -o {folder}'"
@@ -31,7 +35,8 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         name = path.name if path.is_dir() else path.stem
         if name in tables:
             raise DataError(
-                f"{folder} has two sources for the split '{name}' ({path.name} is the second); keep one"
+                f"{folder} has two sources for the split '{name}' ({path.name} is the second);"
+                " keep one"
             )
         if path.suffix in READERS:
             tables[name] = READERS[path.suffix](path)
@@ -40,7 +45,8 @@ def read_foreign(folder: Path) -> dict[str, pa.Table]:
         tables[name] = _joined(files)
     if not tables:
         raise DataError(
-            f"{folder} holds neither {MANIFEST} nor Parquet, JSONL or CSV splits; make it with 'taskloom make RECIPE -o {folder}'"
+            f"{folder} holds neither {MANIFEST} nor Parquet, JSONL or CSV splits; make it with"
+            f" 'taskloom make RECIPE -o {folder}'"
         )
     return {name: adapt(table, folder / name) for name, table in tables.items()}
 
@@ -81,7 +87,8 @@ def read_jsonl(path: Path) -> pa.Table:
                 ) from error
             if not isinstance(row, dict):
                 raise DataError(
-                    f"{path}:{number} is not a JSON object; one object a line with 'input' and 'targets'"
+                    f"{path}:{number} is not a JSON object; one object a line with 'input' and"
+                    " 'targets'"
                 )
             rows.append(row)
     try:
@@ -93,7 +100,9 @@ def read_jsonl(path: Path) -> pa.Table:
 
 
 def read_csv(path: Path) -> pa.Table:
-    """Read a CSV file with a head; every value is a text, and a column other than ours is a trait."""
+    """Read a CSV file with a head; every value is a text, and a column other than ours is a
+    trait.
+    """
     from pyarrow import csv as arrow_csv
 
     try:
@@ -120,7 +129,9 @@ def read_csv(path: Path) -> pa.Table:
 
 
 def is_split_csv(path: Path) -> bool:
-    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds end in .csv."""
+    """Return whether a file is a CSV file with inputs and answers, by its head; tables of all kinds
+    end in .csv.
+    """
     if path.suffix != ".csv" or not path.is_file():  # a pipe of that name would never answer
         return False
     try:
@@ -184,8 +195,9 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
     names = table.column_names
     if "input" not in names or not {"targets", "target"} & set(names):
         raise DataError(
-            f"{where} needs the columns 'input' and 'target' (or 'targets'); it has: {', '.join(_own_names(table))}; rename them, "
-            "or name yours in an experiment: {recipe: FOLDER, columns: {input: …, target: …}}"
+            f"{where} needs the columns 'input' and 'target' (or 'targets'); it has:"
+            f" {', '.join(_own_names(table))}; rename them, or name yours in an experiment:"
+            " {recipe: FOLDER, columns: {input: …, target: …}}"
         )
     n = table.num_rows
     texts = table.column("input").cast(pa.string())
@@ -196,9 +208,11 @@ def _columns(table: pa.Table, where: Path) -> pa.Table:
         targets = pa.array([[t] for t in plain.to_pylist()], pa.list_(pa.string()))
     columns: dict[str, Any] = {
         "index": pa.array(range(n), pa.int64()),
-        "task": table.column("task").cast(pa.string())
-        if "task" in names
-        else pa.array([""] * n, pa.string()),
+        "task": (
+            table.column("task").cast(pa.string())
+            if "task" in names
+            else pa.array([""] * n, pa.string())
+        ),
         "input": texts,
         "targets": targets,
     }

@@ -1,7 +1,9 @@
-"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of workers.
+"""Making a dataset: shards by one or many processes, resumable, the same bytes for every number of
+workers.
 
-A shard is the unit of work. It is written beside its place and renamed, and says in its own metadata what it is, so a
-second `make` after any interruption keeps every whole shard, remakes the damaged ones and ends with the same manifest.
+A shard is the unit of work. It is written beside its place and renamed, and says in its own
+metadata what it is, so a second `make` after any interruption keeps every whole shard, remakes the
+damaged ones and ends with the same manifest.
 """
 
 from __future__ import annotations
@@ -27,9 +29,15 @@ from taskloom.core.errors import DataError, ParameterError, RecipeError, Taskloo
 from taskloom.core.files import locked, sweep
 from taskloom.core.plan import Plan
 from taskloom.data import Dataset, dataset
-from taskloom.data.folder import origin_of, write_beside
-from taskloom.data.processes import refuse_while_importing_main
-from taskloom.data.workers import Piece, RowCounter, Where, make_shards, table_of
+from taskloom.data.dataset import origin_of, write_beside
+from taskloom.data.workers import (
+    Piece,
+    RowCounter,
+    Where,
+    make_shards,
+    refuse_while_importing_main,
+    table_of,
+)
 from taskloom.recipe import Recipe, read
 from taskloom.recipe.overrides import Changes, given_changes
 from taskloom.recipe.recipe import Source
@@ -63,20 +71,24 @@ def make(
     """Make a dataset: into a folder, or in memory where `out` is None.
 
     Args:
-        recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or a task of `@tl.task`.
-        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted call are kept.
+        recipe: A recipe, its name or its file; a mapping such as `{"suite": NAME, "splits": …}`; or
+            a task of `@tl.task`.
+        out: The folder of the dataset. Whole shards that lie there from an earlier, interrupted
+            call are kept.
         seed: The seed of the samples; the recipe's own by default.
-        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as on the command line
-            `["max_length=8"]`.
+        changes: Changes of the recipe's fields: `{"max_length": 8, "splits.train.n": 500}`, or as
+            on the command line `["max_length=8"]`.
         set: Another name for `changes`.
         workers: Processes; the result does not depend on it.
         shard_rows: Rows per file, a multiple of 1,000; the result's digest does not depend on it.
         jsonl: Also write one JSONL file per split.
-        force: Remove the dataset that lies in the folder first, whichever it is. Other files are never removed.
+        force: Remove the dataset that lies in the folder first, whichever it is. Other files are
+            never removed.
         engine: `local` processes, or tasks on a `ray` cluster whose nodes all see the folder.
         address: Of the Ray cluster; one is started on this machine by default.
-        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log; by default in notebooks only.
-            Or a function that is called after each shard (in memory after each split).
+        progress: Whether to show how far it is: a bar on a terminal, a line in a notebook or a log;
+            by default in notebooks only. Or a function that is called after each shard (in memory
+            after each split).
     """
     if engine not in ("local", "ray"):
         raise TaskloomError(
@@ -123,9 +135,12 @@ def _make_into(
             report.add(piece)
     missing = [p for p in pieces if p.file not in kept]
     fresh = make_shards(recipe, seed, plan, folder, missing, where, report)
-    write_beside(
-        folder, manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh), jsonl
-    )
+    manifest = manifest_of_shards(recipe, seed, plan, folder, pieces, kept | fresh)
+    if jsonl:
+        from taskloom.data.export import write_jsonl
+
+        write_jsonl(folder, manifest)
+    write_beside(folder, manifest)
     _sweep(folder, {p.file for p in pieces})
     return dataset.load(folder)
 
@@ -152,13 +167,16 @@ def _check_splits(plan: Plan) -> None:
     rows = sum(split.n for split in plan.splits)
     if rows > MOST_ROWS:
         raise RecipeError(
-            f"splits: {rows:,} examples are more than the {MOST_ROWS:,} that one dataset may hold; make several"
+            f"splits: {rows:,} examples are more than the {MOST_ROWS:,} that one dataset may hold;"
+            " make several"
         )
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder for one `make` at a time: a second one waits, and then finds everything done, or refuses to mix."""
+    """Hold a folder for one `make` at a time: a second one waits, and then finds everything done,
+    or refuses to mix.
+    """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; a dataset is a folder")
     try:
@@ -202,7 +220,8 @@ def _in_memory(recipe: Recipe, seed: int, plan: Plan, show: ShowRows | None) -> 
 
 
 def _remove_dataset(folder: Path) -> bool:
-    """Remove the shards and the files beside them of a Taskloom dataset, and return whether there was one.
+    """Remove the shards and the files beside them of a Taskloom dataset, and return whether there
+    was one.
 
     The manifest, which says that it is whole, goes first.
     """
@@ -222,18 +241,21 @@ def _refuse_other(folder: Path, recipe: Recipe, seed: int, origin: str) -> None:
         strange = [p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp"]
         if strange:
             raise DataError(
-                f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose another folder"
+                f"{folder} is not empty ({strange[0].name}) and is not a Taskloom dataset; choose"
+                " another folder"
             )
     elif owner[1:] != (origin, seed):
         raise DataError(
-            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, recipe digest {owner[1][:8]}…), not "
-            f"{recipe.name} with seed {seed} and recipe digest {origin[:8]}… (or its data files have changed); choose another "
-            "folder, or replace it with force"
+            f"{folder} already holds another dataset ({owner[0]}, seed {owner[2]}, recipe digest"
+            f" {owner[1][:8]}…), not {recipe.name} with seed {seed} and recipe digest {origin[:8]}…"
+            " (or its data files have changed); choose another folder, or replace it with force"
         )
 
 
 def _owner(folder: Path) -> tuple[str, str, int] | None:
-    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where shards still tell."""
+    """Name, origin and seed of the dataset in a folder; a damaged manifest is passed over where
+    shards still tell.
+    """
     path = folder / dataset.MANIFEST
     trouble: DataError | None = None
     if path.is_file():
@@ -263,7 +285,9 @@ def _kept(folder: Path, origin: str, seed: int, piece: Piece) -> shards.Stamp | 
 
 
 def _sweep(folder: Path, wanted: AbstractSet[str]) -> None:
-    """Remove shards that a former shard size left behind, and what an interrupted write left beside its place."""
+    """Remove shards that a former shard size left behind, and what an interrupted write left beside
+    its place.
+    """
     for path in folder.glob("*/[0-9][0-9][0-9][0-9][0-9].parquet"):
         if f"{path.parent.name}/{path.name}" not in wanted and shards.read_stamp(path) is not None:
             path.unlink()
@@ -275,10 +299,12 @@ ShowRows = Callable[["MakeProgress"], None]
 
 @contextmanager
 def shown_rows(progress: ShowRows | bool | None = True) -> Iterator[ShowRows | None]:
-    """Yield a function that shows how far a `make` is, on standard error or below a notebook's cell.
+    """Yield a function that shows how far a `make` is, on standard error or below a notebook's
+    cell.
 
     Args:
-        progress: Whether to show it; by default in notebooks only. Or a function of your own, which is yielded as it is.
+        progress: Whether to show it; by default in notebooks only. Or a function of your own, which
+            is yielded as it is.
     """
     if callable(progress):
         yield progress
@@ -377,7 +403,9 @@ def manifest_of_shards(
 def manifest_of_tables(
     recipe: Recipe, seed: int, plan: Plan, tables: Mapping[str, pa.Table]
 ) -> dict[str, Any]:
-    """Build the manifest of a dataset in memory; it has the digest of the same dataset in a folder."""
+    """Build the manifest of a dataset in memory; it has the digest of the same dataset in a
+    folder.
+    """
     entries = {
         s.name: {
             "n": s.n,
@@ -403,6 +431,7 @@ def _head(recipe: Recipe, seed: int, plan: Plan, entries: dict[str, Any]) -> dic
         "tasks_by": plan.tasks.by,
         "warnings": list(plan.warnings),
         "left_out": dict(plan.left_out),
+        **({"facts": dict(plan.facts)} if plan.facts else {}),
         "sources": {s.name: s.digest for s in plan.sources},
         "versions": {
             "taskloom": taskloom.__version__,

@@ -1,33 +1,157 @@
-"""Who makes the shards of a dataset: this process, several of them, or tasks on a Ray cluster. All make the same bytes."""
+"""Who makes the shards of a dataset: this process, several of them, or tasks on a Ray cluster. All
+make the same bytes.
+
+Worker processes never run the caller's script again, so `make` with several workers needs no
+`__main__` guard. A forked one has the plan at once, and costs milliseconds; a fresh one has to
+import the suite and to build the plan.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
+from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
 from taskloom.core import shards
-from taskloom.core.errors import DataError
+from taskloom.core.errors import DataError, ParameterError
 from taskloom.core.files import sweep
 from taskloom.core.plan import Plan, Split
-from taskloom.data.folder import origin_of, shard_file
-from taskloom.data.processes import can_fork, context_for, end_with_parent, forking
+from taskloom.data.dataset import origin_of, shard_file
 from taskloom.recipe import Recipe
-from taskloom.recipe.finder import load_definitions
+from taskloom.recipe.recipe import load_definitions
+
+FORKABLE_THREADS = ("rich.live",)
+"""Modules of threads that may run beside a fork: the one that redraws the progress bar holds no
+lock that a worker takes.
+"""
+
+WATCH = 0.5
+"""Seconds between two looks at whether the parent still lives."""
+
+_GUARD = re.compile(r"^if\s+__name__\b", re.MULTILINE)
+_swap = threading.Lock()
+
+
+class MainlessProcess(SpawnProcess):
+    """A spawned process that does not import the main module of its parent."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802 - the name that multiprocessing calls
+        # What a child imports is read off the main module when it is started; nothing that is sent
+        # to it is defined there.
+        with _swap:
+            main = sys.modules["__main__"]
+            sys.modules["__main__"] = ModuleType("__main__")
+            try:
+                return SpawnProcess._Popen(process_obj)
+            finally:
+                sys.modules["__main__"] = main
+
+
+class MainlessContext(SpawnContext):
+    """Where executors get such processes from."""
+
+    Process = MainlessProcess
+
+
+def context_for(module: str) -> SpawnContext:
+    """Return how to start workers for a suite or task of this module; refuse where they would run a
+    script again.
+
+    A task that the running script itself defines is known to a worker only if it imports that
+    script, which is safe only if what the script does stands under a `__main__` guard.
+    """
+    if module != "__main__":
+        return MainlessContext()
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None or not _GUARD.search(Path(file).read_text(encoding="utf-8", errors="replace")):
+        raise ParameterError(
+            "workers",
+            "must be 1 for a task that the running script defines: others would run the script"
+            " again; move the task to a file of its own, or what the script does under if __name__"
+            " == '__main__'",
+        )
+    return SpawnContext()
+
+
+def can_fork() -> bool:
+    """Return whether this process can be copied safely: on Linux, by its main thread, with no other
+    that might hold a lock.
+
+    Threads of Arrow and of BLAS are no obstacle, since both see to forks. Those of torch are not
+    looked into.
+    """
+    if (
+        sys.platform != "linux"
+        or "torch" in sys.modules
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        return False
+    others = [
+        thread for thread in threading.enumerate() if thread is not threading.current_thread()
+    ]
+    return all(type(thread).__module__ in FORKABLE_THREADS for thread in others)
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Silence Python's warning about forks beside native threads, which `can_fork` has thought
+    of.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork\\(\\).*", DeprecationWarning)
+        yield
+
+
+def end_with_parent(stop: Connection | None = None) -> None:
+    """End this process when its parent has ended, which a process in the middle of its work would
+    not notice.
+
+    Args:
+        stop: End as soon as there is something to read here, too. Nobody reads it, so it is there
+            for all processes that wait for it.
+    """
+    threading.Thread(target=_watch, args=(os.getppid(), stop), daemon=True).start()
+
+
+def _watch(parent: int, stop: Connection | None) -> None:
+    while os.getppid() == parent:
+        if stop is None:
+            time.sleep(WATCH)
+        elif stop.poll(WATCH):
+            break
+    os._exit(1)
+
+
+def refuse_while_importing_main() -> None:
+    """Raise in a worker that is importing the caller's script: what it calls there, its parent is
+    doing already.
+    """
+    if getattr(current_process(), "_inheriting", False):
+        raise ParameterError(
+            "workers",
+            "must be 1 where a script calls make at its top: move the call under if __name__ =="
+            " '__main__'",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +228,8 @@ def table_of(plan: Plan, split: Split, start: int, stop: int) -> pa.Table:
     table = shards.to_table(split.rows(start, stop), start, plan.traits)
     if table.num_rows != stop - start:
         raise DataError(
-            f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the suite"
+            f"split '{split.name}' gave {table.num_rows} rows for {start}..{stop}: a bug in the"
+            " suite"
         )
     return table
 
@@ -134,7 +259,8 @@ def _join_forked(stop: Connection, recipe: Recipe, seed: int, plan: Plan, folder
     global _worker
     _leave_signals_to_parent(stop)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # At its end a process flushes its streams, whose locks another thread may have held at the fork.
+    # At its end a process flushes its streams, whose locks another thread may have held at the
+    # fork.
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until this process ends
     _worker = (recipe, seed, plan, folder)
 
@@ -178,8 +304,8 @@ def _make_in_processes(
 ) -> dict[str, shards.Stamp]:
     """Make shards in several processes.
 
-    Forked processes have the plan at once. Fresh ones, where a fork would not be safe, need half a second
-    to import a suite, and longer to build some plans.
+    Forked processes have the plan at once. Fresh ones, where a fork would not be safe, need half a
+    second to import a suite, and longer to build some plans.
     """
     own_script = recipe.suite.module == "__main__"
     context: BaseContext = context_for(recipe.suite.module)
@@ -207,8 +333,9 @@ def _make_in_processes(
             report.add(piece)
     except BrokenProcessPool as error:
         raise DataError(
-            f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,} rows are safe in {folder}: "
-            "rerun the command to resume, with fewer workers if memory is short"
+            f"a worker process was killed (out of memory?); {report.done:,} of {report.total:,}"
+            f" rows are safe in {folder}: rerun the command to resume, with fewer workers if memory"
+            " is short"
         ) from error
     finally:
         if len(stamps) < len(pieces):
@@ -232,7 +359,9 @@ def _planned(recipe: str, name: str, files: str, seed: int) -> tuple[Recipe, Pla
 def _make_by_ray(
     recipe: Recipe, seed: int, folder: Path, pieces: list[Piece], where: Where, report: RowCounter
 ) -> dict[str, shards.Stamp]:
-    """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must see it."""
+    """Make shards by tasks on a Ray cluster; every node writes into the folder, so all of them must
+    see it.
+    """
     if not pieces:
         return {}
     from taskloom.core.ray_cluster import Ray
@@ -250,7 +379,8 @@ def _make_by_ray(
         for piece, stamp in cluster.spread(work, pieces):
             if not (folder / piece.file).is_file():
                 raise DataError(
-                    f"a Ray node wrote {piece.file} where {folder} is another folder; put it where all nodes see it"
+                    f"a Ray node wrote {piece.file} where {folder} is another folder; put it where"
+                    " all nodes see it"
                 )
             stamps[piece.file] = stamp
             report.add(piece)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.data.audit import Audit
-from taskloom.data.audit.divergence import chernoff
+from taskloom.data.audit.distribution import chernoff
 
 Row = dict[str, object]
 WORDS = [f"word{i}" for i in range(400)]
@@ -204,7 +204,9 @@ def derived(rules: list[str], text: str) -> Row:
 
 
 def test_divergence_by_hand(tmp_path: Path) -> None:
-    """Equal atoms, disjoint compounds: atom divergence 0, compound divergence 1. And the other way round a half."""
+    """Equal atoms, disjoint compounds: atom divergence 0, compound divergence 1. And the other way
+    round a half.
+    """
     train = [derived(["a", "b"], "1"), derived(["c", "d"], "2")]
     test = [derived(["b", "a"], "3"), derived(["d", "c"], "4")]
     found = audit(tmp_path / "d", train=_typed(train), test=_typed(test)).divergence[0]
@@ -216,7 +218,9 @@ def test_divergence_by_hand(tmp_path: Path) -> None:
 
 
 def _typed(rows: list[Row]) -> list[Row]:
-    """JSON has no empty list of numbers with a type; one step that says what it uses gives the column its type."""
+    """JSON has no empty list of numbers with a type; one step that says what it uses gives the
+    column its type.
+    """
     for row in rows:
         steps = row["derivation"]
         assert isinstance(steps, list)
@@ -226,8 +230,10 @@ def _typed(rows: list[Row]) -> list[Row]:
 
 
 def test_weights_follow_the_paper() -> None:
-    """A pair that only ever occurs inside one triple does not count of its own (Keysers et al. 2020, section 2.1)."""
-    from taskloom.data.audit.divergence import _profile
+    """A pair that only ever occurs inside one triple does not count of its own (Keysers et al.
+    2020, section 2.1).
+    """
+    from taskloom.data.audit.distribution import _profile
 
     chain = [{"rule": r, "value": "", "of": None} for r in "abc"]
     _, weights = _profile([chain, chain])
@@ -277,7 +283,9 @@ def test_no_training_split(tmp_path: Path) -> None:
 
 
 def test_repeats_by_design_are_explained() -> None:
-    """Paraphrases of procedural ZEST are near duplicates; the suite says why, and the audit repeats it."""
+    """Paraphrases of procedural ZEST are near duplicates; the suite says why, and the audit repeats
+    it.
+    """
     sizes = ["tasks.train=40", "tasks.dev=0", "tasks.test=0", "passages=2"]
     found = tl.audit(tl.make("zest/synthetic", set=sizes))
     assert found.repeats[0].near > 0

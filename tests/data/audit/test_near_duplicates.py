@@ -19,6 +19,7 @@ from taskloom.data.audit.near_duplicates import (
     Mask,
     Shingles,
     find_shingles,
+    find_words,
     fold,
     near_rows,
     similar,
@@ -29,7 +30,9 @@ WORDS = [f"w{i}" for i in range(30)]
 
 @st.composite
 def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
-    """Draw two splits of short and long texts, many of which differ from another one in a word or two."""
+    """Draw two splits of short and long texts, many of which differ from another one in a word or
+    two.
+    """
     rng = random.Random(draw(st.integers(0, 2**32)))
     texts = [
         " ".join(rng.choices(WORDS, k=rng.choice([3, 8, 25, 60]))) for _ in range(rng.randint(1, 6))
@@ -75,7 +78,8 @@ def test_near_rows_are_those_found_pair_by_pair(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(near_duplicates, "TRIED", tried)
         patch.setattr(near_duplicates, "TOGETHER", together)
-        sets = find_shingles({name: pa.array(texts, pa.string()) for name, texts in corpus.items()})
+        words = find_words({name: pa.array(texts, pa.string()) for name, texts in corpus.items()})
+        sets = {name: find_shingles(part) for name, part in words.items()}
         for mine, theirs in (("test", "train"), ("train", "train")):
             a, b, within = sets[mine], sets[theirs], mine == theirs
             texts, others = corpus[mine], corpus[theirs]
@@ -94,7 +98,8 @@ def test_near_rows_are_those_found_pair_by_pair(
 def test_shingles_are_the_sets_of_three_words_and_similarity_is_jaccards(
     corpus: dict[str, list[str]],
 ) -> None:
-    sets = find_shingles({name: pa.array(texts, pa.string()) for name, texts in corpus.items()})
+    words = find_words({name: pa.array(texts, pa.string()) for name, texts in corpus.items()})
+    sets = {name: find_shingles(part) for name, part in words.items()}
     for name, texts in corpus.items():
         assert sets[name].sizes.tolist() == [len(shingles_of(text)) for text in texts]
     a, b = sets["train"], sets["test"]

@@ -1,4 +1,6 @@
-"""The audit finds pairs that training has, as they are or reversed, and tasks that are new but for a constant."""
+"""The audit finds pairs that training has, as they are or reversed, and tasks that are new but for
+a constant.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import taskloom as tl
 from taskloom.cli.app import run
 from taskloom.core.plan import Role
-from taskloom.data.audit.pairs import PairLeak, find_constant_tasks, find_pair_leaks
+from taskloom.data.audit.leaks import PairLeak, find_constant_tasks, find_pair_leaks
 
 ROLES: dict[str, Role] = {"train": "train", "few": "train", "test": "test", "answers": "probe"}
 Pairs = list[tuple[str, list[str]]]
@@ -41,7 +43,8 @@ def test_planted_pairs_are_found() -> None:
 
 def test_clean_data_are_not_accused() -> None:
     train: Pairs = [("cold", ["chilly"]), ("big", ["large"]), ("hot", ["warm"])]
-    # The same input with another answer, an answer that training has for another input, an input that is its own answer.
+    # The same input with another answer, an answer that training has for another input, an input
+    # that is its own answer.
     assert (
         leaks(
             train,
@@ -87,7 +90,7 @@ def test_a_reversed_pair_fails_the_audit_of_anybodys_data(
     assert run(["audit", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "hot → cold" in shown
-    assert "0 leaks, 1 split with pairs of training" in shown
+    assert "failed: 1 leak (1 by a reversed pair)" in shown
     assert run(["audit", str(tmp_path), "--json"]) == 1
     (leak,) = json.loads(capsys.readouterr().out)["pairs"]
     assert leak == {

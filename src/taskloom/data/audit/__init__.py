@@ -1,32 +1,45 @@
 """The audit: a certificate of what is wrong, or not wrong, with a dataset.
 
-Duplicates and leaks, of inputs and of pairs with their answers, tests of tasks that training has but for a constant, held-out
-examples, label balance, what shortcuts reach, which traits the test has and training lacks, and how far the compositions of
-the test are from those of training. It needs the data alone, not the generator, so it audits anybody's data.
+Duplicates and leaks, of inputs and of pairs with their answers, tests of tasks that training has
+but for a constant, held-out examples, label balance, what shortcuts reach, which traits the test
+has and training lacks, and how far the compositions of the test are from those of training. It
+needs the data alone, not the generator, so it audits anybody's data.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from taskloom.core.descriptions import undescribed_table
-from taskloom.core.notebook import paragraph, table
 from taskloom.core.offers import TaskForm
 from taskloom.core.registry import SUITES
+from taskloom.core.tables import paragraph, table
 from taskloom.data import Dataset, dataset
-from taskloom.data.audit.balance import (
+from taskloom.data.audit.disguises import Alike
+from taskloom.data.audit.distribution import (
     Balance,
     Coverage,
+    Divergence,
     HeldOutCount,
     balances,
     coverages,
+    divergences,
     held_out_counts,
 )
-from taskloom.data.audit.divergence import Divergence, divergences
-from taskloom.data.audit.leaks import Overlap, Repeats, find_overlaps, find_repeats, read_texts
-from taskloom.data.audit.pairs import ConstantTask, PairLeak, find_constant_tasks, find_pair_leaks
+from taskloom.data.audit.leaks import (
+    ConstantTask,
+    Overlap,
+    PairLeak,
+    Repeats,
+    find_constant_tasks,
+    find_overlaps,
+    find_pair_leaks,
+    find_repeats,
+    read_texts,
+)
 from taskloom.data.audit.shortcuts import Shortcut, find_shortcuts, shortcut_count
 
 __all__ = ["Audit", "audit"]
@@ -49,12 +62,44 @@ class Audit:
     divergence: list[Divergence]
     held_out: list[HeldOutCount]
     notes: list[str]
+    alike: list[Alike] = field(default_factory=list)
 
     def __repr__(self) -> str:
         verdict = "failed" if self.failed else "passed"
-        duplicates = sum(r.exact for r in self.repeats)
-        counts = f"{len(self.leaks)} leaks, {duplicates:,} duplicates, {self.shortcut_count}"
-        return f"<Audit of {self.name}: {verdict}; {counts}>"
+        return f"<Audit of {self.name}: {verdict}; {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """The counts of what was found, in one line."""
+        trained = any(info["role"] == "train" for info in self.splits.values())
+        leaking = {leak.split for leak in self.leaks} | {pairs.split for pairs in self.pairs}
+        parts = [_counted(len(leaking), "leak")]
+        if not trained:
+            parts = ["leaks were not looked for"]
+        kinds: Counter[str] = Counter()
+        for leak in self.leaks:
+            kinds.update(leak.kinds)
+        found = [f"{n:,} by {kind}" for kind, n in kinds.most_common()]
+        exact = sum(leak.exact for leak in self.leaks)
+        if exact:
+            found.insert(0, f"{exact:,} exact")
+        same_pairs = sum(pairs.same for pairs in self.pairs)
+        if same_pairs:
+            found.append(f"{same_pairs:,} by the same pair")
+        reversed_pairs = sum(pairs.reversed for pairs in self.pairs)
+        if reversed_pairs:
+            found.append(f"{reversed_pairs:,} by a reversed pair")
+        if found:
+            parts[0] += f" ({', '.join(found)})"
+        if self.held_out:
+            misplaced = len(self.misplaced)
+            parts.append(f"{_counted(misplaced, 'split')} with misplaced held-out examples")
+        duplicates = _counted(sum(r.exact for r in self.repeats), "duplicate")
+        disguised = sum(r.disguised for r in self.repeats)
+        if disguised:
+            duplicates += f" and {disguised:,} in disguise"
+        parts.append(duplicates)
+        return ", ".join([*parts, self.shortcut_count])
 
     def _repr_html_(self) -> str:
         balance = {b.split: b for b in self.balance}
@@ -66,16 +111,16 @@ class Audit:
                 (repeats.split, info["role"], info["n"], repeats.exact, repeats.near, majority)
             )
         heads = ("split", "role", "examples", "duplicates", "near duplicates", "majority answer")
-        parts = [paragraph(repr(self), strong=True), table(heads, rows)]
+        parts = [paragraph(repr(self), strong=True), table(heads, rows).html()]
         if self.overlaps:
             overlaps = [(o.split, o.other, o.exact, o.verdict) for o in self.overlaps]
-            parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps))
+            parts.append(table(("rows of", "also in", "exact", "verdict"), overlaps).html())
         if self.shortcuts:
             tried = [
                 (s.split, s.baseline, f"{s.accuracy:.3f}", "shortcut" if s.flagged else "")
                 for s in self.shortcuts
             ]
-            parts.append(table(("split", "without doing the task", "accuracy", ""), tried))
+            parts.append(table(("split", "without doing the task", "accuracy", ""), tried).html())
         return "".join([*parts, *map(paragraph, self.notes)])
 
     @property
@@ -90,17 +135,23 @@ class Audit:
 
     @property
     def failed(self) -> bool:
-        """Return whether training gives a test away, or a held-out example is where it should not be."""
-        return bool(self.leaks or self.pairs or self.misplaced)
+        """True if training gives a test away, a held-out example is where it should not be, or a test
+        that no recipe drew repeats its rows.
+        """
+        repeated = any(repeats.unexpected for repeats in self.repeats)
+        return bool(self.leaks or self.pairs or self.misplaced or repeated)
 
     @property
     def misplaced(self) -> list[HeldOutCount]:
-        """Return the splits that have held-out examples where none should be, or lack them where all should be."""
+        """Return the splits that have held-out examples where none should be, or lack them where
+        all should be.
+        """
         return [count for count in self.held_out if not count.right]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
-        return {**asdict(self), "leaks": [asdict(o) for o in self.leaks]}
+        leaks = [asdict(o) for o in self.leaks]
+        return {**asdict(self), "leaks": leaks, "summary": self.summary}
 
 
 def audit(data: Dataset | str | Path) -> Audit:
@@ -113,7 +164,8 @@ def audit(data: Dataset | str | Path) -> Audit:
     )  # what the suite has to say about its own data, such as repeats by design
     if "train" not in roles.values():
         notes.append(
-            "no training split: leaks, shortcuts, coverage and divergence need one (a split called 'train')"
+            "no training split: leaks, shortcuts, coverage and divergence need one (a split called"
+            " 'train')"
         )
     # Descriptions are shared by design; what must not leak or repeat is what comes after them.
     described = bool(data.manifest["recipe"].get("described"))
@@ -122,12 +174,15 @@ def audit(data: Dataset | str | Path) -> Audit:
     )
     texts = read_texts(bare)
     shortcuts, unmeasured = find_shortcuts(tables, roles)
+    drawn = "recipe_digest" in data.manifest
+    overlaps, alike = find_overlaps(texts, roles, drawn)
+    notes += _natural(alike)
     return Audit(
         name=str(data.manifest["recipe"].get("name", "")),
         digest=data.digest,
         splits={name: {"n": tables[name].num_rows, "role": roles[name]} for name in tables},
-        repeats=find_repeats(bare, texts),
-        overlaps=find_overlaps(texts, roles),
+        repeats=find_repeats(bare, texts, roles, drawn),
+        overlaps=overlaps,
         pairs=find_pair_leaks(bare, roles),
         constants=find_constant_tasks(tables, roles, _task_form(data)),
         balance=balances(tables),
@@ -136,7 +191,28 @@ def audit(data: Dataset | str | Path) -> Audit:
         divergence=divergences(tables, roles),
         held_out=held_out_counts(tables),
         notes=notes + unmeasured,
+        alike=alike,
     )
+
+
+def _natural(alike: list[Alike]) -> list[str]:
+    """Return a note for each kind in which rows of tests resemble training without being leaks."""
+    by_kind: dict[str, list[Alike]] = {}
+    for one in alike:
+        if not one.leak:
+            by_kind.setdefault(one.kind, []).append(one)
+    notes = []
+    for kind, those in by_kind.items():
+        rows = ", ".join(f"{one.rows:,} rows of {one.split}" for one in those)
+        notes.append(
+            f"{kind}: {rows} equal a training row otherwise, about as often as rows of one split do,"
+            " so they are not counted as leaks"
+        )
+    return notes
+
+
+def _counted(n: int, one: str) -> str:
+    return f"{n:,} {one if n == 1 else f'{one}s'}"
 
 
 def _task_form(data: Dataset) -> TaskForm | None:

@@ -1,7 +1,9 @@
-"""Near duplicates: texts that are equal after folding, and long texts with nearly the same shingles.
+"""Near duplicates: texts that are equal after folding, and long texts with nearly the same
+shingles.
 
-Candidates for a Jaccard similarity of at least 0.9 between the sets of three-word shingles share a band of MinHash values; the
-similarity of each candidate pair is then measured exactly. All of it is done for many rows at a time, in NumPy.
+Candidates for a Jaccard similarity of at least 0.9 between the sets of three-word shingles share a
+band of MinHash values; the similarity of each candidate pair is then measured exactly. All of it is
+done for many rows at a time, in NumPy.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ NEAR = 0.9
 BANDS, ROWS = 8, 4
 """Two texts of similarity 0.9 share a band with probability 1 - (1 - 0.9^4)^8 = 0.9996."""
 TRIED = 50
-"""Candidates of a band that are measured: hundreds of texts in one band are one boilerplate, and the first of them decide."""
+"""Candidates of a band that are measured: hundreds of texts in one band are one boilerplate, and
+the first of them decide.
+"""
 TOGETHER = 1 << 20
 """Shingles that are sorted at one time: 8 MB, so that memory does not grow with the split."""
 
@@ -54,7 +58,9 @@ class Shingles:
 
 
 def fold(texts: pa.Array) -> pa.Array:
-    """Return texts without differences of Unicode form and white space, and long ones without case and punctuation."""
+    """Return texts without differences of Unicode form and white space, and long ones without case
+    and punctuation.
+    """
     plain = pc.utf8_trim_whitespace(_spaced(texts))
     is_long = pc.greater_equal(pc.count_substring(plain, " "), numbers(np.array([LONG - 1]))[0])
     if not pc.any(is_long).as_py():
@@ -66,7 +72,9 @@ def fold(texts: pa.Array) -> pa.Array:
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
-    """Return texts in Unicode form NFKC with one space for any white space; as they are where their bytes show that they are so."""
+    """Return texts in Unicode form NFKC with one space for any white space; as they are where their
+    bytes show that they are so.
+    """
     _, offsets, data = texts.buffers()
     if data is None:
         return texts
@@ -83,8 +91,23 @@ def _spaced(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, r"\s+", " ")
 
 
-def find_shingles(folded: Mapping[str, pa.Array]) -> dict[str, Shingles]:
-    """Return the shingles of the long texts of every split; words are numbered over all splits together."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of the long texts of a split, numbered over all splits together.
+
+    Attributes:
+        sizes: Words of each text; 0 for short texts.
+        ids: The numbers of the words, from 1, text after text.
+        is_number: True for words of digits alone.
+    """
+
+    sizes: I64
+    ids: U64
+    is_number: Mask
+
+
+def find_words(folded: Mapping[str, pa.Array]) -> dict[str, Words]:
+    """Number the words of the long texts of every split in the order of first appearance."""
     sizes: dict[str, I64] = {}
     words = []
     for name, texts in folded.items():
@@ -92,28 +115,35 @@ def find_shingles(folded: Mapping[str, pa.Array]) -> dict[str, Shingles]:
         sizes[name] = np.where(counts >= LONG, counts, 0)
         if sizes[name].any():
             words.append(pc.split_pattern(texts.filter(numbers(counts >= LONG)), " ").flatten())
-    ids = _numbered(words)
+    ids, digits = _numbered(words)
     parts = {}
     at = 0
     for name, counts in sizes.items():
-        total = int(counts.sum())
-        parts[name] = _shingles_of(ids[at : at + total], counts)
-        at += total
+        mine = ids[at : at + int(counts.sum())]
+        parts[name] = Words(counts, mine + np.uint64(1), digits[mine])
+        at += len(mine)
     return parts
 
 
-def _numbered(words: list[pa.Array]) -> U64:
-    """Return a number for each word, from 1 on, in the order of first appearance."""
+def _numbered(words: list[pa.Array]) -> tuple[U64, Mask]:
+    """Return a number for each word, and for each number whether its word is digits alone."""
     if not words:
-        return np.zeros(0, dtype=np.uint64)
+        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_)
     coded = pa.chunked_array(words).dictionary_encode().unify_dictionaries()
-    return np.concatenate([array_of(chunk.indices) for chunk in coded.chunks]).astype(
-        np.uint64
-    ) + np.uint64(1)
+    ids = np.concatenate([array_of(chunk.indices) for chunk in coded.chunks]).astype(np.uint64)
+    digits = pc.match_substring_regex(coded.chunk(0).dictionary, r"^\pN+$")
+    return ids, array_of(digits)
+
+
+def find_shingles(words: Words) -> Shingles:
+    """Return the shingles of the long texts of a split."""
+    return _shingles_of(words.ids, words.sizes)
 
 
 def _shingles_of(ids: U64, words: I64) -> Shingles:
-    """Return the shingles of texts that have so many words each, numbered by `ids` one text after the other."""
+    """Return the shingles of texts that have so many words each, numbered by `ids` one text after
+    the other.
+    """
     sizes = np.zeros(len(words), dtype=np.int64)
     bands = np.zeros((len(words), BANDS), dtype=np.uint64)
     at = np.flatnonzero(words)
@@ -172,7 +202,9 @@ def _bands(flat: U64, sizes: I64) -> U64:
 
 
 def _cuts(ends: I64) -> Iterator[tuple[int, int]]:
-    """Yield spans of rows with about `TOGETHER` shingles each, given where the shingles of each row end."""
+    """Yield spans of rows with about `TOGETHER` shingles each, given where the shingles of each row
+    end.
+    """
     low = 0
     while low < len(ends):
         before = int(ends[low - 1]) if low else 0
@@ -237,7 +269,9 @@ def near_rows(
 
 
 def similar(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> Mask:
-    """Return which pairs of a text of `a` and a text of `b` have a Jaccard similarity of at least `NEAR`."""
+    """Return which pairs of a text of `a` and a text of `b` have a Jaccard similarity of at least
+    `NEAR`.
+    """
     sizes, others = a.sizes[mine], b.sizes[theirs]
     close = np.minimum(sizes, others) >= NEAR * np.maximum(
         sizes, others
@@ -263,7 +297,9 @@ def _common(a: Shingles, b: Shingles, mine: I64, theirs: I64) -> I64:
 
 
 def _gathered(shingles: Shingles, rows: I64) -> tuple[U64, I64]:
-    """Return the shingles of texts behind one another, and the number of the text that each belongs to."""
+    """Return the shingles of texts behind one another, and the number of the text that each belongs
+    to.
+    """
     sizes = shingles.sizes[rows]
     text = np.repeat(np.arange(len(rows)), sizes)
     within = np.arange(len(text)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,8 +1,10 @@
-"""What one reaches without doing the task: majority answer, question only, first or last word, bag of words.
+"""What one reaches without doing the task: majority answer, question only, first or last word, bag
+of words.
 
-The majority answer is the constant that is acceptable most often, be it the official answer of a row or another one of it.
-Each baseline is fitted on training and scored on every other split; a split has a shortcut where a baseline beats the
-majority answer by more than ten points and by more than chance would allow.
+The majority answer is the constant that is acceptable most often, be it the official answer of a
+row or another one of it. Each baseline is fitted on training and scored on every other split; a
+split has a shortcut where a baseline beats the majority answer by more than ten points and by more
+than chance would allow.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from taskloom.core.scoring import tidy
 from taskloom.core.seeding import Key
 
 FIT, SCORE = 20_000, 2_000
-"""Rows of training that are learned from, and rows of each split that are scored, by keyed permutation."""
+"""Rows of training that are learned from, and rows of each split that are scored, by keyed
+permutation.
+"""
 MARGIN = 0.10
 BAG_OF_WORDS = "bag of words"
 MANY_ANSWERS = 300
@@ -43,7 +47,8 @@ class Shortcut:
 
 
 def shortcut_count(tried: Iterable[tuple[str, bool]]) -> str:
-    """Say how many shortcuts there are, and that the bag of words was not tried where it was left out.
+    """Say how many shortcuts there are, and that the bag of words was not tried where it was left
+    out.
 
     Args:
         tried: The name of each baseline that was measured on a split, and whether it is a shortcut.
@@ -73,7 +78,8 @@ class _Rows:
         inputs: Their texts.
         questions: The parts that ask; None where the whole input does.
         official: The official answers.
-        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable answer.
+        acceptable: What counts as right, each answer once: a guess is right if it is any acceptable
+            answer.
     """
 
     inputs: list[str]
@@ -127,7 +133,9 @@ def _rows(table: pa.Table, limit: int) -> _Rows:
 
 
 def _last_line(text: str) -> str | None:
-    """Return the last of several lines: the part that asks, for data that does not say which does."""
+    """Return the last of several lines: the part that asks, for data that does not say which
+    does.
+    """
     lines = text.strip().splitlines()
     return lines[-1] if len(lines) > 1 else None
 

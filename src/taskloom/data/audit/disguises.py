@@ -1,0 +1,261 @@
+"""Disguises: changes of a text that hide a copy from a comparison of texts.
+
+Some never arise by themselves: characters that cannot be seen, HTML entities, letters of other
+scripts inside a word, accents added to a whole text. They are undone before texts are compared, and
+any match is a leak. Others do arise: two questions about the same story, or two sums, differ in a
+number or in the order of words. Those are leaks only if they are far more frequent between training
+and test than within training.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from taskloom.core.arrow import strings
+from taskloom.data.audit.near_duplicates import LONG, Words, fold, scramble
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+FOLDED = "case, spacing or punctuation"
+SIMILAR = "nearly the same words"
+SEVERAL = "several disguises"
+NUMBERS = "other numbers"
+SENTENCES = "sentence order"
+WORDS = "word order"
+
+UNLIKELY = 1e-6
+"""Maximum probability of as many matches by themselves before they count as leaks."""
+
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+_LATIN_NAME = re.compile(r"LATIN (SMALL|CAPITAL) LETTER (?:SCRIPT |DOTLESS )?([A-Z])(?: WITH .*)?$")
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+# Letters of other scripts that look like a Latin letter in most fonts, script by script.
+_PAIRS = (
+    ("аеорсухіјѕһԁԛԝӏкгпԍүәв", "aeopcyxijshdqwlkrngyeb"),  # Cyrillic
+    ("АВЕКМНОРСТУХІЈЅԌԚԜӀ", "ABEKMHOPCTYXIJSGQWI"),  # Cyrillic
+    ("αονρτυικχγεηωϲϳ", "aovptuikxyenwcj"),  # Greek
+    ("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ", "ABEZHIKMNOPTYXCJ"),  # Greek
+    ("օոսհցքզո", "onuhgqqn"),  # Armenian
+    ("ɑᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "aabcdeghijklmnoprstuvwyz"),  # Latin
+)
+
+
+class _LookAlikes(dict[int, str]):
+    """The Latin letter that each character looks like, for `str.translate`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for others, latin in _PAIRS:
+            self.update({ord(o): one for o, one in zip(others, latin, strict=True)})
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        named = _LATIN_NAME.match(unicodedata.name(character, "")) if code >= 0x80 else None
+        if named is not None:
+            character = named[2] if named[1] == "CAPITAL" else named[2].lower()
+        self[code] = character
+        return character
+
+
+_look_alikes = _LookAlikes()
+
+
+def _without_invisible(text: str) -> str:
+    return _INVISIBLE.sub("", text)
+
+
+def _without_accents(text: str) -> str:
+    bare = _MARKS.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFC", bare)
+
+
+def _in_latin(text: str) -> str:
+    return text.translate(_look_alikes)
+
+
+def _mixed_in_latin(text: str) -> str:
+    """Replace look-alikes only in words that also have an ASCII letter: other words may be of
+    another language.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        word = match[0]
+        mixed = re.search("[A-Za-z]", word) and not word.isascii()
+        foreign = any(unicodedata.name(c, "").startswith(_OTHER_SCRIPTS) for c in word)
+        return _in_latin(word) if mixed and foreign else word
+
+    return _WORD.sub(replaced, text)
+
+
+_OTHER_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "LATIN LETTER SMALL CAPITAL")
+
+STEPS: Mapping[str, Callable[[str], str]] = {
+    "HTML entities": html.unescape,
+    "invisible characters": _without_invisible,
+    "accents": _without_accents,
+    "look-alike letters": _in_latin,
+}
+"""What undoes each disguise, in the order in which all are undone."""
+
+
+def _undisguised(text: str) -> str:
+    text = _without_invisible(html.unescape(text))
+    # In short inputs an accent or a letter of another alphabet carries meaning: `año`, `f α`.
+    if len(text.split()) < LONG:
+        return _mixed_in_latin(text)
+    return _in_latin(_without_accents(text))
+
+
+def undisguise(texts: pa.Array) -> pa.Array:
+    """Return texts without disguises; ASCII texts without `&` have none."""
+    suspect = pc.match_substring_regex(texts, r"[^\x00-\x7F]|&(#|[A-Za-z])")
+    if not pc.any(suspect).as_py():
+        return texts
+    plain = [
+        _undisguised(text) if look and text is not None else text
+        for text, look in zip(texts.to_pylist(), suspect.to_pylist(), strict=True)
+    ]
+    return strings(plain)
+
+
+def disguises_of(texts: list[str], others: list[str]) -> list[str]:
+    """Name the disguise of each pair of texts that are equal once undisguised."""
+    kinds = [SEVERAL] * len(texts)
+    for kind, undo in STEPS.items():
+        ours, theirs = (fold(strings([undo(t) for t in side])) for side in (texts, others))
+        for at, same in enumerate(pc.equal(ours, theirs).to_pylist()):
+            if same and kinds[at] == SEVERAL:
+                kinds[at] = kind
+    return kinds
+
+
+def order_of(text: str, other: str) -> str:
+    """Name what two texts of the same words differ in: the order of sentences or of words."""
+    ours, theirs = (sorted(_SENTENCE_END.split(side.strip())) for side in (text, other))
+    return SENTENCES if ours == theirs else WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Hashes of the long texts of a split, by what they ignore; 0 for short texts.
+
+    Attributes:
+        numbers: A hash that ignores the values of numbers; 0 also for texts without any.
+        bag: A hash that ignores the order of words.
+    """
+
+    numbers: U64
+    bag: U64
+
+
+def find_forms(words: Words) -> Forms:
+    """Hash the long texts of a split."""
+    numbers = np.zeros(len(words.sizes), dtype=np.uint64)
+    bag = np.zeros(len(words.sizes), dtype=np.uint64)
+    at = np.flatnonzero(words.sizes)
+    if len(at):
+        sizes = words.sizes[at]
+        starts = np.cumsum(sizes) - sizes
+        place = (np.arange(len(words.ids)) - np.repeat(starts, sizes)).astype(np.uint64)
+        bag[at] = np.add.reduceat(scramble(words.ids), starts) | np.uint64(1)
+        masked = np.where(words.is_number, np.uint64(0), words.ids)
+        ordered = scramble(masked + (place << np.uint64(32)))
+        some = np.add.reduceat(words.is_number.astype(np.int64), starts) > 0
+        hashes = np.add.reduceat(ordered, starts) | np.uint64(1)
+        numbers[at] = np.where(some, hashes, np.uint64(0))
+    return Forms(numbers, bag)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Rows of a test split that equal a training row but for numbers or order.
+
+    Attributes:
+        split: The test split.
+        other: The training split.
+        kind: What they differ in.
+        rows: How many.
+        natural: The share of rows that would do so by themselves, by the rate within either split.
+        leak: True if they are far more than that.
+    """
+
+    split: str
+    other: str
+    kind: str
+    rows: int
+    natural: float
+    leak: bool
+
+
+def matches(form: U64, other: U64, wanted: Mask) -> Mask:
+    """Return the wanted texts whose form another split has."""
+    found = np.zeros(len(form), dtype=np.bool_)
+    rows = np.flatnonzero(wanted & (form != 0))
+    found[rows] = np.isin(form[rows], other)
+    return found
+
+
+def natural_rate(form: U64, plain: I64, other: U64, other_plain: I64) -> float:
+    """Return the share of tested texts that are expected to match a training text in a form.
+
+    Args:
+        form: The forms of the tested texts.
+        plain: Their numbers; equal texts have equal numbers.
+        other: The forms of the training texts.
+        other_plain: Their numbers.
+    """
+    tested, trained = int(np.count_nonzero(form)), int(np.count_nonzero(other))
+    # A training text meets as many training texts as a test text does.
+    within_train = (_twins(other, other_plain) + 1) / (trained + 1)
+    # A test text meets fewer test texts than training texts: the rate grows with their number.
+    within_test = _twins(form, plain) / max(1, tested) * max(1.0, trained / max(1, tested))
+    return float(min(1.0, max(within_train, within_test)))
+
+
+def _twins(form: U64, plain: I64) -> int:
+    """Count the texts whose form another, different text of the same split has."""
+    rows = np.flatnonzero(form)
+    order = rows[np.lexsort((plain[rows], form[rows]))]
+    if not len(order):
+        return 0
+    forms, texts = form[order], plain[order]
+    starts = np.flatnonzero(np.concatenate(([True], forms[1:] != forms[:-1])))
+    sizes = np.diff(np.concatenate((starts, [len(order)])))
+    # Sorted by text within a form: the texts differ if the first and the last do.
+    differ = texts[starts] != texts[starts + sizes - 1]
+    return int(sizes[differ].sum())
+
+
+def exceeds(found: int, tested: int, rate: float) -> bool:
+    """True if so many matches are too unlikely at a rate, by the Chernoff bound.
+
+    >>> exceeds(50, 150, 0.01), exceeds(3, 150, 0.01), exceeds(150, 150, 1.0)
+    (True, False, False)
+    """
+    share = found / max(1, tested)
+    if share <= rate or rate >= 1:
+        return False
+    if rate == 0:
+        return True
+    distance = share * log(share / rate)
+    if share < 1:
+        distance += (1 - share) * log((1 - share) / (1 - rate))
+    return exp(-tested * distance) < UNLIKELY

@@ -1,0 +1,332 @@
+"""How the rows of a split are distributed: label balance, held-out examples, values of traits that
+training lacks, and the divergence of compositions from those of training.
+
+Splits named `ood` or `ood-…` have held-out examples only, every other split has none. They are
+counted by the boolean trait `held_out`, which every example of a task with a held-out part has;
+data without it are not judged.
+
+Atom and compound divergence are those of Keysers et al. 2020, section 2. Atoms are the rules of a
+derivation; compounds are its connected parts of two and three steps (a step with one it uses, a
+chain of three, a step with two that it uses). The divergence of two distributions is 1 - C_a, C_a
+the Chernoff coefficient sum p^a q^(1-a): a = 0.5 for atoms, 0.1 for compounds, with p training and q
+test. A compound's occurrences are weighted as in the paper by 1 - max P(G'|G) over the larger
+compounds G' around it, so that what only ever occurs inside one larger compound does not count
+twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from taskloom.core.arrow import numbers
+from taskloom.core.plan import Role
+from taskloom.core.seeding import Key
+from taskloom.recipe.splits import HELD_OUT, is_held_out_split
+
+SHOWN = 5
+APART = ("seen", HELD_OUT)
+"""Traits that say whether training has an example, or such an example: they differ between training
+and test by their meaning.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How the official answers of a split are spread.
+
+    Attributes:
+        answers: Different answers.
+        majority: The share of rows that the best constant answer gets right, where any acceptable
+            answer is right.
+        evenness: Entropy over its maximum: 1 for equally frequent answers.
+        most: The most frequent answers with their shares.
+    """
+
+    split: str
+    n: int
+    answers: int
+    majority: float
+    evenness: float
+    most: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of a test split has trait values that training lacks."""
+
+    split: str
+    trait: str
+    values: int
+    unseen_values: int
+    unseen_rows: float
+    examples: list[str]
+
+
+def first_targets(table: pa.Table) -> pa.Array:
+    """Return the official answer of every row."""
+    return pc.list_element(table.column("targets"), 0)
+
+
+def balances(tables: Mapping[str, pa.Table]) -> list[Balance]:
+    """Return the label balance of every split."""
+    results = []
+    for name, table in tables.items():
+        if not table.num_rows:
+            continue
+        rows = pc.value_counts(first_targets(table)).to_pylist()
+        counted = sorted(
+            ((r["counts"], str(r["values"])) for r in rows), key=lambda p: (-p[0], p[1])
+        )
+        n = table.num_rows
+        entropy = -sum(c / n * math.log(c / n) for c, _ in counted)
+        evenness = entropy / math.log(len(counted)) if len(counted) > 1 else 0.0
+        most = {value: c / n for c, value in counted[:SHOWN]}
+        results.append(Balance(name, n, len(counted), _best_constant(table) / n, evenness, most))
+    return results
+
+
+def _best_constant(table: pa.Table) -> int:
+    """Return the number of rows for which one and the same answer is acceptable, at most."""
+    targets = table.column("targets").combine_chunks()
+    pairs = pa.table({"row": pc.list_parent_indices(targets), "answer": pc.list_flatten(targets)})
+    rows_of = pairs.group_by("answer").aggregate([("row", "count_distinct")])
+    return int(pc.max(rows_of.column("row_count_distinct")).as_py())
+
+
+def coverages(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Coverage]:
+    """Return, for every trait and every split beside training, what of it training never shows."""
+    train = [
+        t for name, t in tables.items() if roles[name] == "train" and "traits" in t.column_names
+    ]
+    if not train:
+        return []
+    results = []
+    trained: dict[str, pa.Array] = {}
+    for name, table in tables.items():
+        if roles[name] == "train" or "traits" not in table.column_names or not table.num_rows:
+            continue
+        for field in table.schema.field("traits").type:
+            if field.name in APART:
+                continue
+            if field.name not in trained:
+                trained[field.name] = _unique_values(train, field.name)
+            values, known = _of_one_type(
+                [_values(table, field.name).drop_null(), trained[field.name]]
+            )
+            if not len(values) or not len(known):
+                continue
+            unseen = values.filter(pc.invert(pc.is_in(values, known)))
+            fresh = pc.unique(unseen)
+            share = len(unseen) / len(values)
+            shown = [str(v) for v in fresh.slice(0, SHOWN).to_pylist()]
+            results.append(
+                Coverage(name, field.name, len(pc.unique(values)), len(fresh), share, shown)
+            )
+    return results
+
+
+def _unique_values(tables: list[pa.Table], trait: str) -> pa.Array:
+    """Return the different values of a trait in several tables."""
+    arrays = [_values(t, trait) for t in tables if _has(t, trait)]
+    return pc.unique(pa.concat_arrays(_of_one_type(arrays)))
+
+
+def _of_one_type(arrays: list[Any]) -> list[Any]:
+    """Return arrays as they are if their types agree, and as texts if not: one file of a folder may
+    have numbers in a column that is text in another one.
+    """
+    if len({array.type for array in arrays}) <= 1:
+        return arrays
+    return [array.cast(pa.string()) for array in arrays]
+
+
+def _has(table: pa.Table, trait: str) -> bool:
+    return any(field.name == trait for field in table.schema.field("traits").type)
+
+
+def _values(table: pa.Table, trait: str) -> Any:
+    column = pc.struct_field(table.column("traits"), trait).combine_chunks()
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutCount:
+    """How many rows of a split are held out, and whether they are as many as they should be."""
+
+    split: str
+    n: int
+    held_out: int
+    expected: int
+
+    @property
+    def right(self) -> bool:
+        """Return whether all rows of an ood split are held out, or none of another one."""
+        return self.held_out == self.expected
+
+
+def held_out_counts(tables: Mapping[str, pa.Table]) -> list[HeldOutCount]:
+    """Count the held-out rows of every split that has the trait; a row without a value is one that
+    should not be there.
+    """
+    counts = []
+    for name, table in tables.items():
+        traits = (
+            table.schema.field("traits").type if "traits" in table.column_names else pa.struct([])
+        )
+        at = traits.get_field_index(HELD_OUT) if pa.types.is_struct(traits) else -1
+        if at < 0 or not pa.types.is_boolean(traits.field(at).type):
+            continue
+        only = is_held_out_split(name)
+        values = pc.struct_field(table.column("traits"), HELD_OUT).fill_null(not only)
+        counts.append(
+            HeldOutCount(
+                name,
+                table.num_rows,
+                int(pc.sum(values).as_py() or 0),
+                table.num_rows if only else 0,
+            )
+        )
+    return counts
+
+
+SAMPLE = 10_000
+"""Examples per split that the divergences are computed on, chosen by a keyed permutation."""
+
+Compound = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """How far a test split is from training: 0 equal, 1 nothing in common."""
+
+    split: str
+    atoms: float
+    compounds: float
+    unseen_compounds: float
+    examples: int
+
+
+def divergences(tables: Mapping[str, pa.Table], roles: Mapping[str, Role]) -> list[Divergence]:
+    """Return the divergences of every split from training, where examples have derivations."""
+    train = [t for name, t in tables.items() if roles[name] == "train"]
+    if not train:
+        return []
+    known = [d for t in train for d in _derivations(t)]
+    if not any(known):
+        return []
+    atoms, compounds = _profile(known)
+    results = []
+    for name, table in tables.items():
+        if roles[name] == "train":
+            continue
+        mine = [d for d in _derivations(table) if d]
+        if not mine:
+            continue
+        my_atoms, my_compounds = _profile(mine)
+        total = sum(my_compounds.values())
+        unseen = (
+            sum(w for c, w in my_compounds.items() if c not in compounds) / total if total else 0.0
+        )
+        results.append(
+            Divergence(
+                name,
+                1 - chernoff(atoms, my_atoms, 0.5),
+                1 - chernoff(compounds, my_compounds, 0.1) if total else 0.0,
+                unseen,
+                len(mine),
+            )
+        )
+    return results
+
+
+def chernoff(p: Mapping[Any, float], q: Mapping[Any, float], alpha: float) -> float:
+    """Sum over p^alpha q^(1 - alpha) of two weightings, each made to sum to 1.
+
+    >>> round(chernoff({"a": 1, "b": 1}, {"a": 3, "b": 3}, 0.5), 9)
+    1.0
+    >>> chernoff({"a": 1}, {"b": 1}, 0.1)
+    0.0
+    """
+    total_p, total_q = sum(p.values()), sum(q.values())
+    if not total_p or not total_q:
+        return 0.0
+    common = [(float(p[k]) / total_p, float(v) / total_q) for k, v in q.items() if k in p]
+    overlap: float = sum(a**alpha * b ** (1 - alpha) for a, b in common) if common else 0.0
+    return min(1.0, overlap)
+
+
+def _derivations(table: pa.Table) -> list[list[dict[str, Any]]]:
+    n = table.num_rows
+    if n > SAMPLE:
+        chosen = Key("audit", "divergence").permutation(n)(np.arange(SAMPLE))
+        table = table.take(numbers(np.sort(chosen)))
+    return [d or [] for d in table.column("derivation").to_pylist()]
+
+
+def _profile(
+    derivations: Iterable[list[dict[str, Any]]],
+) -> tuple[Counter[str], dict[Compound, float]]:
+    """Count atoms and weighted compounds of a set of derivations."""
+    atoms: Counter[str] = Counter()
+    occurrences: list[list[tuple[Compound, list[Compound]]]] = []
+    count: Counter[Compound] = Counter()
+    inside: dict[Compound, Counter[Compound]] = defaultdict(Counter)
+    for steps in derivations:
+        atoms.update(step["rule"] for step in steps)
+        pairs, triples = _compounds(steps)
+        here: list[tuple[Compound, list[Compound]]] = []
+        for edge, compound in pairs.items():
+            around = [large for edges, large in triples if edge in edges]
+            here.append((compound, around))
+            count[compound] += 1
+            inside[compound].update(set(around))
+        here += [(large, []) for _, large in triples]
+        occurrences.append(here)
+    weights: dict[Compound, float] = defaultdict(float)
+    for here in occurrences:
+        best: dict[Compound, float] = {}
+        for compound, around in here:
+            weight = 1 - max(
+                (inside[compound][large] / count[compound] for large in around), default=0.0
+            )
+            best[compound] = max(best.get(compound, 0.0), weight)
+        for compound, weight in best.items():
+            weights[compound] += weight
+    return atoms, {c: w for c, w in weights.items() if w > 0}
+
+
+Edge = tuple[int, int]
+
+
+def _compounds(
+    steps: list[dict[str, Any]],
+) -> tuple[dict[Edge, Compound], list[tuple[tuple[Edge, Edge], Compound]]]:
+    """Return the two-step compounds by edge, and the three-step compounds with the two edges that
+    each consists of.
+    """
+    used: list[list[int]] = []
+    for i, step in enumerate(steps):
+        if step["of"] is not None:
+            used.append(list(step["of"]))
+        else:  # a chain: every step uses the one before it, and the first one the input
+            used.append([i - 1] if i else [])
+    rule = [step["rule"] for step in steps]
+    pairs: dict[Edge, Compound] = {}
+    triples: list[tuple[tuple[Edge, Edge], Compound]] = []
+    for i, parts in enumerate(used):
+        for place, j in enumerate(parts):
+            pairs[(j, i)] = (rule[i], place, rule[j])
+            for inner, k in enumerate(used[j]):
+                triples.append((((k, j), (j, i)), (rule[i], place, rule[j], inner, rule[k])))
+            for later in range(place + 1, len(parts)):
+                both = ("both", rule[i], place, rule[j], later, rule[parts[later]])
+                triples.append((((j, i), (parts[later], i)), both))
+    return pairs, triples
