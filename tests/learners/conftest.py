@@ -1,4 +1,6 @@
-"""Learner tests run on one thread: the machine is shared, and equality of bits needs one order of sums."""
+"""Learner tests run on one thread: the machine is shared, and equality of bits needs one order of
+sums.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Any language model: architectures of other makes than Llama and T5, and a prompt that steers a model which knows two tasks."""
+"""Any language model: architectures of other makes than Llama and T5, and a prompt that steers a
+model which knows two tasks.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,7 @@ from tests.slow import slow_except  # noqa: E402
 
 from taskloom.learners import load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.pretrained.models import open_base  # noqa: E402
-from taskloom.learners.pretrained.tokenisers import words_tokeniser  # noqa: E402
+from taskloom.learners.pretrained.models import open_base, words_tokeniser  # noqa: E402
 
 COLOURS = [
     ("grass", "green"),
@@ -126,14 +127,16 @@ def test_in_context_does_not_depend_on_the_batch(folder: Path, tmp_path: Path) -
         fitted.save(tmp_path)
         again: Any = load(tmp_path)
         assert again.prompt == fitted.prompt
-        again.writer.batch = 1
+        again.model.batch = 1
         assert again.answer(INPUTS) == whole[0]
         assert np.allclose(again.logprob(INPUTS, WANTED), whole[1], atol=1e-4)
         assert np.allclose(again.represent(INPUTS), whole[2], atol=1e-4)
 
 
 def test_a_prompt_steers_a_model_that_knows_two_tasks(tmp_path: Path) -> None:
-    """A small decoder learns names and colours of things, told apart by a first word; a prompt has to take that word's part."""
+    """A small decoder learns names and colours of things, told apart by a first word; a prompt has
+    to take that word's part.
+    """
     things = {
         "grass": ("gras", "green"),
         "sky": ("himmel", "blue"),
@@ -177,6 +180,7 @@ def test_a_prompt_steers_a_model_that_knows_two_tasks(tmp_path: Path) -> None:
     )
     for name, fitted in learner.fit_tasks(tasks, seed=0).items():
         assert fitted.answer(list(things)) == [y for _, y in tasks[name]], name
-    # In the right state from the start: the same architecture with random weights is not so easily led.
+    # In the right state from the start: the same architecture with random weights is not so easily
+    # led.
     twin = dataclasses.replace(learner, pretrained=False)
     assert twin.fit(tasks["german"], seed=0).answer(list(things)) != [y for _, y in tasks["german"]]

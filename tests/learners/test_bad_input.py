@@ -1,4 +1,6 @@
-"""What people and machines get wrong: settings, data, folders and files. Each is answered by one sentence."""
+"""What people and machines get wrong: settings, data, folders and files. Each is answered by one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import taskloom  # noqa: E402
 from taskloom.core.errors import InputError  # noqa: E402
 from taskloom.core.example import Example  # noqa: E402
 from taskloom.learners import LearnerError, TrainingError, load  # noqa: E402
-from taskloom.learners.accelerated.language.cuda_graphs import put_back  # noqa: E402
+from taskloom.learners.accelerated.cuda_graphs import put_back  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.inputs import examples  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
@@ -30,7 +32,10 @@ from taskloom.learners.training import step as stepper  # noqa: E402
 from taskloom.learners.training.out_of_memory import in_halves  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
-CPU_IS_FULL = "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+CPU_IS_FULL = (
+    "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: you tried to"
+    " allocate 9 bytes"
+)
 
 
 def lstm(**more: Any) -> Any:
@@ -113,10 +118,8 @@ def test_data(made: Any) -> None:
 
 
 def test_pairs_may_have_several_targets() -> None:
-    assert examples([("big", ("small", "little")), ["hot", "cold"]])[0].targets == (
-        "small",
-        "little",
-    )  # type: ignore[list-item]
+    pairs = [("big", ("small", "little")), ["hot", "cold"]]
+    assert examples(pairs)[0].targets == ("small", "little")  # type: ignore[arg-type]
 
 
 def test_nothing_to_begin_from() -> None:

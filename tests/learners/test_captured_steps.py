@@ -1,4 +1,6 @@
-"""Captured steps of language models on the CPU: a stand-in for the graph runs a step as it is, and one for the compiler may err."""
+"""Captured steps of language models on the CPU: a stand-in for the graph runs a step as it is, and
+one for the compiler may err.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from taskloom.learners.accelerated.language import cuda_graphs  # noqa: E402
+from taskloom.learners.accelerated import cuda_graphs  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.interface import Paused  # noqa: E402
 from taskloom.learners.pretrained import trainer  # noqa: E402
@@ -187,7 +189,9 @@ def test_fp32_decides_where_layers_that_are_compiled_right_round_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    """Layers compiled without rounding inside are nearer to fp32 than plain ones, and further from those than is allowed here."""
+    """Layers compiled without rounding inside are nearer to fp32 than plain ones, and further from
+    those than is allowed here.
+    """
 
     def unrounded(function: Callable[..., Any], rounded: bool = False) -> Callable[..., Any]:
         def wide(value: Any) -> Any:

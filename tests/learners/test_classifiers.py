@@ -1,4 +1,6 @@
-"""From-scratch classifiers: they learn, resume to the same bits, stack to the same results, and ignore batch size and padding."""
+"""From-scratch classifiers: they learn, resume to the same bits, stack to the same results, and
+ignore batch size and padding.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,8 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     for one, other in zip(stack[1].curve, alone.curve, strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-5)
     for weight, value in alone.weights.items():
-        # Adam divides by the size of a gradient, so rounding shows where gradients are next to nothing.
+        # Adam divides by the size of a gradient, so rounding shows where gradients are next to
+        # nothing.
         assert float((stack[1].weights[weight] - value).abs().max()) < 3e-4
         assert float((stack[1].weights[weight] - value).abs().mean()) < (
             1e-5 if torch.cuda.is_available() else 1e-6

@@ -1,4 +1,6 @@
-"""Endpoints: against a server that limits, fails, hangs, truncates and garbles, the right answers within the budget."""
+"""Endpoints: against a server that limits, fails, hangs, truncates and garbles, the right answers
+within the budget.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ from taskloom.core.http import AnswerCache, TryLater
 from taskloom.learners import LearnerError, load
 from taskloom.learners.config import read
 from taskloom.learners.models.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
-from taskloom.learners.pretrained.prompts import Prompt
+from taskloom.learners.pretrained.in_context import Prompt
 
 
 class Faulty(ThreadingHTTPServer):
-    """Answers with the last word of the question, upper-cased; faults come from `plan`, then none."""
+    """Answers with the last word of the question, upper-cased; faults come from `plan`, then
+    none.
+    """
 
     daemon_threads = True
     request_queue_size = 64
@@ -190,7 +194,8 @@ def test_concurrency_adapts_to_what_the_endpoint_bears(server: Faulty) -> None:
     fitted = endpoint(server, at_once=16, attempts=20)
     assert fitted.answer(words) == [w.upper() for w in words]
     assert server.most_active <= 16
-    # Halving and growing by one swings about the limit: most requests get through, where sixteen at once would not.
+    # Halving and growing by one swings about the limit: most requests get through, where sixteen at
+    # once would not.
     assert server.refused < len(words)
 
 
@@ -405,6 +410,8 @@ def test_saved_and_loaded_without_its_key(
         ("hot | cold", "hot"),
         ("| cold", "cold"),
         ("**cold**", "cold"),
+        ("<think>\nThe answer is hot.\n</think>\n\ncold", "cold"),
+        ("<think>The answer is cold", ""),
         ("", ""),
     ],
 )

@@ -1,4 +1,6 @@
-"""Encoders that point at the answer: tiny RoBERTa and BERT models made here, adapted, resumed, saved."""
+"""Encoders that point at the answer: tiny RoBERTa and BERT models made here, adapted, resumed,
+saved.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def tales() -> list[Example]:
 
 
 def tokeniser(kind: str) -> Any:
-    """Words, of which some fall into pieces (school ##yard), between marks as the architecture has them."""
+    """Words, of which some fall into pieces (school ##yard), between marks as the architecture has
+    them.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     texts = [e.input for e in tales()]

@@ -1,4 +1,6 @@
-"""What goes wrong in training and answering: memory that is short, losses that are not numbers, precisions, inputs too long."""
+"""What goes wrong in training and answering: memory that is short, losses that are not numbers,
+precisions, inputs too long.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_halving_goes_down_to_one_and_no_further() -> None:
 
 
 def test_memory_that_other_processes_have_taken_is_short_too() -> None:
-    """What torch raises where another process has filled the card: not its own type for memory, but one for the card."""
+    """What torch raises where another process has filled the card: not its own type for memory, but
+    one for the card.
+    """
     rows: list[int] = []
 
     def run(some: list[int]) -> None:
@@ -248,7 +252,9 @@ def weights(done: Any) -> dict[str, Any]:
 
 
 def test_small_gradients_survive_fp16(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loss of a millionth: without a scale its gradients are zeros in fp16. One that overflows leaves its step out."""
+    """A loss of a millionth: without a scale its gradients are zeros in fp16. One that overflows
+    leaves its step out.
+    """
     factor = 1e-6
 
     def faint(base: Any, batch: Any, *rest: Any, **more: Any) -> Any:

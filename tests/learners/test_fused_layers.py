@@ -1,4 +1,6 @@
-"""Layers by kernels against the plain ones: on a GPU where there is one, in Triton's interpreter otherwise."""
+"""Layers by kernels against the plain ones: on a GPU where there is one, in Triton's interpreter
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if not GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
 pytest.importorskip("triton", reason="kernels need Triton, which comes with torch on a GPU")
 
-from taskloom.learners.scratch.nets.dropout import Dice  # noqa: E402
+from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
 from taskloom.learners.scratch.nets.ops import Kernels, Net  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
@@ -50,10 +52,10 @@ def logits_and_gradients(
     shape = (2, 3) if own else (3,)
     tokens = torch.randint(0, 6, (*shape, length), generator=random).to(DEVICE)
     lengths = torch.randint(2, length + 1, shape, generator=random).to(DEVICE)
-    dice = Dice(
+    dropout = DropoutKeys(
         torch.tensor([0, 9], device=DEVICE), torch.tensor(5, device=DEVICE), net.sites, first_row=2
     )
-    logits = net.forward(weights, tokens, lengths, dice, wrap)
+    logits = net.forward(weights, tokens, lengths, dropout, wrap)
     probe = torch.randn(logits.shape, generator=random, dtype=torch.float64).to(
         DEVICE, logits.dtype
     )

@@ -1,4 +1,6 @@
-"""The prefix that is kept between calls is never that of another model: changed weights, other adapters, hooks, copies."""
+"""The prefix that is kept between calls is never that of another model: changed weights, other
+adapters, hooks, copies.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,19 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from taskloom.learners.accelerated import shared_prefix
-from taskloom.learners.accelerated.language import greedy
+from taskloom.learners.accelerated import greedy, shared_prefix
 from taskloom.learners.pretrained import fitted as fitted_models
-from taskloom.learners.pretrained.fitted import Writer
-from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.tokenisers import words_tokeniser
+from taskloom.learners.pretrained.fitted import FittedLanguageModel
+from taskloom.learners.pretrained.models import Base, words_tokeniser
 
 WORDS = ["grass", "sky", "snow", "coal", "blood", "leaf", "sea"]
 LEARNER = SimpleNamespace(longest_answer=8, join="", beams=1)
 
 
 def small_writer(kind: str, seed: int = 0) -> Any:
-    """Build a small model with large random weights, of which the prefix of earlier inputs is kept."""
+    """Build a small model with large random weights, of which the prefix of earlier inputs is
+    kept.
+    """
     torch.manual_seed(seed)
     tokeniser = words_tokeniser([" ".join(WORDS)])
     marks = {
@@ -56,7 +58,7 @@ def small_writer(kind: str, seed: int = 0) -> Any:
         for weight in model.parameters():
             if weight.dim() == 2:
                 weight.normal_(0.0, 0.4)
-    return Writer(
+    return FittedLanguageModel(
         LEARNER, Base("small", "decoder", model.eval(), tokeniser), batch=8, keeps_prefix=True
     )
 
@@ -149,7 +151,9 @@ def test_hooks_are_followed(kind: str) -> None:
 
 
 def test_settings_of_generation_that_look_at_neighbours_have_whole_prompts() -> None:
-    """Between the prefix and a shorter input stands padding, which would part a pair of words that must not come again."""
+    """Between the prefix and a shorter input stands padding, which would part a pair of words that
+    must not come again.
+    """
     for seed in (2, 7):
         writer = small_writer("gpt2", seed)
         writer.base.model.generation_config.no_repeat_ngram_size = 2
@@ -186,8 +190,8 @@ def test_threads_do_not_write_into_each_others_recorded_steps(
     with torch.no_grad():
         shared = shared_prefix.find_shared_prefix(small.base, sources, small.device, graphs=True)
     assert shared is not None
-    assert shared.writer is not None
-    write, rests = shared.writer.write, [source[len(shared.ids) :] for source in sources]
+    assert shared.decoder is not None
+    write, rests = shared.decoder.write, [source[len(shared.ids) :] for source in sources]
     other_done = threading.Event()
 
     def after_the_other(rows: Sequence[list[int]]) -> list[bool]:
@@ -214,8 +218,8 @@ def test_losses_after_a_tuned_prompt_do_not_leave_it_out() -> None:
     sources = prompts(writer)
     targets = [source[:2] for source in sources]
     vectors = torch.randn(3, 32)
-    plain = Writer(LEARNER, writer.base, vectors, batch=8).losses(sources, targets)
-    kept = Writer(LEARNER, writer.base, vectors, batch=8, keeps_prefix=True).losses(
+    plain = FittedLanguageModel(LEARNER, writer.base, vectors, batch=8).losses(sources, targets)
+    kept = FittedLanguageModel(LEARNER, writer.base, vectors, batch=8, keeps_prefix=True).losses(
         sources, targets
     )
     assert kept[0] == pytest.approx(plain[0], rel=1e-4)

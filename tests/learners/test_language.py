@@ -1,4 +1,6 @@
-"""Learners that write text: they learn, share prompts' states rightly, train many tasks at once, resume, and are saved."""
+"""Learners that write text: they learn, share prompts' states rightly, train many tasks at once,
+resume, and are saved.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,15 @@ from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
 from taskloom.learners.pretrained.encoding import draw_targets, read_rows  # noqa: E402
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts  # noqa: E402
-from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
-from taskloom.learners.pretrained.tokenisers import (
+from taskloom.learners.pretrained.models import (  # noqa: E402
+    Sizes,
     bytes_tokeniser,
     check_answers,
     decode,
+    from_scratch,
+    open_base,
     words_tokeniser,
-)  # noqa: E402
+)
 
 COLOURS = [
     ("grass", "green"),
@@ -145,7 +149,9 @@ def test_prompt_tuning_trains_all_vectors_and_nothing_else(folder: Path, tmp_pat
 
 
 def test_shared_prompt_states_equal_whole_sequences(folder: Path) -> None:
-    """The prompt run once per task, against every example with its prompt written out before it; values and gradients."""
+    """The prompt run once per task, against every example with its prompt written out before it;
+    values and gradients.
+    """
     base = open_base(str(folder))
     sources = [[3, 4, 5], [6, 7], [8, 3, 4, 5], [9]]
     targets = [[5, 1], [6, 7, 1], [3, 1], [4, 1]]
@@ -192,7 +198,9 @@ def test_many_tasks_at_once_equal_each_alone(
     folder: Path, name: str, batch: int, tmp_path: Path
 ) -> None:
     more = {"n": 4} if name == "prompt-tune" else {"rank": 3}
-    """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3 examples."""
+    """With 3 rows of every task in a batch, and with uneven batches: the third task has only 3
+    examples.
+    """
     loop = {
         "batch": batch,
         "steps": 4,
@@ -318,16 +326,16 @@ def test_resumed_equals_uninterrupted(folder: Path, name: str, tmp_path: Path) -
 
 def count_writing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of inputs whenever a model writes answers."""
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
 
     sizes: list[int] = []
-    say = Writer.say
+    say = FittedLanguageModel.say
 
     def counted(self: Any, sources: Any, *rest: Any, **more: Any) -> list[str]:
         sizes.append(len(sources))
         return say(self, sources, *rest, **more)
 
-    monkeypatch.setattr(Writer, "say", counted)
+    monkeypatch.setattr(FittedLanguageModel, "say", counted)
     return sizes
 
 
@@ -340,7 +348,8 @@ def test_a_split_that_was_measured_with_the_last_weights_is_not_answered_again(
     folder: Path, patience: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = count_writing(monkeypatch)
-    # 'dev' gets worse from the first point on: with patience the weights of that point are the model's.
+    # 'dev' gets worse from the first point on: with patience the weights of that point are the
+    # model's.
     dev = [(x, "green") for x, _ in COLOURS]
     loop = {"steps": 40, "rate": 1e-2, "evaluate_every": 20, "patience": patience}
     model: Any = read({"learner": "fine-tune", "model": str(folder), **QUICK, **loop}).fit(

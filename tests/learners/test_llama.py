@@ -1,4 +1,6 @@
-"""Llama as a plain function against the library's own module: states, gradients, prompts, and rounded copies of the weights."""
+"""Llama as a plain function against the library's own module: states, gradients, prompts, and
+rounded copies of the weights.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from taskloom.learners.accelerated.language.llama import Rounded, Shortcuts, can_follow, logits_at  # noqa: E402
+from taskloom.learners.accelerated.llama import (  # noqa: E402
+    Rounded,
+    Shortcuts,
+    can_follow,
+    logits_at,
+)
 from taskloom.learners.pretrained import forward  # noqa: E402
 from taskloom.learners.pretrained.models import Base  # noqa: E402
 

@@ -1,4 +1,6 @@
-"""Memory networks for stories: equal to their formulae in plain loops, and well-behaved learners."""
+"""Memory networks for stories: equal to their formulae in plain loops, and well-behaved
+learners.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +158,9 @@ ROWS = [
     [(EntNet(6, 4, 3, 5, 3), entnet_by_hand), (STM(6, 4, 3, 4, 5, 3, 2), stm_by_hand)],
 )
 def test_networks_are_their_formulae(net: Any, by_hand: Any) -> None:
-    """Two seeds in a stack, stories of different lengths in one padded batch, every weight away from its start."""
+    """Two seeds in a stack, stories of different lengths in one padded batch, every weight away
+    from its start.
+    """
     random = torch.Generator().manual_seed(0)
     stack = {
         n: torch.randn(2, *s, generator=random, dtype=torch.float64).requires_grad_()
@@ -230,8 +234,9 @@ def test_a_seed_in_a_stack_is_the_seed_alone(name: str) -> None:
     learner = small(name, steps=5)
     stack = learner.fit_many(data, {"again": data}, seeds=[5, 1, 8])
     alone = learner.fit(data, {"again": data}, seed=1)
-    # STM divides by the size of states that are next to nothing: a change of the last bit (6e-8) in its weights moves this loss by
-    # up to 3e-4, so on a GPU, which sums in another order, that is what rounding comes to. On a CPU the bits are the same.
+    # STM divides by the size of states that are next to nothing: a change of the last bit (6e-8) in
+    # its weights moves this loss by up to 3e-4, so on a GPU, which sums in another order, that is
+    # what rounding comes to. On a CPU the bits are the same.
     loose = name == "stm" and torch.cuda.is_available()
     assert stack[1].curve[-1].loss == pytest.approx(
         alone.curve[-1].loss, abs=1e-3 if loose else 1e-5

@@ -1,4 +1,6 @@
-"""Torch modules as learners: they learn, stack, resume and are saved like our own networks, and say what is wrong with them."""
+"""Torch modules as learners: they learn, stack, resume and are saved like our own networks, and say
+what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class Bag(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
 
 
 class Packed(nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
-    """An LSTM over packed sequences, whose own dropout draws from torch's generator: nothing that vmap can stack."""
+    """An LSTM over packed sequences, whose own dropout draws from torch's generator: nothing that
+    vmap can stack.
+    """
 
     def __init__(self, vocabulary: int, answers: int, state: int = 32) -> None:
         super().__init__()
@@ -109,7 +113,8 @@ def test_a_seed_in_a_stack_is_the_seed_alone(module: Any, together: bool) -> Non
             for name, weight in alone.weights.items()
         ]
     )
-    # Adam divides by the size of a gradient, so rounding shows where gradients are nothing, as those of keys' biases are.
+    # Adam divides by the size of a gradient, so rounding shows where gradients are nothing, as
+    # those of keys' biases are.
     assert float(gaps.max()) < 1e-3
     assert float(gaps.mean()) < 1e-5
     assert stack[0].curve != stack[1].curve
@@ -170,14 +175,14 @@ def test_saved_and_loaded_is_the_same_and_any_batch(tmp_path: Path) -> None:
 
 
 def test_every_dropout_call_has_its_own_mask_and_a_step_too() -> None:
-    from taskloom.learners.scratch.nets.dropout import Dice
+    from taskloom.learners.scratch.nets.dropout import DropoutKeys
     from taskloom.learners.scratch.nets.module_adapter import Masks
 
     def masks(seed: int, step: int) -> list[Any]:
-        dice = Dice(
+        dropout = DropoutKeys(
             torch.tensor([seed], dtype=torch.int32), torch.tensor(step, dtype=torch.int32), 1
         )
-        with Masks(dice.keys[0, 0], 0):
+        with Masks(dropout.keys[0, 0], 0):
             return [torch.nn.functional.dropout(torch.ones(400, 50), 0.3) for _ in range(2)]
 
     first, second = masks(0, 0)

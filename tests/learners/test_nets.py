@@ -18,7 +18,7 @@ from tests.slow import slow_except  # noqa: E402
 from taskloom.learners.interface import LearnerError  # noqa: E402
 from taskloom.learners.scratch.nets import ops  # noqa: E402
 from taskloom.learners.scratch.nets.bilstm import BiLSTM  # noqa: E402
-from taskloom.learners.scratch.nets.dropout import Dice  # noqa: E402
+from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR, asked_before, geometric_attention  # noqa: E402
 from taskloom.learners.scratch.nets.ops import Net, count  # noqa: E402
 from taskloom.learners.scratch.nets.transformer import Transformer  # noqa: E402
@@ -115,7 +115,9 @@ def test_forward_equals_the_oracle(name: str, batched: bool) -> None:
 
 @pytest.mark.parametrize("name", ["bilstm", "transformer", "ndr"])
 def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU computes (batched products, one-hot look-ups, fused attention), here on the CPU."""
+    """What a GPU computes (batched products, one-hot look-ups, fused attention), here on the
+    CPU.
+    """
     net = build(
         name, {"vocabulary": 6, "classes": 3, "state": 8, "heads": 2, "ff": 12, "layers_run": 2}
     )
@@ -123,13 +125,14 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
     weights = {n: torch.stack([s[n] for s in starts]) for n in starts[0]}
     tokens = torch.randint(0, 6, (12, 7), generator=torch.Generator().manual_seed(0))
     lengths = torch.tensor([7, 3, 4, 5, 7, 7, 2, 3, 6, 5, 7, 4])
-    dice = Dice(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
-    for masks in (None, dice):
+    dropout = DropoutKeys(torch.tensor([0, 1, 2]), torch.tensor(5), net.sites)
+    for masks in (None, dropout):
         one = net.forward(weights, tokens, lengths, masks)
         with monkeypatch.context() as patch:
             patch.setattr(ops, "one_by_one", lambda x: False)
             assert torch.allclose(net.forward(weights, tokens, lengths, masks), one, atol=1e-5)
-            # The identity stands for the compiler here: the fused form is used, and nothing is compiled.
+            # The identity stands for the compiler here: the fused form is used, and nothing is
+            # compiled.
             assert torch.allclose(
                 net.forward(weights, tokens, lengths, masks, lambda f: f), one, atol=1e-5
             )
@@ -147,7 +150,9 @@ def test_batched_products_equal_one_by_one(name: str, monkeypatch: pytest.Monkey
 def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
     name: str, precision: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gradients, moments and weights after steps with a tight clip: batched products, packed attention, autocast, on the CPU."""
+    """Gradients, moments and weights after steps with a tight clip: batched products, packed
+    attention, autocast, on the CPU.
+    """
     monkeypatch.setattr(ops, "one_by_one", lambda x: False)
     net = build(
         name, {"vocabulary": 6, "classes": 3, "state": 16, "heads": 2, "ff": 12, "layers_run": 2}
@@ -180,7 +185,8 @@ def test_a_seed_learns_the_same_in_a_stack_in_the_form_of_accelerators(
         stack, place = trained(seeds).state, seeds.index(5)
         for part in ("weights", "mean", "square", "loss", "updates"):
             one, whole = getattr(alone, part)[0], getattr(stack, part)[place]
-            # NDR's are the same bits; one sum of the Transformer is ordered by the size of the stack.
+            # NDR's are the same bits; one sum of the Transformer is ordered by the size of the
+            # stack.
             assert float((one - whole).norm()) <= (
                 0.0 if name == "ndr" else 1e-5 * float(one.norm())
             ), part
@@ -215,7 +221,9 @@ def test_layers_that_are_compiled_right_stay_compiled(
 
 
 def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None:
-    """A compiler that spoils one seed's gradient by a tenth, as one did: every forward value is right."""
+    """A compiler that spoils one seed's gradient by a tenth, as one did: every forward value is
+    right.
+    """
 
     class Spoilt(torch.autograd.Function):  # type: ignore[name-defined, misc]
         @staticmethod
@@ -238,7 +246,9 @@ def test_layers_that_are_compiled_wrong_are_found_and_computed_plainly() -> None
 
 
 def test_compiled_layers_are_compared_at_the_weights_that_seeds_start_with() -> None:
-    """A resumed run has other weights by then, with which rounding may move gradients further than is allowed."""
+    """A resumed run has other weights by then, with which rounding may move gradients further than
+    is allowed.
+    """
     stepper, plain = stack_of_ndr("cpu", "fp32"), stack_of_ndr("cpu", "fp32")
     biases: list[float] = []
 
@@ -277,7 +287,9 @@ def test_kernels_are_taken_where_they_were_measured(
 
 
 def test_gradients_that_rounding_alone_moves_are_no_reason_to_refuse_a_compiler() -> None:
-    """Rounding moves the plain gradient by a tenth here: a compiled one may be as far off elsewhere, but not thrice as far."""
+    """Rounding moves the plain gradient by a tenth here: a compiled one may be as far off
+    elsewhere, but not thrice as far.
+    """
     random = torch.Generator().manual_seed(0)
     exact = {"a": torch.randn(1, 100, generator=random), "b": torch.randn(1, 100, generator=random)}
 

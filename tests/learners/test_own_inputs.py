@@ -137,7 +137,9 @@ def test_a_stack_of_datasets_resumes_where_it_was(
 def test_parts_of_a_stack_resume_by_themselves_and_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A checkpoint is cut by its members (as `benchmarks/ctlpp_gpu.py` does), a part trained on, and all parts joined again."""
+    """A checkpoint is cut by its members (as `benchmarks/ctlpp_gpu.py` does), a part trained on,
+    and all parts joined again.
+    """
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from ctlpp_gpu import cut, join, read_saved
 

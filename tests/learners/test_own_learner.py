@@ -1,4 +1,6 @@
-"""A learner in a file of one's own is one in every command: the example of the documentation, run as people run it."""
+"""A learner in a file of one's own is one in every command: the example of the documentation, run
+as people run it.
+"""
 
 from __future__ import annotations
 
@@ -79,10 +81,10 @@ def test_it_is_run_by_the_file_beside_the_experiment(
     store = runs.source
     names = store.names()
     assert len(names) == 2
-    fitted = load(store.folder(names[0]) / "model", learner=str(own))
+    fitted = load(str(runs.model(names[0])), learner=str(own))
     assert fitted.answer(["a 1"])[0] in "0123"
     assert [p.step for p in fitted.curve if p.split == "iid"] == [2, 4]
-    assert tl.run(str(file), store=own.parent / "runs", workers=1).store.names() == names, (
+    assert tl.run(str(file), store=own.parent / "runs", workers=1).source.names() == names, (
         "nothing runs again"
     )
     own.write_text(own.read_text() + "\n# another code is another learner\n")

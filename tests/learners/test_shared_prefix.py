@@ -1,4 +1,6 @@
-"""Prompts that begin alike: their common part is computed once, and the answers are those of whole prompts."""
+"""Prompts that begin alike: their common part is computed once, and the answers are those of whole
+prompts.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,8 @@ import transformers
 from tests.slow import slow_except
 from torch import Tensor
 
-from taskloom.learners.accelerated import shared_prefix
-from taskloom.learners.accelerated.language import greedy, llama
-from taskloom.learners.accelerated.language.greedy import GreedyWriter
+from taskloom.learners.accelerated import greedy, llama, shared_prefix
+from taskloom.learners.accelerated.greedy import GreedyDecoder
 from taskloom.learners.accelerated.shared_prefix import (
     WholeLine,
     find_shared_prefix,
@@ -28,15 +29,16 @@ from taskloom.learners.accelerated.shared_prefix import (
 )
 from taskloom.learners.config import read
 from taskloom.learners.pretrained import fitted as fitted_models
-from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.tokenisers import words_tokeniser
+from taskloom.learners.pretrained.models import Base, words_tokeniser
 
 WORDS = "grass sky snow coal blood"
 
 
 @pytest.fixture(scope="module")
 def writer() -> Any:
-    """Build a small Llama with large random weights, so that what it writes depends on all that it reads."""
+    """Build a small Llama with large random weights, so that what it writes depends on all that it
+    reads.
+    """
     sizes = {
         "state": 32,
         "layers": 2,
@@ -103,7 +105,9 @@ def test_states_of_a_prefix_are_the_librarys(writer: Any) -> None:
 
 
 class Recordings:
-    """Stands for CUDA graphs on a machine without them: a recorded step is computed again in the memory that it knows."""
+    """Stands for CUDA graphs on a machine without them: a recorded step is computed again in the
+    memory that it knows.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
@@ -182,7 +186,9 @@ FORMS = OWN | SHARED | WHOLE
 
 
 def small_model(kind: str, more: dict[str, Any], words: int) -> Any:
-    """Build a small model with large random weights, so that what it writes depends on all that it reads."""
+    """Build a small model with large random weights, so that what it writes depends on all that it
+    reads.
+    """
     torch.manual_seed(0)
     config = getattr(transformers, f"{kind}Config")(
         vocab_size=words, pad_token_id=0, eos_token_id=1, bos_token_id=None, **more
@@ -249,7 +255,7 @@ def kept_writer(base: Base, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a writer that keeps prefixes and records its steps, as on a GPU."""
     find = partial(shared_prefix.find_shared_prefix, graphs=True)
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
-    return fitted_models.Writer(
+    return fitted_models.FittedLanguageModel(
         SimpleNamespace(longest_answer=7, join=""), base, batch=6, keeps_prefix=True
     )
 
@@ -310,7 +316,7 @@ def test_a_row_that_is_done_is_left_out_of_the_next_steps(writer: Any) -> None:
         asked.append(len(rows))
         return [row[0] % 2 == 0 or len(row) == 3 for row in rows]
 
-    greedy_writer = GreedyWriter(writer.base.model, states)
+    greedy_writer = GreedyDecoder(writer.base.model, states)
     with torch.no_grad():
         whole = greedy_writer.write(rests, 3, lambda rows: [False] * len(rows))
         some = greedy_writer.write(rests, 3, finished)
@@ -326,7 +332,7 @@ def test_recorded_steps_write_what_others_do_and_are_kept(
     writer: Any, recordings: Recordings
 ) -> None:
     states, rests = rests_after(writer)
-    plain, recorded = (GreedyWriter(writer.base.model, states, graphs) for graphs in (False, True))
+    plain, recorded = (GreedyDecoder(writer.base.model, states, graphs) for graphs in (False, True))
 
     def finished(rows: Sequence[list[int]]) -> list[bool]:
         return [row[-1] % 3 == 0 for row in rows]
@@ -350,7 +356,7 @@ def test_a_step_is_recorded_when_that_has_paid(
     monkeypatch.undo()
     monkeypatch.setattr(greedy, "recorded", recordings)
     states, rests = rests_after(writer)
-    recorded = GreedyWriter(writer.base.model, states, True)
+    recorded = GreedyDecoder(writer.base.model, states, True)
     with torch.no_grad():
         for calls, steps in ((1, 0), (2, 1), (3, 1)):
             recorded.write(rests, 5, lambda rows: [False] * len(rows))  # four steps
@@ -363,7 +369,7 @@ def test_few_rows_that_are_left_move_to_a_smaller_recorded_step(
 ) -> None:
     monkeypatch.setattr(greedy, "FEWEST_MOVED", 8)
     states, rests = rests_after(writer)
-    plain, recorded = (GreedyWriter(writer.base.model, states, graphs) for graphs in (False, True))
+    plain, recorded = (GreedyDecoder(writer.base.model, states, graphs) for graphs in (False, True))
     many = [*rests * 4, rests[4][:3]]
     with torch.no_grad():
         whole = plain.write(many, 6, lambda rows: [False] * len(rows))
@@ -389,12 +395,12 @@ def test_a_step_that_cannot_be_recorded_is_taken_all_the_same(
 
     states, rests = rests_after(writer)
     with torch.no_grad():
-        whole = GreedyWriter(writer.base.model, states).write(
+        whole = GreedyDecoder(writer.base.model, states).write(
             rests, 5, lambda rows: [False] * len(rows)
         )
         monkeypatch.setattr(greedy, "recorded", fail)
         monkeypatch.setattr(greedy, "FIRST_RECORDED", 2)
-        recorded = GreedyWriter(writer.base.model, states, True)
+        recorded = GreedyDecoder(writer.base.model, states, True)
         assert recorded.write(rests, 5, lambda rows: [False] * len(rows)) == whole
         assert recorded.failure == "operation not permitted when stream is capturing"
         assert not recorded.recorded_rows
@@ -442,7 +448,9 @@ def test_one_call_after_another_answers_as_a_new_learner_does(
 ) -> None:
     sources = prompts(writer)
     whole = writer.say(sources)
-    fresh = fitted_models.Writer(writer.learner, writer.base, batch=6, keeps_prefix=True)
+    fresh = fitted_models.FittedLanguageModel(
+        writer.learner, writer.base, batch=6, keeps_prefix=True
+    )
     find = partial(shared_prefix.find_shared_prefix, graphs=True)
     monkeypatch.setattr(fitted_models, "find_shared_prefix", lambda *given: find(*given[:4]))
     passes: list[int] = []
@@ -465,7 +473,9 @@ def test_losses_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any) ->
     sources = prompts(writer)
     targets = [sources[4][n : n + 1 + n % 3] for n in range(len(sources))]
     whole = writer.losses(sources, targets)
-    kept = fitted_models.Writer(writer.learner, writer.base, batch=4, keeps_prefix=True)
+    kept = fitted_models.FittedLanguageModel(
+        writer.learner, writer.base, batch=4, keeps_prefix=True
+    )
     for _ in range(2):
         sums, counts = kept.losses(sources, targets)
         assert sums == pytest.approx(whole[0], rel=1e-4)
@@ -479,17 +489,19 @@ def test_losses_after_a_shared_prefix_are_those_of_whole_prompts(writer: Any) ->
 def test_many_rows_are_written_in_parts(writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = prompts(writer)
     targets = [sources[4][n : n + 1 + n % 3] for n in range(len(sources))]
-    kept = fitted_models.Writer(writer.learner, writer.base, batch=6, keeps_prefix=True)
+    kept = fitted_models.FittedLanguageModel(
+        writer.learner, writer.base, batch=6, keeps_prefix=True
+    )
     whole, losses = writer.say(sources), kept.losses(sources, targets)
     rows: set[int] = set()
-    read = GreedyWriter._read
+    read = GreedyDecoder._read
 
-    def counted(self: GreedyWriter, block: Any, *given: Any) -> Tensor:
+    def counted(self: GreedyDecoder, block: Any, *given: Any) -> Tensor:
         rows.add(block.rows)
         return read(self, block, *given)
 
     monkeypatch.setattr(greedy, "MOST_SCORES", 1)
-    monkeypatch.setattr(GreedyWriter, "_read", counted)
+    monkeypatch.setattr(GreedyDecoder, "_read", counted)
     assert writer.say(sources) == whole
     sums, counts = kept.losses(sources, targets)
     assert sums == pytest.approx(losses[0], rel=1e-4)
@@ -514,7 +526,16 @@ def test_a_model_that_would_not_write_the_likeliest_token_is_left_to_the_library
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("", False), ("one", False), ("\n one", False), ("one\n", True), ("\n\n one\r\ntwo", True)],
+    [
+        ("", False),
+        ("one", False),
+        ("\n one", False),
+        ("one\n", True),
+        ("\n\n one\r\ntwo", True),
+        ("<think>one\ntwo", False),
+        ("<think>one\n</think>\ntwo", False),
+        ("<think>one\n</think>\ntwo\n", True),
+    ],
 )
 def test_a_line_is_whole_when_it_has_ended(text: str, whole: bool) -> None:
     assert has_whole_line(text) == whole

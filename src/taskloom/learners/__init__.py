@@ -1,9 +1,12 @@
 """Learners: every model and every way to adapt it, behind one small interface.
 
-from taskloom.learners import LEARNERS, load
+from taskloom.learners import load, read
 
-fitted = LEARNERS.get("bilstm")(steps=2000).fit(train, evaluate={"iid": iid, "ood": ood}, seed=0)
+settings = {"learner": "bilstm", "steps": 2000}
+fitted = read(settings).fit(train, evaluate={"iid": iid, "ood": ood}, seed=0)
 fitted.answer(["c b a 3"])
+fitted.save("model")
+load("model").answer(["c b a 3"])
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from taskloom.learners.interface import (
     TrainingError,
     find_learner,
 )
+from taskloom.learners.presets import register_preset
 from taskloom.learners.saved import load
 
 __all__ = [
@@ -41,17 +45,21 @@ __all__ = [
     "learner",
     "load",
     "read",
+    "register_preset",
 ]
 
 
 class CallablePackage(ModuleType):
     """Makes `tl.learners()` list the learners.
 
-    `taskloom.learners` is this package as soon as anything imports it, so a function of that name would be lost.
+    `taskloom.learners` is this package as soon as anything imports it, so a function of that name
+    would be lost.
     """
 
     def __call__(self) -> dict[str, str]:
-        """Return the names of all learners, each with the line about it, as `taskloom list learners` prints them."""
+        """Return the names of all learners, each with the line about it, as `taskloom list
+        learners` prints them.
+        """
         return dict(LEARNERS.descriptions())
 
 

@@ -1,4 +1,6 @@
-"""Baselines, as ordinary learners: what can be had without understanding, and the suite's own solver as the upper bound."""
+"""Baselines, as ordinary learners: what can be had without understanding, and the suite's own
+solver as the upper bound.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Untrained,
+    WithoutSteps,
     check_settings,
     register_learner,
 )
@@ -119,8 +121,10 @@ def load_majority(folder: Path) -> Fitted:
     version=2,
 )
 @dataclass(frozen=True)
-class Majority(Untrained[FittedMajority]):
-    """Says the answer that is acceptable most often in training; ties go to the one that comes first there."""
+class Majority(WithoutSteps[FittedMajority]):
+    """Says the answer that is acceptable most often in training; ties go to the one that comes
+    first there.
+    """
 
     name: ClassVar[str] = "majority"
 
@@ -179,7 +183,7 @@ class FittedNearest(_Remembering):
                 if feature in index:
                     where, there = index[feature]
                     shared[where] += np.minimum(there, times)
-            # Dice's coefficient of the two bags: 1 only for the very same input.
+            # DropoutKeys's coefficient of the two bags: 1 only for the very same input.
             best = int(np.argmax(2 * shared / np.maximum(1, sizes + sum(features.values()))))
             answers.append(str(self.memory["targets"][best]))
         return answers
@@ -202,7 +206,7 @@ def load_nearest(folder: Path) -> Fitted:
     load=load_nearest,
 )
 @dataclass(frozen=True)
-class Nearest(Untrained[FittedNearest]):
+class Nearest(WithoutSteps[FittedNearest]):
     """Similarity is the overlap of words and neighbouring pairs."""
 
     name: ClassVar[str] = "nearest-neighbour"
@@ -266,12 +270,13 @@ def load_bag(folder: Path) -> Fitted:
     load=load_bag,
 )
 @dataclass(frozen=True)
-class BagOfWords(Untrained[FittedBag]):
+class BagOfWords(WithoutSteps[FittedBag]):
     """Logistic regression on word counts.
 
     Attributes:
         strength: Inverse strength of the L2 penalty, as in scikit-learn.
-        most: Training examples that are used; more change a linear model over few words little and cost much.
+        most: Training examples that are used; more change a linear model over few words little and
+            cost much.
     """
 
     strength: float = 1.0
@@ -332,7 +337,8 @@ class FittedSolver(_Remembering):
         plan = recipe.plan(seed)
         if plan.answer is None:
             raise LearnerError(
-                f"'{recipe.name}' has no solver that answers a bare input; take a recipe that is a function"
+                f"'{recipe.name}' has no solver that answers a bare input; take a recipe that is a"
+                " function"
             )
         return plan
 
@@ -361,19 +367,21 @@ def load_solver(folder: Path) -> Fitted:
 
 
 CHECKED = 100
-"""Training examples that a solver has to answer as they are answered: a wrong world shows at once."""
+"""Training examples that a solver has to answer as they are answered: a wrong world shows at
+once.
+"""
 
 
 @register_learner(
     "solver", describe="upper bound: the suite's own solver", load=load_solver, version=2
 )
 @dataclass(frozen=True)
-class Solver(Untrained[FittedSolver]):
+class Solver(WithoutSteps[FittedSolver]):
     """Answers by the rules; learns nothing.
 
     Attributes:
-        recipe: Whose solver answers. Empty: the recipe, with its seed, that made the training split; where that is not a split of
-            a dataset, the task that the examples name.
+        recipe: Whose solver answers. Empty: the recipe, with its seed, that made the training
+            split; where that is not a split of a dataset, the task that the examples name.
         set: Overrides of the recipe, as `taskloom.make` takes them.
         seed: Of the recipe's world, where it depends on one.
     """
@@ -396,8 +404,9 @@ class Solver(Untrained[FittedSolver]):
             named = sorted({e.task for e in items if isinstance(e, Example) and e.task})
             if len(named) != 1:
                 raise LearnerError(
-                    "the solver must know whose rules to follow: set recipe, e.g. {learner: solver, recipe: NAME} "
-                    f"(the training examples name {', '.join(named) or 'no task'})"
+                    "the solver must know whose rules to follow: set recipe, e.g. {learner:"
+                    " solver, recipe: NAME} (the training examples name"
+                    f" {', '.join(named) or 'no task'})"
                 )
             recipe = named[0]
         fitted = FittedSolver(Solver(recipe, self.set, self.seed), memory)
@@ -406,7 +415,8 @@ class Solver(Untrained[FittedSolver]):
         for answer, example in zip(fitted.answer([e.input for e in some]), some, strict=True):
             if answer not in example.targets:
                 raise LearnerError(
-                    f"the solver answers {example.input[:60]!r} by {answer!r} and the training split by {example.target!r}: "
-                    "that was made with other settings; give them as set and seed"
+                    f"the solver answers {example.input[:60]!r} by {answer!r} and the training"
+                    f" split by {example.target!r}: that was made with other settings; give them as"
+                    " set and seed"
                 )
         return fitted

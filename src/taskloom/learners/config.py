@@ -1,6 +1,7 @@
 """Checking a learner's settings as a person writes them: a YAML block, a mapping, or flags.
 
-The only module of the learners that needs pydantic, and only when called; a GPU machine may do without it.
+The only module of the learners that needs pydantic, and only when called; a GPU machine may do
+without it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from taskloom.learners.presets import presets_of, with_preset
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
-    """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128, training: {steps: 2000}}`.
+    """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128,
+    training: {steps: 2000}}`.
 
-    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`. `preset: ctlpp` stands for the
-    settings of a paper; those beside it count more.
+    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
+    `preset: ctlpp` stands for the settings of a paper; those beside it count more.
     """
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
@@ -37,7 +39,9 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
 
 
 def settings(name: str) -> list[tuple[str, Any, str]]:
-    """List every setting of a learner with its default and meaning, those of the training loop last."""
+    """List every setting of a learner with its default and meaning, those of the training loop
+    last.
+    """
     default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
     rows: list[tuple[str, Any, str]] = []
@@ -63,9 +67,11 @@ SAMPLE = (40, 8)
 
 
 def size(name: str) -> int | None:
-    """Count the trainable numbers of a classifier for 40 words and 8 answers; None for other learners, or without torch.
+    """Count the trainable numbers of a classifier for 40 words and 8 answers; None for other
+    learners, or without torch.
 
-    The words come in sentences of eight, which matters to networks that have weights for the places of a sentence.
+    The words come in sentences of eight, which matters to networks that have weights for the places
+    of a sentence.
     """
     learner: Any = find_learner(name)()
     if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
@@ -80,7 +86,9 @@ def size(name: str) -> int | None:
 
 
 def _meaning(kind: type[Any]) -> dict[str, str]:
-    """Collect what a class and its bases say about their attributes, in the `Attributes` section of their docstrings."""
+    """Collect what a class and its bases say about their attributes, in the `Attributes` section of
+    their docstrings.
+    """
     meanings: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         _, _, section = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
@@ -98,7 +106,9 @@ def _mapping(block: Any, where: str) -> dict[str, Any]:
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the block with the training loop's settings in their place, on top of the learner's own defaults."""
+    """Return the block with the training loop's settings in their place, on top of the learner's
+    own defaults.
+    """
     own = {f.name for f in dataclasses.fields(default)}
     values = {name: getattr(default, name) for name in own}
     training = values.get("training")

@@ -1,4 +1,6 @@
-"""The data that learners take: examples, columns and texts from any accepted form, and the checks of what a caller passes."""
+"""The data that learners take: examples, columns and texts from any accepted form, and the checks
+of what a caller passes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def check_split(data: Any, split: str) -> None:
         )
     if not isinstance(data, Iterable):
         raise LearnerError(
-            f"the split '{split}' is {data!r}; give a split of a dataset, or a list of examples or of pairs (input, target)"
+            f"the split '{split}' is {data!r}; give a split of a dataset, or a list of examples or"
+            " of pairs (input, target)"
         )
 
 
@@ -39,7 +42,8 @@ def _example(item: Any, split: str) -> Example:
             example = Example(text, target)
         case _:
             raise LearnerError(
-                f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts (input, target) should be"
+                f"the split '{split}' has {str(item)[:60]!r} where an example or a pair of texts"
+                " (input, target) should be"
             )
     _check_texts((example.input, *example.targets), f"the split '{split}' has")
     return example
@@ -53,15 +57,19 @@ def _check_texts(texts: Iterable[Any], where: str) -> None:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{where} the text {text[:60]!r} with half a character ({text[error.start]!r}), which no file can hold; fix it"
+                f"{where} the text {text[:60]!r} with half a character ({text[error.start]!r}),"
+                " which no file can hold; fix it"
             ) from None
 
 
 def texts(inputs: Iterable[str], what: str = "the inputs") -> list[str]:
-    """Return inputs as a list; a bare text, which would otherwise be read letter by letter, is refused."""
+    """Return inputs as a list; a bare text, which would otherwise be read letter by letter, is
+    refused.
+    """
     if isinstance(inputs, str):
         raise InputError(
-            f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g. [{inputs[:60]!r}]"
+            f"{what} are the bare text {inputs[:60]!r}; give a list of texts, e.g."
+            f" [{inputs[:60]!r}]"
         )
     if not isinstance(inputs, Iterable):
         raise InputError(f"{what} are {inputs!r}; give a list of texts")
@@ -77,7 +85,9 @@ def _empty(split: str) -> LearnerError:
 
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
-    """Return inputs and official targets alone, straight from the table where a split is one: a large split is fast that way."""
+    """Return inputs and official targets alone, straight from the table where a split is one: a
+    large split is fast that way.
+    """
     check_split(data, split)
     table: Any = getattr(data, "table", None)
     if table is None:
@@ -94,7 +104,8 @@ def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]])
     """Refuse candidates that are not one list of texts for each input."""
     if len(inputs) != len(candidates):
         raise InputError(
-            f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input a list"
+            f"there are {len(inputs)} inputs and candidates for {len(candidates)}; give each input"
+            " a list"
         )
     for row in candidates:
         texts(row, "the candidates of an input")

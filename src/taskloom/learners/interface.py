@@ -1,7 +1,8 @@
-"""What a learner is, and how learners are found by name.
+"""What a learner is, how learners are registered and found by name, and how they report progress.
 
-A learner adapts a model to a training split; what it gives back is `Fitted`: it answers inputs, weighs candidates, shows its
-states, and is saved and loaded without pickle. Nothing here imports torch, so that listing learners costs nothing.
+A learner adapts a model to a training split; what it gives back is `Fitted`: it answers inputs,
+weighs candidates, shows its states, and is saved and loaded without pickle. Nothing here imports
+torch, so that listing learners costs nothing.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from taskloom.core.arguments import LATER, later_defaults
 from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example
 from taskloom.core.registry import Registry, is_python, name_in_file, source_of
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class Pairs(Protocol):
-    """What learners take: a split of a dataset, a list of examples, or a list of bare (input, target) pairs."""
+    """What learners take: a split of a dataset, a list of examples, or a list of bare (input,
+    target) pairs.
+    """
 
     def __len__(self) -> int: ...
 
@@ -49,7 +55,8 @@ class Point:
 
     Attributes:
         step: After how many training steps.
-        split: What was measured; `train` is the mean over the training batches since the point before.
+        split: What was measured; `train` is the mean over the training batches since the point
+            before.
         score: The share of right answers.
         loss: Mean cross entropy in nats.
     """
@@ -71,6 +78,40 @@ class Progress:
 
 
 Report = Callable[[Progress], None]
+
+Answered = Callable[[int, int], None]
+"""Called with how many inputs are answered, and of how many."""
+
+_steps: ContextVar[Report | None] = ContextVar("steps", default=None)
+_answers: ContextVar[Answered | None] = ContextVar("answers", default=None)
+
+
+@contextmanager
+def watched(steps: Report, answers: Answered) -> Iterator[None]:
+    """Report the training steps and answers of everything that is called in the block.
+
+    For callers that do not call `fit` and `answer` themselves, such as the worker of an experiment.
+    """
+    tokens = _steps.set(steps), _answers.set(answers)
+    try:
+        yield
+    finally:
+        _steps.reset(tokens[0])
+        _answers.reset(tokens[1])
+
+
+def report_step(progress: Progress) -> None:
+    """Report that a training step is done."""
+    report = _steps.get()
+    if report is not None:
+        report(progress)
+
+
+def report_answers(done: int, total: int) -> None:
+    """Report how many inputs of a call are answered."""
+    report = _answers.get()
+    if report is not None:
+        report(done, total)
 
 
 @runtime_checkable
@@ -113,7 +154,8 @@ class Learner(Protocol):
 
         Args:
             train: The training split.
-            evaluate: Splits whose scores the learning curve shows. Only the one called `dev` may decide anything.
+            evaluate: Splits whose scores the learning curve shows. Only the one called `dev` may
+                decide anything.
             seed: Of the initial weights and of dropout.
             folder: Where checkpoints go; a run that is found there is resumed.
             progress: Called now and then.
@@ -130,9 +172,10 @@ class Entry:
         settings: The dataclass of its settings, whose instances are learners.
         load: From a folder to a fitted learner.
         defaults: Settings under this name that differ from the dataclass's.
-        version: Raised whenever the same settings and seed would learn something else; part of every run's digest.
-        code: The digest of the file that defines it, part of every run's digest; empty for the learners of this package,
-            whose versions stand for their code.
+        version: Raised whenever the same settings and seed would learn something else; part of
+            every run's digest.
+        code: The digest of the file that defines it, part of every run's digest; empty for the
+            learners of this package, whose versions stand for their code.
     """
 
     name: str
@@ -144,12 +187,16 @@ class Entry:
     code: str = ""
 
     def __call__(self, **settings: Any) -> Learner:
-        """Build the learner; values are taken as they are (`taskloom.learners.config.read` checks a file's)."""
+        """Build the learner; values are taken as they are (`taskloom.learners.config.read` checks a
+        file's).
+        """
         learner: Learner = self.settings(**{**self.defaults, **settings})
         return learner
 
     def identity(self, learner: Learner) -> list[Any]:
-        """Return what tells runs of this learner apart: its name, version and settings, and the code of a learner from a file."""
+        """Return what tells runs of this learner apart: its name, version and settings, and the
+        code of a learner from a file.
+        """
         return [
             self.name,
             self.version,
@@ -173,8 +220,10 @@ def evaluation_splits(evaluate: Mapping[str, D] | None) -> Mapping[str, D]:
 F = TypeVar("F", bound=Fitted)
 
 
-class Untrained(Generic[F]):
-    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress to report."""
+class WithoutSteps(Generic[F]):
+    """A learner that does not learn in steps: there is no curve, nothing to resume and no progress
+    to report.
+    """
 
     def fit(
         self,
@@ -198,7 +247,9 @@ LEARNERS: Registry[Entry] = Registry("learner", "taskloom.learners", indexed=Tru
 
 
 def find_learner(name: str) -> Entry:
-    """Return a learner by name (`bilstm`), by file (`mine.py`), or by a name in a file (`mine.py::mine/gru`)."""
+    """Return a learner by name (`bilstm`), by file (`mine.py`), or by a name in a file
+    (`mine.py::mine/gru`).
+    """
     return LEARNERS.get(name_in_file(name, LEARNERS.of, "learner") if is_python(name) else name)
 
 
@@ -214,7 +265,9 @@ def register_learner(
     code: str | None = None,
     **defaults: Any,
 ) -> Callable[[C], C]:
-    """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under this name."""
+    """Register a frozen dataclass that has `fit` as a learner; keywords change its defaults under
+    this name.
+    """
 
     def record(settings: C) -> C:
         digest = code_digest(settings) if code is None else code
@@ -228,7 +281,9 @@ def register_learner(
 
 
 def code_digest(thing: Callable[..., Any]) -> str:
-    """Return the digest of the file that defines a class or function; empty for this package, where versions count."""
+    """Return the digest of the file that defines a class or function; empty for this package, where
+    versions count.
+    """
     if thing.__module__.startswith("taskloom."):
         return ""
     return blake2b(source_of(thing), digest_size=16).hexdigest()
@@ -244,19 +299,24 @@ def _not_loaded(name: str) -> Callable[[Path], Fitted]:
 
 
 def later_setting(default: Any) -> Any:
-    """Declare a setting that was added later, with the default under which the learner behaves as before.
+    """Declare a setting that was added later, with the default under which the learner behaves as
+    before.
 
-    Left at its default the setting is not part of a run's digest, so older runs and checkpoints stay what they are.
+    Left at its default the setting is not part of a run's digest, so older runs and checkpoints
+    stay what they are.
     """
-    return field(default=default, metadata={"later": True})
+    return field(default=default, metadata={LATER: True})
 
 
 def digest_settings(settings: Any) -> dict[str, Any]:
-    """Return the settings that are part of a run's digest, as JSON keeps them: all but a `later_setting` left at its default."""
+    """Return the settings that are part of a run's digest, as JSON keeps them: all but a
+    `later_setting` left at its default.
+    """
     values = {}
+    left_out = later_defaults(settings)
     for one in fields(settings):
         value = getattr(settings, one.name)
-        if not (one.metadata.get("later") and value == one.default):
+        if one.name not in left_out:
             values[one.name] = digest_settings(value) if is_dataclass(value) else value
     plain: dict[str, Any] = json.loads(json.dumps(values, default=asdict))
     return plain
@@ -267,7 +327,9 @@ MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse sizes below 1, dropout rates outside 0..1 and numbers that are none among a learner's own settings."""
+    """Refuse sizes below 1, dropout rates outside 0..1 and numbers that are none among a learner's
+    own settings.
+    """
     for one in fields(settings):
         value = getattr(settings, one.name)
         if isinstance(value, float) and not math.isfinite(value):

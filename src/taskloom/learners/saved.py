@@ -1,6 +1,8 @@
-"""Fitted learners on disk: a folder with a card that says which learner it is, and weights as safetensors, never as pickles.
+"""Fitted learners on disk: a folder with a card that says which learner it is, and weights as
+safetensors, never as pickles.
 
-A folder is written whole or not at all: what is in it stays as it was until everything new is written.
+A folder is written whole or not at all: what is in it stays as it was until everything new is
+written.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Untrained,
+    WithoutSteps,
     find_learner,
     register_learner,
 )
@@ -38,7 +40,8 @@ CARD = "learner.json"
 def saving(
     folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any
 ) -> Iterator[Path]:
-    """Give a place to write a fitted learner's files to; afterwards they are moved into its folder, the card last.
+    """Give a place to write a fitted learner's files to; afterwards they are moved into its folder,
+    the card last.
 
     So a folder never has the card of one learner and the weights of another.
 
@@ -144,7 +147,8 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
 
     Args:
         folder: Where it is.
-        learner: For a learner from a file: `mine.py` or `mine.py::NAME`. A folder never names code to be run.
+        learner: For a learner from a file: `mine.py` or `mine.py::NAME`. A folder never names code
+            to be run.
     """
     folder = path_of(folder)
     name = str(read_card(folder)["learner"])
@@ -153,8 +157,9 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
     entry = LEARNERS.find(name)
     if entry is None:
         raise LearnerError(
-            f"{folder} holds the learner '{name}', which is not known here; where a file defines it, name that file: "
-            f"load(folder, learner='mine.py'); {nearest(name, LEARNERS.names())}"
+            f"{folder} holds the learner '{name}', which is not known here; where a file defines"
+            " it, name that file: load(folder, learner='mine.py');"
+            f" {nearest(name, LEARNERS.names())}"
         )
     try:
         return entry.load(folder)
@@ -169,12 +174,14 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
     "saved", describe="a learner that was fitted and saved before, as it is", load=load
 )
 @dataclass(frozen=True)
-class SavedModel(Untrained[Fitted]):
-    """A learner that was fitted and saved before, for recipes that it was not trained on: it learns nothing more.
+class SavedModel(WithoutSteps[Fitted]):
+    """A learner that was fitted and saved before, for recipes that it was not trained on: it learns
+    nothing more.
 
     Attributes:
         folder: Where it was saved.
-        content: A digest of what the folder holds, for experiments that must not take another learner's runs for its own.
+        content: A digest of what the folder holds, for experiments that must not take another
+            learner's runs for its own.
     """
 
     folder: str = ""
@@ -190,6 +197,7 @@ class SavedModel(Untrained[Fitted]):
         """Load the saved learner."""
         if not self.folder:
             raise LearnerError(
-                "saved: set folder to the folder of a saved learner, e.g. {learner: saved, folder: DIR}"
+                "saved: set folder to the folder of a saved learner, e.g. {learner: saved, folder:"
+                " DIR}"
             )
         return load(path_of(self.folder))

@@ -1,12 +1,15 @@
-"""What all inputs begin with, computed once: a description and k examples are most of a prompt, and the same in each.
+"""What all inputs begin with, computed once: a description and k examples are most of a prompt, and
+the same in each.
 
-A causal model's keys and values of a prefix do not depend on what comes after it, so every row of a batch continues from those of
-the one prefix. Between the prefix and a shorter input stands padding, which no position looks at or counts.
+A causal model's keys and values of a prefix do not depend on what comes after it, so every row of a
+batch continues from those of the one prefix. Between the prefix and a shorter input stands padding,
+which no position looks at or counts.
 
-Buys, with `language/greedy.py`, answers to 32-shot prompts 25.9 times as fast as plain `generate` at 64 inputs (one
-H200) and 12.7 times on a CPU, and there log-probabilities 8.3 times. Without it (`find_shared_prefix` returns None, as
-for other kinds of models) whole prompts are computed. A server with a prefix cache behind the learner `endpoint` does
-the same for models that do not fit here.
+Buys, with `greedy.py`, answers to 32-shot prompts 25.9 times as fast as plain `generate`
+at 64 inputs (one H200) and 12.7 times on a CPU, and there log-probabilities 8.3 times. Without it
+(`find_shared_prefix` returns None, as for other kinds of models) whole prompts are computed. A
+server with a prefix cache behind the learner `endpoint` does the same for models that do not fit
+here.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.language.greedy import (
+from taskloom.core.extraction import without_thinking
+from taskloom.learners.accelerated.greedy import (
     HARMLESS,
     LASTING_TURNS,
-    GreedyWriter,
+    GreedyDecoder,
     can_write,
 )
-from taskloom.learners.accelerated.language.llama import has_hooks, prefix_states
+from taskloom.learners.accelerated.llama import has_hooks, prefix_states
 
 if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
@@ -36,15 +40,21 @@ SHARING = {
     "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
     "qwen2", "qwen3", "smollm3",
 }  # fmt: skip
-"""Architectures that write after a shared prefix what they write after whole prompts, by a test of each.
+"""Architectures that write after a shared prefix what they write after whole prompts, by a test of
+each.
 
-A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix."""
+A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix.
+"""
 
 PLACELESS = HARMLESS | {"repetition_penalty"}
-"""Settings of a model's generation that do not ask which tokens are neighbours: padding stands in a row with a shared prefix."""
+"""Settings of a model's generation that do not ask which tokens are neighbours: padding stands in a
+row with a shared prefix.
+"""
 
 SAMPLED = 16
-"""Numbers of each weight that are compared: of SmolLM2 they take 3 ms, and all of them a fifth of the time of one answer."""
+"""Numbers of each weight that are compared: of SmolLM2 they take 3 ms, and all of them a fifth of
+the time of one answer.
+"""
 
 Weights = tuple[float, ...]
 """Where the weights of a model lie, how often they were changed, and some of their numbers."""
@@ -58,13 +68,14 @@ class SharedPrefix:
         ids: The tokens.
         states: Keys and values of each layer, for one row.
         weights: Which weights they were computed by.
-        writer: Writes after it where the library need not; None for a model that only the library knows.
+        decoder: Writes after it where the library need not; None for a model that only the library
+            knows.
     """
 
     ids: list[int]
     states: list[tuple[Tensor, Tensor]]
     weights: Weights
-    writer: GreedyWriter | None
+    decoder: GreedyDecoder | None
 
     def cache(self, rows: int) -> Any:
         """Return the keys and values for a batch of rows."""
@@ -96,13 +107,15 @@ def find_shared_prefix(
     kept: SharedPrefix | None = None,
     graphs: bool = False,
 ) -> SharedPrefix | None:
-    """Compute what all inputs begin with; None where they do not, or the model keeps other states than keys and values.
+    """Compute what all inputs begin with; None where they do not, or the model keeps other states
+    than keys and values.
 
     Args:
         base: The model.
         sources: The inputs.
         device: The model's.
-        kept: The prefix of earlier inputs, which is taken where these begin with it as well and with little more.
+        kept: The prefix of earlier inputs, which is taken where these begin with it as well and
+            with little more.
         graphs: Whether the steps of writing are recorded.
     """
     if (
@@ -132,7 +145,9 @@ def find_shared_prefix(
 
 
 def can_share(config: Any) -> bool:
-    """Return whether a model with this config reads tokens the same, however long the text after them becomes."""
+    """Return whether a model with this config reads tokens the same, however long the text after
+    them becomes.
+    """
     turns = getattr(config, "rope_parameters", None) or {}
     lasting = (
         turns.get("rope_type", "default") in LASTING_TURNS
@@ -144,7 +159,9 @@ def can_share(config: Any) -> bool:
 def _library_states(
     model: Any, ids: list[int], device: torch.device
 ) -> list[tuple[Tensor, Tensor]] | None:
-    """Compute keys and values of tokens by the library; None where a layer keeps those of a window alone."""
+    """Compute keys and values of tokens by the library; None where a layer keeps those of a window
+    alone.
+    """
     from transformers.cache_utils import DynamicLayer
 
     cache = model.base_model(
@@ -158,8 +175,8 @@ def _library_states(
 def _prefix(
     base: Base, ids: list[int], states: list[tuple[Tensor, Tensor]], weights: Weights, graphs: bool
 ) -> SharedPrefix:
-    writer = GreedyWriter(base.model, states, graphs) if can_write(base.model) else None
-    return SharedPrefix(ids, states, weights, writer)
+    decoder = GreedyDecoder(base.model, states, graphs) if can_write(base.model) else None
+    return SharedPrefix(ids, states, weights, decoder)
 
 
 def _common(first: list[int], other: list[int]) -> list[int]:
@@ -171,19 +188,24 @@ def _common(first: list[int], other: list[int]) -> list[int]:
 
 
 def _needs_whole_rows(model: Any) -> bool:
-    """Return whether something looks at a model's rows that would notice a prefix that was read before, or padding after it."""
+    """Return whether something looks at a model's rows that would notice a prefix that was read
+    before, or padding after it.
+    """
     return has_hooks(model) or not set(model.generation_config.to_diff_dict()) <= PLACELESS
 
 
 def _has_adapters(model: Any) -> bool:
-    """Return whether a model has adapters of peft, which can be switched without a change of any weight."""
+    """Return whether a model has adapters of peft, which can be switched without a change of any
+    weight.
+    """
     return any(hasattr(module, "base_layer") for module in model.modules())
 
 
 def _weights_now(model: Any) -> Weights:
     """Return what tells a model's weights from those of another time.
 
-    Changes through `.data`, by which adapters are merged, are not counted by torch; hence the numbers.
+    Changes through `.data`, by which adapters are merged, are not counted by torch; hence the
+    numbers.
     """
     weights = [*model.parameters(), *model.buffers()]
     places = (n for w in weights for n in (w.data_ptr(), 0 if w.is_inference() else w._version))
@@ -192,10 +214,11 @@ def _weights_now(model: Any) -> Weights:
 
 
 class WholeLine:
-    """Says of rows of tokens whether each has a line that is not empty and is whole: nothing after it is read.
+    """Says of rows of tokens whether each has a line that is not empty and is whole: nothing after
+    it is read.
 
-    Only a token that may break a line can end one. Other rows are not decoded: that would cost hundreds of rows as much as a step
-    of a small model on a GPU.
+    Only a token that may break a line can end one. Other rows are not decoded: that would cost
+    hundreds of rows as much as a step of a small model on a GPU.
     """
 
     def __init__(self, tokeniser: Any) -> None:
@@ -235,5 +258,5 @@ class FirstLine:
 
 
 def has_whole_line(text: str) -> bool:
-    """Return whether a text has a line that is not empty and a line break after it."""
-    return len(f"{text.lstrip()}.".splitlines()) > 1
+    """True if a text has a line that is not empty and a line break after it, thoughts aside."""
+    return len(f"{without_thinking(text).lstrip()}.".splitlines()) > 1

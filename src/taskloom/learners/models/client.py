@@ -1,20 +1,29 @@
-"""Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a budget, and never twice.
+"""Asking a model behind an OpenAI-compatible endpoint: many questions at once, politely, within a
+budget, and never twice.
 
-Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and is halved when the endpoint says
-that it is too much (429). Answers are kept by the content of the question, so a run that was stopped asks only what is open.
+Concurrency follows what the endpoint bears: it grows by one after as many successes in a row, and
+is halved when the endpoint says that it is too much (429). Replies are kept by the content of the
+request, so a run that was stopped asks only what is open.
+
+A reply is data: empty, refused, filtered and cut-off ones are kept like any other and have no
+answer. Only a server that fails ends a run. Secrets are hidden before anything is kept or shown.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from taskloom import __version__
+from taskloom.core.extraction import without_thinking
 from taskloom.core.files import digest as text_digest
 from taskloom.core.http import (
     TOO_MANY,
@@ -23,13 +32,24 @@ from taskloom.core.http import (
     HttpClient,
     Refused,
     Reply,
+    Secrets,
     TryLater,
     retried,
 )
 from taskloom.learners.interface import LearnerError
 
 LONGEST_WAIT = 60.0
-"""Maximum seconds to wait when an endpoint asks for a wait."""
+"""Maximum seconds of one wait. An endpoint that asks for more is tried earlier, as often as
+`attempts` says.
+"""
+
+LONGEST_REQUESTED_WAIT = 600.0
+"""Seconds of a requested wait above which the run stops instead: a quota of a day, or the year
+9999. Nothing is lost, since the cache has all answers so far.
+"""
+
+NOTED_WAIT = 5.0
+"""Seconds of a requested wait from which it is announced."""
 
 MOST_BYTES = 2**22
 """Maximum reply size in bytes. Longer replies are rejected."""
@@ -49,7 +69,8 @@ class Limits:
 
     Attributes:
         requests: The most requests, repeated ones included; 0: no limit.
-        tokens: The most tokens, of questions and answers together; 0: no limit. A request is sent only when its worst case fits.
+        tokens: The most tokens, of questions and answers together; 0: no limit. A request is sent
+            only when its worst case fits.
         at_once: The most requests at one time.
         attempts: How often a question is tried.
         timeout: Seconds for one request.
@@ -73,6 +94,78 @@ class Spent:
     cached: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What an endpoint sent back for one question.
+
+    Attributes:
+        text: What the model wrote, thoughts included; empty if there is nothing.
+        thinking: Thoughts that the endpoint sent apart.
+        finish: Why the model stopped, as the endpoint says (`stop`, `length`, `content_filter`);
+            `refusal` for a refusal that was sent in place of a text; may be empty.
+        tokens_in: Tokens of the question; None if the endpoint does not say.
+        tokens_out: Tokens of the reply.
+        seconds: Time that the request took.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    finish: str = ""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    seconds: float | None = None
+
+    @property
+    def said(self) -> str:
+        """The text without thoughts."""
+        return without_thinking(self.text)
+
+    @classmethod
+    def of_cache(cls, kept: bytes) -> ModelReply | None:
+        """Read a reply as the cache has it, where earlier versions kept the text alone; None for
+        one that is damaged.
+        """
+        try:
+            if not kept.startswith(_KEPT):
+                return cls(_repaired(kept.decode("utf-8", "surrogatepass")))
+            return cls(**json.loads(kept.removeprefix(_KEPT)))
+        except (ValueError, TypeError):
+            return None
+
+    def for_cache(self) -> bytes:
+        """Write it as the cache keeps it."""
+        return _KEPT + json.dumps(asdict(self)).encode()
+
+
+_KEPT = b"\0taskloom reply\n"
+"""Begins the replies in a cache that are JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForm:
+    """What is sent with every question.
+
+    Attributes:
+        parameters: Parameters of the request; None leaves out one that would be sent.
+        limit_name: What the endpoint calls the longest answer.
+        system: The system message; empty: none.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    limit_name: str = "max_tokens"
+    system: str = ""
+
+    def settings(self, most_tokens: int) -> dict[str, Any]:
+        """All parameters but the model and the messages."""
+        given = {self.limit_name: most_tokens, **self.parameters}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def messages(self, question: str) -> list[dict[str, str]]:
+        """The messages that ask a question."""
+        head = [{"role": "system", "content": self.system}] if self.system else []
+        return [*head, {"role": "user", "content": question}]
+
+
 class Gate:
     """How many requests run at once, adapted to what the endpoint bears."""
 
@@ -91,10 +184,13 @@ class Gate:
     def __exit__(self, *error: object) -> None:
         with self._free:
             self._active -= 1
-            self._free.notify()  # one place, one that waits: waking all of them costs more than a request
+            # one place, one that waits: waking all of them costs more than a request
+            self._free.notify()
 
     def went_well(self) -> None:
-        """Allow one more after `limit` successes in a row with all places taken: idle places prove nothing."""
+        """Allow one more after `limit` successes in a row with all places taken: idle places prove
+        nothing.
+        """
         with self._free:
             if self._active + 1 < self.limit:
                 return
@@ -113,18 +209,49 @@ class ModelClient:
     """Asks one model questions."""
 
     def __init__(
-        self, url: str, model: str, key: str, limits: Limits, cache: Path | None = None
+        self,
+        url: str,
+        model: str,
+        key: str,
+        limits: Limits,
+        cache: Path | None = None,
+        form: RequestForm | None = None,
+        headers: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
+        """Open the cache; nothing is sent yet.
+
+        Args:
+            url: Up to and including `/v1`.
+            model: As the endpoint calls it.
+            key: Hidden wherever it would be shown or kept.
+            limits: What may be spent.
+            cache: The file of replies; None: in memory.
+            form: What is sent with every question.
+            headers: Sent with every request, besides or in place of our own.
+            secrets: Parts of the headers that are hidden like the key.
+        """
+        self.form = form or RequestForm()
         self.url, self.model, self.limits, self._key = url, model, limits, key.strip()
-        if not (self._key.isascii() and self._key.isprintable()):
-            raise EndpointError(
-                "the key has a character that a request cannot carry; set its environment variable again"
-            )
+        sent = {"key": self._key, **(headers or {})}
+        for name, value in sent.items():
+            if not (value.isascii() and value.isprintable()):
+                raise EndpointError(
+                    f"the {name} has a character that a request cannot carry; set its environment"
+                    " variable again"
+                )
         self.spent = Spent()
         self.gate = Gate(limits.at_once)
         self.cache = AnswerCache(cache, EndpointError)
         self._backoff = Backoff(limits.pause)
-        self._http = HttpClient(limits.timeout, MOST_BYTES, _headers(self._key), secret=self._key)
+        self._secrets = Secrets(self._key, *secrets)
+        self._http = HttpClient(
+            limits.timeout,
+            MOST_BYTES,
+            {**_headers(self._key), **(headers or {})},
+            secrets=self._secrets,
+        )
+        self._note: Callable[[str], None] | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._fault = ""
@@ -134,24 +261,28 @@ class ModelClient:
         questions: Sequence[str],
         most_tokens: int,
         progress: Callable[[int, int], None] | None = None,
-    ) -> list[str]:
-        """Return the answers to some questions, each asked at most once.
+        note: Callable[[str], None] | None = None,
+    ) -> list[ModelReply]:
+        """Return the replies to some questions, each asked at most once.
 
         Args:
             questions: Whole prompts.
             most_tokens: The longest answer.
-            progress: Told how many are answered, and of how many.
+            progress: Called with how many are answered, and of how many.
+            note: Called with a sentence, from any thread, when there is a wait.
         """
         self._stop.clear()
+        self._note = note
         digests = [self._digest(q, most_tokens) for q in questions]
-        answers: dict[str, str] = {}
+        answers: dict[str, ModelReply] = {}
         open_: dict[str, str] = {}
         for digest, question in zip(digests, questions, strict=True):
-            known = self.cache.get(digest)
+            kept = self.cache.get(digest)
+            known = None if kept is None else ModelReply.of_cache(kept)
             if known is None:
                 open_[digest] = question
             else:
-                answers[digest] = known.decode("utf-8", "surrogatepass")
+                answers[digest] = self._without_secrets(known)
         self.spent.cached += len(answers)
         different = len(set(digests))
         failed: list[BaseException] = []
@@ -187,18 +318,25 @@ class ModelClient:
                 else "kept in memory; cache: FILE keeps them"
             )
             raise type(worst)(
-                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are {where})"
+                f"{worst}{why} ({answered} of {len(open_)} open questions were answered and are"
+                f" {where})"
             )
         return [answers[d] for d in digests]
 
     def _digest(self, question: str, most_tokens: int) -> str:
-        text = json.dumps([self.url, self.model, question, most_tokens], ensure_ascii=False)
+        parts: list[Any] = [self.url, self.model, question, most_tokens]
+        settings = self.form.settings(most_tokens)
+        # What all requests of earlier versions had is not part of the digest, so that their answers
+        # are found.
+        if self.form.system or settings != {"max_tokens": most_tokens, "temperature": 0}:
+            parts += [self.form.system, sorted(settings.items())]
+        text = json.dumps(parts, ensure_ascii=False)
         return text_digest(text.encode("utf-8", "surrogatepass"), 20)
 
-    def _one(self, digest: str, question: str, most_tokens: int) -> str:
-        """Ask until there is an answer, and keep it."""
+    def _one(self, digest: str, question: str, most_tokens: int) -> ModelReply:
+        """Ask until there is a reply, and keep it."""
 
-        def once() -> str:
+        def once() -> ModelReply:
             if self._stop.is_set():
                 raise _Stopped("stopped")
             try:
@@ -209,42 +347,73 @@ class ModelClient:
                 raise
 
         try:
-            answer = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+            reply = retried(once, self.limits.attempts, self._backoff, sleep=self._stop.wait)
+        except _NoText:
+            reply = ModelReply()  # one item without a text must not cost a run all others
         except TryLater as error:
             raise EndpointError(
-                f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last time it {error}"
+                f"the endpoint gave no usable answer in {self.limits.attempts} attempts; the last"
+                f" time it {error}"
             ) from error
         except Refused as error:
             self._stop.set()  # every other request would be refused, too
-            raise EndpointError(f"the endpoint {error}; check url, model and key") from error
+            remedy = self._remedy(error, most_tokens)
+            raise EndpointError(f"the endpoint {error}; {remedy}") from error
         self.gate.went_well()
-        self._keep(digest, answer)
-        return answer
+        self._keep(digest, reply)
+        return reply
 
-    def _keep(self, digest: str, answer: str) -> None:
-        """Keep an answer; ask no more where that fails, since every further one would be paid for and lost."""
+    def _remedy(self, error: Refused, most_tokens: int) -> str:
+        """What a person can do about a refusal: change the parameter that it names."""
+        if error.status not in (400, 422):
+            return "check url, model and key"
+        sent = self.form.settings(most_tokens)
+        named = [name for name in sent if name == error.parameter]
+        named = named or [name for name in sent if _names(str(error), name)]
+        if named and named[0] == self.form.limit_name:
+            other = "max_completion_tokens" if named[0] == "max_tokens" else "max_tokens"
+            return (
+                f"it does not accept the parameter {named[0]}: rename it by the setting"
+                f" 'limit_name: {other}', or leave it out by 'request: {{{named[0]}: null}}'"
+            )
+        if named:
+            return (
+                f"it does not accept the parameter {named[0]} as it is: change or remove it in the"
+                " setting 'request'"
+            )
+        if self.form.system and _names(str(error), "system"):
+            return (
+                "it does not accept a system message: use the setting 'describe' in place of"
+                " 'system'"
+            )
+        return "check url, model and key, and the parameters in the setting 'request'"
+
+    def _keep(self, digest: str, reply: ModelReply) -> None:
+        """Keep a reply; ask no more if that fails, since every further one would be paid for and
+        lost.
+        """
         try:
-            self.cache.put_soon(digest, answer.encode("utf-8", "surrogatepass"))
+            self.cache.put_soon(digest, reply.for_cache())
         except EndpointError:
             self._stop.set()
             raise
 
-    def _try(self, question: str, most_tokens: int) -> str:
-        """Ask once, within the budget: return the answer, or raise `TryLater` or `Refused`."""
+    def _try(self, question: str, most_tokens: int) -> ModelReply:
+        """Ask once, within the budget: return the reply, or raise `TryLater` or `Refused`."""
         # Three bytes a token is more tokens than any current tokeniser makes of ordinary text.
-        worst = len(question.encode("utf-8", "surrogatepass")) // 3 + 16 + most_tokens
+        asked = self.form.system + question
+        worst = len(asked.encode("utf-8", "surrogatepass")) // 3 + 16 + most_tokens
         self._reserve(worst)
         used = worst
+        began = time.monotonic()
         try:
-            answer, total = _read(self._send(question, most_tokens))
+            reply, total = _read(self._send(question, most_tokens))
             if total is not None:
                 used = total
-            if not isinstance(answer, str):
-                raise TryLater("sent a reply without text")
+            if not (reply.text or reply.thinking or reply.finish):
+                raise _NoText("sent a reply without text")
         except TryLater as error:
-            error.wait = min(
-                LONGEST_WAIT, error.wait
-            )  # a budget of requests outlives a longer wait
+            self._check_wait(error)
             if error.status == TOO_MANY:
                 self.gate.too_much()
                 used = 0
@@ -252,15 +421,36 @@ class ModelClient:
         finally:
             with self._lock:
                 self.spent.tokens += used - worst
-        return answer
+        return self._without_secrets(replace(reply, seconds=time.monotonic() - began))
+
+    def _check_wait(self, error: TryLater) -> None:
+        """Limit the wait that an endpoint asks for, and announce it; stop if it is out of reach."""
+        requested = error.wait
+        if requested > LONGEST_REQUESTED_WAIT:
+            self._stop.set()
+            raise EndpointError(
+                f"the endpoint {error}, more than the {LONGEST_REQUESTED_WAIT:.0f} that a run"
+                " waits; rerun the command later"
+            ) from error
+        error.wait = min(LONGEST_WAIT, requested)
+        if requested >= NOTED_WAIT and self._note is not None:
+            self._note(
+                f"the endpoint asks to wait {requested:.0f} seconds; trying again in"
+                f" {error.wait:.0f} to {1.5 * error.wait:.0f}"
+            )
+
+    def _without_secrets(self, reply: ModelReply) -> ModelReply:
+        hide = self._secrets.hide
+        return replace(
+            reply, text=hide(reply.text), thinking=hide(reply.thinking), finish=hide(reply.finish)
+        )
 
     def _send(self, question: str, most_tokens: int) -> Reply:
         """Send a request and return its reply."""
         request = {
             "model": self.model,
-            "messages": [{"role": "user", "content": question}],
-            "max_tokens": most_tokens,
-            "temperature": 0,
+            "messages": self.form.messages(question),
+            **self.form.settings(most_tokens),
         }
         return self._http.post(
             f"{self.url.rstrip('/')}/chat/completions", json.dumps(request).encode()
@@ -275,8 +465,8 @@ class ModelClient:
             if limits.tokens and self.spent.tokens + tokens > limits.tokens:
                 self._stop.set()
                 raise BudgetSpent(
-                    f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,} spent, and the next "
-                    f"request may take {tokens:,})"
+                    f"the budget of {limits.tokens:,} tokens is used up ({self.spent.tokens:,}"
+                    f" spent, and the next request may take {tokens:,})"
                 )
             self.spent.requests += 1
             self.spent.tokens += tokens
@@ -286,20 +476,81 @@ class _Stopped(EndpointError):  # noqa: N818 - a question that was not asked bec
     pass
 
 
-def _read(reply: Reply) -> tuple[object, int | None]:
-    """Return the answer of a reply, and the tokens that it took unless the reply does not state them."""
+class _NoText(TryLater):
+    """A reply without a text and without a reason for that, which another try may have."""
+
+
+def _names(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _read(reply: Reply) -> tuple[ModelReply, int | None]:
+    """Return what a reply says, and the tokens that it took unless the reply does not state
+    them.
+    """
     try:
         content = json.loads(reply.body)
-        answer = content["choices"][0]["message"]["content"]
-        total = (content.get("usage") or {}).get("total_tokens")
+        choice = content["choices"][0]
+        message = choice["message"]
+        text, thinking = _parts(message.get("content"))
+        apart = message.get("reasoning_content") or message.get("reasoning")
+        refusal = message.get("refusal")
+        finish = choice.get("finish_reason")
+        usage = content.get("usage") or {}
+        counts = [usage.get(f"{name}_tokens") for name in ("prompt", "completion", "total")]
     except (ValueError, AttributeError, TypeError, IndexError, KeyError, RecursionError) as error:
         # Truncated JSON, another encoding or another shape.
         raise TryLater(f"sent an unreadable reply ({type(error).__name__})") from error
-    return answer, total if isinstance(total, int) and total >= 0 else None
+    if isinstance(apart, str):
+        thinking = f"{thinking}{apart}"
+    reason = finish if isinstance(finish, str) else ""
+    if isinstance(refusal, str) and refusal.strip():
+        text, reason = text or refusal, "refusal"
+    tokens_in, tokens_out, total = (_count(value) for value in counts)
+    read = ModelReply(
+        _repaired(text), _repaired(thinking), _repaired(reason[:100]), tokens_in, tokens_out
+    )
+    return read, total
+
+
+def _parts(content: object) -> tuple[str, str]:
+    """Return the text and the thoughts of a message's content: a text, parts with a type, or
+    nothing.
+    """
+    if isinstance(content, str):
+        return content, ""
+    if content is None:
+        return "", ""
+    if not isinstance(content, list):
+        raise TypeError("content")
+    said = [str(part.get("text") or "") for part in content if _kind(part) in TEXT_PARTS]
+    thought = [json.dumps(part) for part in content if _kind(part) in ("thinking", "reasoning")]
+    return "".join(said), "\n".join(thought)
+
+
+TEXT_PARTS = ("text", "output_text")
+"""Types of the parts of a message's content that are what the model says."""
+
+
+def _kind(part: Any) -> Any:
+    return part.get("type")
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens; None for what is not one."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return value if is_count and isinstance(value, int) else None
+
+
+def _repaired(text: str) -> str:
+    """Return a text that can be written: half a surrogate pair, as of a cut emoji, is replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _headers(key: str) -> dict[str, str]:
-    """Return the headers that say who asks: the key, and the organization and project that OpenAI's own tools read too."""
+    """Return the headers that say who asks: the key, and the organization and project that OpenAI's
+    own tools read too.
+    """
     names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
     groups = {
         name: value

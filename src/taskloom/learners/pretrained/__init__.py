@@ -1,4 +1,5 @@
-"""Learners that write text: language models of any origin, fine-tuned whole, by LoRA, or by a tuned prompt.
+"""Learners that write text: language models of any origin, fine-tuned whole, by LoRA, or by a tuned
+prompt.
 
 Importing this package registers them; torch is imported only when one is fitted.
 """

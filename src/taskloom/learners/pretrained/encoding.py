@@ -11,13 +11,14 @@ from taskloom.core.errors import InputError
 from taskloom.core.example import Example
 from taskloom.core.seeding import Key
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.pretrained.models import Base
-from taskloom.learners.pretrained.tokenisers import UNKNOWN
+from taskloom.learners.pretrained.models import UNKNOWN, Base
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """A split as ids; `targets` has all acceptable answers of each example, the official one first."""
+    """A split as ids; `targets` has all acceptable answers of each example, the official one
+    first.
+    """
 
     sources: list[list[int]]
     targets: list[list[list[int]]]
@@ -27,7 +28,9 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Return the tokens of each source with its longest answer, by which batches are made even."""
+        """Return the tokens of each source with its longest answer, by which batches are made
+        even.
+        """
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
@@ -38,11 +41,15 @@ Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers is learned from."""
 
 ENCODED_AT_ONCE = 4_096
-"""Inputs of one call of the tokeniser, which reads them on all cores; what it notes beside the ids takes much memory."""
+"""Inputs of one call of the tokeniser, which reads them on all cores; what it notes beside the ids
+takes much memory.
+"""
 
 
 def read_source(base: Base, text: str, join: str, longest: int = 0, cut: Cut = "end") -> list[int]:
-    """Encode an input, ready to be answered; with `longest` cut to so many tokens, `join` and marks included."""
+    """Encode an input, ready to be answered; with `longest` cut to so many tokens, `join` and marks
+    included.
+    """
     return read_sources(base, [text], join, longest, cut)[0]
 
 
@@ -68,8 +75,8 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
             )
         except NotImplementedError:
             raise LearnerError(
-                f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no input can be cut; set "
-                "longest_input to 0"
+                f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no"
+                " input can be cut; set longest_input to 0"
             ) from None
         places = encoded["offset_mapping"]
         if excess >= len(places):
@@ -95,14 +102,18 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
     for text, ids in zip(texts, sources, strict=True):
         if marks and (not ids or ids[-1] != end):
             ids.append(end)
+        if base.begin and tuple(ids[: len(base.begin)]) != base.begin:
+            ids[:0] = base.begin  # a chat's template may have written the mark already
         if base.tokeniser.unk_token == UNKNOWN and base.tokeniser.unk_token_id in ids:
             raise InputError(
-                f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among the words of '{base.name}', "
-                "which are those of the splits that it was made for; fit with it in a split, or with tokens: bytes"
+                f"the word {_unknown(base, text + join)!r} of the input {text[:60]!r} is not among"
+                f" the words of '{base.name}', which are those of the splits that it was made for;"
+                " fit with it in a split, or with tokens: bytes"
             )
         if not ids:
             raise InputError(
-                f"the input {text!r} is empty for '{base.name}', which needs something to begin from; set join"
+                f"the input {text!r} is empty for '{base.name}', which needs something to begin"
+                " from; set join"
             )
     return sources
 
@@ -118,12 +129,16 @@ def _unknown(base: Base, text: str) -> str:
 
 
 def read_target(base: Base, text: str) -> list[int]:
-    """Encode an answer with its end mark. Its leading blank is what stands between it and the input."""
+    """Encode an answer with its end mark. Its leading blank is what stands between it and the
+    input.
+    """
     return read_targets(base, [text])[text]
 
 
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
-    """Encode answers, each different one once and all in one call, which costs a tokeniser far less than one by one."""
+    """Encode answers, each different one once and all in one call, which costs a tokeniser far less
+    than one by one.
+    """
     different = list(dict.fromkeys(texts))
     if not different:
         return {}
@@ -153,7 +168,8 @@ def read_rows(
         join: What stands between an input and its answer.
         prompt: Vectors that stand before every input.
         answer: Tokens that the model may write.
-        longest: The most tokens of an input; what is longer is cut, with a warning. 0: nothing is cut.
+        longest: The most tokens of an input; what is longer is cut, with a warning. 0: nothing is
+            cut.
         cut: Which end is cut off.
     """
     if longest:
@@ -182,8 +198,9 @@ def read_rows(
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] + prompt > base.longest:
         raise LearnerError(
-            f"an example needs {needed[worst] + prompt} tokens and '{base.name}' reads at most {base.longest}: "
-            f"{examples[worst].input[:60]!r}…; shorten the inputs, lower longest_answer, or take a model with a longer context"
+            f"an example needs {needed[worst] + prompt} tokens and '{base.name}' reads at most"
+            f" {base.longest}: {examples[worst].input[:60]!r}…; shorten the inputs, lower"
+            " longest_answer, or take a model with a longer context"
         )
     return rows
 
@@ -206,13 +223,14 @@ def _check_answers_fit(rows: EncodedRows, most: int) -> None:
     if needed[worst] > most:
         example = rows.examples[worst]
         raise LearnerError(
-            f"an answer has {needed[worst]:,} tokens and at most {most} are written: {example.target[:60]!r}… to "
-            f"{example.input[:60]!r}; raise longest_answer"
+            f"an answer has {needed[worst]:,} tokens and at most {most} are written:"
+            f" {example.target[:60]!r}… to {example.input[:60]!r}; raise longest_answer"
         )
 
 
 def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
-    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or the official one.
+    """Return rows to learn from: with all answers (one is drawn at each step), one drawn once, or
+    the official one.
 
     Rows whose answers are `listed` have one answer already.
     """
@@ -220,9 +238,11 @@ def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
         return rows
     chosen = [
         [
-            answers[0]
-            if how == "first" or len(answers) == 1
-            else key.random("fixed", row).choice(answers)
+            (
+                answers[0]
+                if how == "first" or len(answers) == 1
+                else key.random("fixed", row).choice(answers)
+            )
         ]
         for row, answers in enumerate(rows.targets)
     ]
@@ -230,7 +250,9 @@ def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
 
 
 def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) -> list[list[int]]:
-    """Draw one acceptable answer for each chosen row, uniform over f(x), as a function of the key, the step and the row."""
+    """Draw one acceptable answer for each chosen row, uniform over f(x), as a function of the key,
+    the step and the row.
+    """
     out = []
     for row in chosen:
         answers = rows.targets[row]

@@ -1,4 +1,6 @@
-"""Fine-tuning an encoder to point at the answer in its input: RoBERTa for the extractive splits of Dyna-bAbI."""
+"""Fine-tuning an encoder to point at the answer in its input: RoBERTa for the extractive splits of
+Dyna-bAbI.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.pretrained.encoding import EncodedRows
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.models import Base
 
 
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
 )
 @dataclass(frozen=True)
 class Extractive(Pretrained):
-    """All weights of an encoder with an output map for start and end, which starts afresh where the model has none.
+    """All weights of an encoder with an output map for start and end, which starts afresh where the
+    model has none.
 
-    The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs of concat(T7).
+    The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs
+    of concat(T7).
 
     Attributes:
-        model: A hub id or a local folder; it must be an encoder with a fast tokeniser.
+        model: `minilm` (licence: Apache-2.0), a hub id or a local folder; it must be an encoder with
+            a fast tokeniser.
         longest_answer: The most tokens of an answer.
         without_span: Training examples whose answer is not part of the text: `refuse` or `skip`.
     """
@@ -60,7 +65,8 @@ class Extractive(Pretrained):
         ):
             if getattr(self, setting) != default:
                 raise LearnerError(
-                    f"{setting} is for learners that write; extractive points at spans, leave it out"
+                    f"{setting} is for learners that write; extractive points at spans, leave"
+                    " it out"
                 )
 
     def base(self, texts: Sequence[str], seed: int) -> Base:
@@ -78,7 +84,9 @@ class Extractive(Pretrained):
         return with_spans(items, self.name, self.without_span)
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
-        """Answers are cut out of the text, so any tokeniser that knows its places can write them."""
+        """Answers are cut out of the text, so any tokeniser that knows its places can write
+        them.
+        """
         from taskloom.learners.pretrained.span_head import check_tokeniser
 
         check_tokeniser(base)
@@ -96,7 +104,7 @@ class Extractive(Pretrained):
         curve: Sequence[Point] = (),
         batch: int = 64,
         task: int = 0,
-    ) -> Writer:
+    ) -> FittedLanguageModel:
         """Build the adapted encoder."""
         from taskloom.learners.pretrained.span_head import Pointing
 

@@ -1,4 +1,6 @@
-"""A language model that has been adapted: it answers, weighs answers, shows its states, and is saved."""
+"""A language model that has been adapted: it answers, weighs answers, shows its states, and is
+saved.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from torch import Tensor
 from taskloom.core.errors import nearest
 from taskloom.core.extraction import Extraction
 from taskloom.core.scoring import AnyOf
-from taskloom.learners.accelerated.language.greedy import GreedyWriter, can_write
+from taskloom.learners.accelerated.greedy import GreedyDecoder, can_write
 from taskloom.learners.accelerated.shared_prefix import (
     FirstLine,
     SharedPrefix,
@@ -24,11 +26,10 @@ from taskloom.learners.accelerated.shared_prefix import (
     find_shared_prefix,
 )
 from taskloom.learners.inputs import check_candidates, texts
-from taskloom.learners.interface import LearnerError, Point
+from taskloom.learners.interface import LearnerError, Point, report_answers
 from taskloom.learners.pretrained.encoding import Cut, EncodedRows, read_sources, read_targets
 from taskloom.learners.pretrained.forward import collate, losses, with_prompts
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.run_watch import report_answers
 from taskloom.learners.training.out_of_memory import in_halves
 from taskloom.learners.training.step import computing
 
@@ -38,22 +39,30 @@ if TYPE_CHECKING:
 
 
 ON_A_GPU = 512
-"""Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size they take about 10 GB."""
+"""Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size
+they take about 10 GB.
+"""
 
 FIRST_TOKENS = 8
-"""Tokens after which the rows whose answers go on are gathered into batches of their own, on a GPU, then after four times as many.
+"""Tokens after which the rows whose answers go on are gathered into batches of their own, on a GPU,
+then after four times as many.
 
-A batch writes until its last row is done, and among hundreds of answers one is long. The tokens so far are read again with the
-input, which costs less than the steps that are saved."""
+A batch writes until its last row is done, and among hundreds of answers one is long. The tokens so
+far are read again with the input, which costs less than the steps that are saved.
+"""
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
-"""From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all rows have one task."""
+"""From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all
+rows have one task.
+"""
 
 
 KnownAnswers = dict[tuple[tuple[int, ...], ...], list[str]]
-"""From the ids of inputs to the answers that these weights gave to them: training measures a split before a run keeps its answers.
+"""From the ids of inputs to the answers that these weights gave to them: training measures a split
+before a run keeps its answers.
 
-Known by all inputs that were answered together, since answers in other batches may differ by rounding.
+Known by all inputs that were answered together, since answers in other batches may differ by
+rounding.
 """
 
 
@@ -64,13 +73,15 @@ class StepAnswers:
         self._latest: dict[int, tuple[int, KnownAnswers]] = {}
 
     def of(self, task: int, step: int) -> KnownAnswers:
-        """Return the answers of a task's weights after a step, to be added to; those of another step are dropped."""
+        """Return the answers of a task's weights after a step, to be added to; those of another
+        step are dropped.
+        """
         if self._latest.get(task, (None,))[0] != step:
             self._latest[task] = (step, {})
         return self._latest[task][1]
 
 
-class Writer:
+class FittedLanguageModel:
     """A model, its tokeniser and (for prompt tuning) the vectors that stand before every input.
 
     Args:
@@ -80,8 +91,8 @@ class Writer:
         curve: What training measured.
         batch: Inputs that are answered at once.
         task: Whose adapter is used where the model carries several.
-        keeps_prefix: Whether what inputs begin with is kept from one call to the next, on a GPU with the recorded steps of writing:
-            for a model that is not trained.
+        keeps_prefix: Whether what inputs begin with is kept from one call to the next, on a GPU
+            with the recorded steps of writing: for a model that is not trained.
     """
 
     def __init__(
@@ -105,7 +116,9 @@ class Writer:
         self.known: KnownAnswers = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave what is kept of the prefix out of copies: it can be computed again, and recorded steps cannot be copied."""
+        """Leave what is kept of the prefix out of copies: it can be computed again, and recorded
+        steps cannot be copied.
+        """
         return {**self.__dict__, "_kept_prefix": None}
 
     @property
@@ -127,7 +140,7 @@ class Writer:
     @property
     def parameters(self) -> dict[str, int]:
         """Count the numbers of the model, and those of them that were trained."""
-        from taskloom.learners.accelerated.language.multi_lora import unstacked
+        from taskloom.learners.accelerated.multi_lora import unstacked
 
         weights = list(self.base.model.parameters())
         frozen = sum(p.numel() for p in weights if not p.requires_grad)
@@ -141,7 +154,9 @@ class Writer:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return answers to inputs that are ids already, with single blanks, extracted where the learner says how."""
+        """Return answers to inputs that are ids already, with single blanks, extracted where the
+        learner says how.
+        """
         known = self.recall(sources)
         return self.extracted(self.say(sources)) if known is None else known
 
@@ -161,7 +176,9 @@ class Writer:
 
     @property
     def _answered_at_once(self) -> int:
-        """Return how many answers are written together: one token more costs a GPU about the same for hundreds of rows."""
+        """Return how many answers are written together: one token more costs a GPU about the same
+        for hundreds of rows.
+        """
         beams: int = getattr(self.learner, "beams", 1)
         return max(self.batch, ON_A_GPU // beams) if self.device.type == "cuda" else self.batch
 
@@ -176,7 +193,8 @@ class Writer:
         Args:
             sources: Inputs that are ids already.
             adapters: Where the rows belong to several tasks.
-            first_line: Whether only the first line that is not empty is wanted: then what follows it may be cut.
+            first_line: Whether only the first line that is not empty is wanted: then what follows
+                it may be cut.
         """
         one_task = adapters is None and self.prompt is None
         adapters = adapters or self._own_adapters
@@ -196,7 +214,7 @@ class Writer:
                 written[row] += new
 
         todo, done = list(range(len(sources))), 0
-        to_the_end = first_line or (shared is not None and shared.writer is not None)
+        to_the_end = first_line or (shared is not None and shared.decoder is not None)
         stages = [self.learner.longest_answer] if to_the_end else self._stages
         for first, last in pairwise([0, *stages]):
             lengths = [len(sources[row]) + len(written[row]) for row in todo]
@@ -224,8 +242,8 @@ class Writer:
         self, shared: SharedPrefix, begun: Sequence[list[int]], most: int, first_line: bool
     ) -> list[list[int]]:
         """Continue rows that begin with a shared prefix by at most so many tokens."""
-        if shared.writer is not None:
-            return self._write_after(shared, shared.writer, begun, first_line)
+        if shared.decoder is not None:
+            return self._write_after(shared, shared.decoder, begun, first_line)
         given = shared.aligned(begun, int(self.base.tokeniser.pad_token_id), self.device)
         return self._generate(
             *given, None, None, most, first_line=first_line, past=shared.cache(len(begun))
@@ -244,7 +262,9 @@ class Writer:
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
-        """Return what all inputs begin with, computed; None where that does not pay or the beams of a search would differ in it."""
+        """Return what all inputs begin with, computed; None where that does not pay or the beams of
+        a search would differ in it.
+        """
         if getattr(self.learner, "beams", 1) != 1:
             return None
         device = self.device
@@ -258,10 +278,13 @@ class Writer:
     @property
     def recording(self) -> str:
         """Return what is kept of recorded steps, in words."""
-        writer = self._kept_prefix and self._kept_prefix.writer
-        if not writer:
+        decoder = self._kept_prefix and self._kept_prefix.decoder
+        if not decoder:
             return "no steps are recorded"
-        return f"steps are recorded for {writer.recorded_rows} rows{writer.failure and f'; {writer.failure}'}"
+        return (
+            f"steps are recorded for {decoder.recorded_rows}"
+            f" rows{decoder.failure and f'; {decoder.failure}'}"
+        )
 
     def forget_prefix(self) -> None:
         """Drop what is kept of the prefix of earlier inputs."""
@@ -270,7 +293,7 @@ class Writer:
     def _write_after(
         self,
         shared: SharedPrefix,
-        writer: GreedyWriter,
+        decoder: GreedyDecoder,
         sources: Sequence[Sequence[int]],
         first_line: bool,
     ) -> list[list[int]]:
@@ -285,7 +308,7 @@ class Writer:
 
         # Cheaper than no_grad: views need not be noted, and a pass has hundreds.
         with torch.inference_mode(), computing("fp32", self.device):
-            written = writer.write(rests, self.learner.longest_answer, finished)
+            written = decoder.write(rests, self.learner.longest_answer, finished)
         return [_until(row, end) for row in written]
 
     def _own_adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor | None]:
@@ -294,8 +317,8 @@ class Writer:
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Return ids and mask of one width.
 
-        A decoder's padding stands on the left, so that every row's answer begins at the same place; an encoder's on the right,
-        where it moves no position.
+        A decoder's padding stands on the left, so that every row's answer begins at the same place;
+        an encoder's on the right, where it moves no position.
         """
         pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
         rows, masks = [], []
@@ -316,7 +339,9 @@ class Writer:
         first_line: bool = False,
         past: Any = None,
     ) -> list[list[int]]:
-        """Return at most so many tokens that the library writes after each row, without the end mark."""
+        """Return at most so many tokens that the library writes after each row, without the end
+        mark.
+        """
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         if past is not None:
             given["past_key_values"] = past
@@ -344,7 +369,9 @@ class Writer:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the summed log-probability of each candidate's tokens and end mark; minus infinity for what cannot be written."""
+        """Return the summed log-probability of each candidate's tokens and end mark; minus infinity
+        for what cannot be written.
+        """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         sources: list[list[int]] = []
@@ -377,10 +404,10 @@ class Writer:
         )
 
         def some(rows: list[int]) -> None:
-            if shared is not None and shared.writer is not None:
+            if shared is not None and shared.decoder is not None:
                 rests = [sources[r][len(shared.ids) :] for r in rows]
                 for row, loss in zip(
-                    rows, shared.writer.losses(rests, [targets[r] for r in rows]), strict=True
+                    rows, shared.decoder.losses(rests, [targets[r] for r in rows]), strict=True
                 ):
                     sums[row], counts[row] = loss, len(targets[row])
                 return
@@ -407,14 +434,18 @@ class Writer:
         return contextlib.nullcontext() if tasks is None else self.base.choice.of(tasks, even=False)
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Return the share of acceptable answers, and the mean loss per token of the official answers."""
+        """Return the share of acceptable answers, and the mean loss per token of the official
+        answers.
+        """
         sums, counts = self.losses(rows.sources, [t[0] for t in rows.targets])
         answers = self.write(rows.sources)
         self.remember(rows.sources, answers)
         return graded(answers, sums, counts, rows)
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
+        """Return the state of the last input token: `readout` after the last layer, or `layer.K` (0
+        is the embedding).
+        """
         import numpy as np
 
         inputs = texts(inputs)
@@ -466,13 +497,16 @@ class Writer:
         return layers, ends
 
     def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
-        """Put the model into answering mode, with this task's adapter where it carries several; refuse what is too long."""
+        """Put the model into answering mode, with this task's adapter where it carries several;
+        refuse what is too long.
+        """
         needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
         if needed > self.base.longest:
             also = f", lower {setting}" if setting else ""
             raise LearnerError(
-                f"an input needs {needed} tokens with its answer and '{self.base.name}' reads at most {self.base.longest}; "
-                f"shorten the inputs{also}, show fewer examples, or take a model with a longer context"
+                f"an input needs {needed} tokens with its answer and '{self.base.name}' reads at"
+                f" most {self.base.longest}; shorten the inputs{also}, show fewer examples, or take"
+                " a model with a longer context"
             )
         self.base.model.eval()
         self.base.choice.task = self.task
@@ -508,7 +542,9 @@ def _until(ids: list[int], end: int) -> list[int]:
 def _padding_first(
     vectors: Tensor, whole: Tensor, mask: Tensor, prompt: int
 ) -> tuple[Tensor, Tensor]:
-    """Move each row's padding from between the prompt and the input to the front, where positions ignore it."""
+    """Move each row's padding from between the prompt and the input to the front, where positions
+    ignore it.
+    """
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
     at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
@@ -516,3 +552,83 @@ def _padding_first(
         at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at)
     )
     return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)
+
+
+T = TypeVar("T")
+
+
+class TaskBatches:
+    """The rows of several tasks that share a frozen model as one list, each with the adapter of its
+    own task.
+
+    A pass over a small model costs a GPU about the same for one row as for hundreds.
+    """
+
+    def __init__(self, models: Sequence[FittedLanguageModel], sizes: Sequence[int]) -> None:
+        self.first = models[0]
+        if any(model.base is not self.first.base for model in models):
+            raise LearnerError(
+                "tasks answer together where they were trained together; these have models of"
+                " their own"
+            )
+        self.sizes = list(sizes)
+        # A prompt is found by its place in the stack, a LoRA adapter by the number that it was
+        # trained under.
+        own = [model.prompt for model in models if model.prompt is not None]
+        self.prompts = torch.stack(own) if own else None
+        numbers = list(range(len(models))) if own else [model.task for model in models]
+        self.numbers = [
+            number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)
+        ]
+
+    def adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor]:
+        """Return the prompts, and the task of each row."""
+        return self.prompts, torch.tensor(
+            [self.numbers[row] for row in rows], device=self.first.device
+        )
+
+    def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
+        """Return the answers to all rows."""
+        return self.first.extracted(self.first.say(sources, self.adapters))
+
+    def losses(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]]
+    ) -> tuple[list[float], list[int]]:
+        """Return the summed loss and the number of target tokens of all rows."""
+        return self.first.losses(sources, targets, self.adapters)
+
+    def by_task(self, rows: Sequence[T]) -> list[list[T]]:
+        """Return the rows of each task."""
+        each = iter(rows)
+        return [list(islice(each, size)) for size in self.sizes]
+
+
+def answer_together(
+    models: Sequence[FittedLanguageModel], inputs: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """Return each model's answers to its inputs."""
+    batches = TaskBatches(models, [len(some) for some in inputs])
+    sources = [model.read(texts(some)) for model, some in zip(models, inputs, strict=True)]
+    known = [model.recall(own) for model, own in zip(models, sources, strict=True)]
+    answers = [own for own in known if own is not None]
+    if len(answers) == len(known):
+        return answers
+    return batches.by_task(batches.write([source for own in sources for source in own]))
+
+
+def score_together(
+    models: Sequence[FittedLanguageModel], splits: Sequence[EncodedRows]
+) -> list[tuple[float, float]]:
+    """Return each model's share of acceptable answers, and its mean loss per token of the official
+    answers.
+    """
+    batches = TaskBatches(models, [len(rows.sources) for rows in splits])
+    sources = [source for rows in splits for source in rows.sources]
+    answers = batches.by_task(batches.write(sources))
+    for model, rows, own in zip(models, splits, answers, strict=True):
+        model.remember(rows.sources, own)
+    sums, counts = batches.losses(
+        sources, [target[0] for rows in splits for target in rows.targets]
+    )
+    each = zip(answers, batches.by_task(sums), batches.by_task(counts), splits, strict=True)
+    return [graded(*one) for one in each]

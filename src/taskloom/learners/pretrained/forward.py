@@ -1,7 +1,8 @@
 """Passes through a language model: losses per example, with tuned prompts where a task has one.
 
-In a causal model the states of a prompt do not depend on what follows it. So the prompt of each task is run once a step, and its
-keys and values are shared by all examples of the task; examples of many tasks go through the frozen model in one batch.
+In a causal model the states of a prompt do not depend on what follows it. So the prompt of each
+task is run once a step, and its keys and values are shared by all examples of the task; examples of
+many tasks go through the frozen model in one batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.accelerated.language.llama import Shortcuts, can_follow, logits_at
+from taskloom.learners.accelerated.llama import Shortcuts, can_follow, logits_at
 from taskloom.learners.pretrained.models import Base
 
 IGNORED = -100
@@ -65,7 +66,9 @@ def collate(
     targets: Sequence[Sequence[int]],
     multiple: int = 1,
 ) -> Batch:
-    """Pad rows to one width; with a `multiple` widths are rounded up to one so that few shapes occur, long ones more coarsely."""
+    """Pad rows to one width; with a `multiple` widths are rounded up to one so that few shapes
+    occur, long ones more coarsely.
+    """
     decoder = base.kind == "decoder"
     rows = (
         [[*s, *t] for s, t in zip(sources, targets, strict=True)]
@@ -84,7 +87,8 @@ def collate(
 
 
 def rounded_width(width: int, multiple: int) -> int:
-    """Return the next multiple; from eight multiples on of a quarter of the power of two below: four widths to an octave.
+    """Return the next multiple; from eight multiples on of a quarter of the power of two below:
+    four widths to an octave.
 
     >>> [rounded_width(n, 8) for n in (3, 63, 130, 257)]
     [8, 64, 160, 320]
@@ -121,7 +125,8 @@ def losses(
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the summed cross entropy of each example, its number of target tokens, and whether each of them is the likeliest.
+    """Compute the summed cross entropy of each example, its number of target tokens, and whether
+    each of them is the likeliest.
 
     Args:
         base: The model.
@@ -146,7 +151,9 @@ def losses(
 
 
 def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Compute the summed cross entropy of each row, and whether each of its targets is the likeliest."""
+    """Compute the summed cross entropy of each row, and whether each of its targets is the
+    likeliest.
+    """
     flat = logits.float().flatten(0, 1)
     each = F.cross_entropy(
         flat, labels.flatten(), ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
@@ -156,9 +163,11 @@ def _judged(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> tuple[Ten
 
 
 def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Compute logits at the positions that predict a target, and only there: the output map is the widest of all.
+    """Compute logits at the positions that predict a target, and only there: the output map is the
+    widest of all.
 
-    Padding is on the right, where a causal model never looks from, so all that has to be masked is what comes later.
+    Padding is on the right, where a causal model never looks from, so all that has to be masked is
+    what comes later.
     """
     model = base.model
     given: dict[str, Any] = {"input_ids": batch.ids, "use_cache": prompts is not None}
@@ -172,7 +181,8 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
         before = batch.mask.new_ones(len(batch.mask), 0 if prompts is None else prompts.shape[1])
         logits: Tensor = model(**given, attention_mask=torch.cat([before, batch.mask], 1)).logits
         return logits.gather(1, wide.expand(-1, -1, logits.shape[-1]))
-    # A mask that is made already: transformers would look at values on the device to decide which one it needs, and so wait.
+    # A mask that is made already: transformers would look at values on the device to decide which
+    # one it needs, and so wait.
     given["attention_mask"] = _causal(
         batch.ids.shape[1], 0 if prompts is None else prompts.shape[1], _dtype(base), batch.ids
     )
@@ -184,7 +194,9 @@ def _decoder(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
 
 
 def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor:
-    """Build the mask [1, 1, length, before + length]: 0 where a position may look, minus infinity at what comes later."""
+    """Build the mask [1, 1, length, before + length]: 0 where a position may look, minus infinity
+    at what comes later.
+    """
     at = torch.arange(before + length, device=like.device)
     later = at[None, :] > at[before:, None]
     return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[
@@ -193,7 +205,9 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
 
 
 def plain(model: Any) -> bool:
-    """Return whether logits are just the output map of the last states (no scaling or capping in between)."""
+    """Return whether logits are just the output map of the last states (no scaling or capping in
+    between).
+    """
     return getattr(model.config, "model_type", "") == "llama"
 
 
@@ -222,7 +236,9 @@ def _dtype(base: Base) -> torch.dtype:
 def with_prompts(
     base: Base, ids: Tensor, mask: Tensor, prompts: Tensor, tasks: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return input vectors and mask with each example's prompt before its tokens (after padding on the left)."""
+    """Return input vectors and mask with each example's prompt before its tokens (after padding on
+    the left).
+    """
     vectors = base.model.get_input_embeddings()(ids)
     own = prompts[_first(ids) if tasks is None else tasks]
     return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
@@ -243,7 +259,9 @@ def _encoder_decoder(
 
 
 def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | None) -> Tensor:
-    """Compute [batch, K, positions]: the logits of start and end (further labels are none), minus infinity outside the context."""
+    """Compute [batch, K, positions]: the logits of start and end (further labels are none), minus
+    infinity outside the context.
+    """
     first, last = point(base, batch.ids, batch.mask)[:2]
     rest = [torch.zeros_like(first)] * (batch.labels.shape[1] - 2)
     return torch.stack([first, last, *rest], 1)
@@ -252,9 +270,11 @@ def _pointer(base: Base, batch: Batch, prompts: Tensor | None, tasks: Tensor | N
 def point(
     base: Base, ids: Tensor, mask: Tensor, states: bool = False
 ) -> tuple[Tensor, Tensor, Any]:
-    """Compute logits of start and end, minus infinity outside the context, and the states of all layers where wanted.
+    """Compute logits of start and end, minus infinity outside the context, and the states of all
+    layers where wanted.
 
-    An input is the question, separators, the context, a separator; the context is what comes after the first separator.
+    An input is the question, separators, the context, a separator; the context is what comes after
+    the first separator.
     """
     separator = ids == base.tokeniser.sep_token_id
     after = separator.cumsum(1) > 0

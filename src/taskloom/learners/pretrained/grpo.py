@@ -1,4 +1,6 @@
-"""GRPO: a language model that is adapted by reinforcement learning, with the score of its own answers as the reward."""
+"""GRPO: a language model that is adapted by reinforcement learning, with the score of its own
+answers as the reward.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from taskloom.learners.interface import (
     later_setting,
     register_learner,
 )
+from taskloom.learners.pretrained.in_context import check_extract
 from taskloom.learners.pretrained.language_models import (
     FineTune,
     FitOptions,
@@ -30,13 +33,12 @@ from taskloom.learners.pretrained.language_models import (
     few,
     load_language,
 )
-from taskloom.learners.pretrained.prompts import check_extract
 from taskloom.learners.training.settings import Training
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.models import Base
 
 TESTED = "1.16.0"
@@ -48,7 +50,8 @@ ROW = "example"
 
 @dataclass(frozen=True, slots=True)
 class SupervisedStart:
-    """Supervised steps before reinforcement, taken as `fine-tune` with the same settings takes them.
+    """Supervised steps before reinforcement, taken as `fine-tune` with the same settings takes
+    them.
 
     Attributes:
         steps: How many; 0: none.
@@ -77,11 +80,13 @@ NO_START = SupervisedStart()
 )
 @dataclass(frozen=True)
 class Grpo(Pretrained):
-    """GRPO by TRL: several answers are sampled for each input, and those that score above their mean become likelier.
+    """GRPO by TRL: several answers are sampled for each input, and those that score above their
+    mean become likelier.
 
-    It learns from the training split's inputs and from the scores of what it writes, never from an answer as such, so it can be
-    compared with `fine-tune` on the same splits. With `supervised: {steps: 300}` it is fine-tuned on the answers first; `model` may
-    also be the folder `…/model` of a fine-tuned one.
+    It learns from the training split's inputs and from the scores of what it writes, never from an
+    answer as such, so it can be compared with `fine-tune` on the same splits. With `supervised:
+    {steps: 300}` it is fine-tuned on the answers first; `model` may also be the folder `…/model` of
+    a fine-tuned one.
 
     Attributes:
         generations: Answers sampled for each input; `batch` counts answers and is a multiple of it.
@@ -113,21 +118,25 @@ class Grpo(Pretrained):
         check_extract(self.extract)
         if self.extract == "known":
             raise LearnerError(
-                "grpo: extract: known is for models that are only prompted; choose another extraction"
+                "grpo: extract: known is for models that are only prompted; choose another"
+                " extraction"
             )
         if self.generations < 2:
             raise LearnerError(
-                f"grpo: generations is {self.generations}; answers are compared, so at least 2 are needed"
+                f"grpo: generations is {self.generations}; answers are compared, so at least 2 are"
+                " needed"
             )
         if self.training.batch % self.generations:
             raise LearnerError(
-                f"grpo: batch is {self.training.batch}; it must be a multiple of generations ({self.generations})"
+                f"grpo: batch is {self.training.batch}; it must be a multiple of generations"
+                f" ({self.generations})"
             )
         if not self.temperature > 0 or self.beta < 0:
             raise LearnerError("grpo: temperature must be above 0 and beta at least 0")
         if self.start_from:
             raise LearnerError(
-                "grpo: start_from is for other learners; name the folder of the model: model: FOLDER/model"
+                "grpo: start_from is for other learners; name the folder of the model: model:"
+                " FOLDER/model"
             )
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
@@ -139,7 +148,7 @@ class Grpo(Pretrained):
         train: Mapping[str, Pairs],
         evaluate: Mapping[str, Mapping[str, Pairs]],
         options: FitOptions,
-    ) -> dict[str, Writer]:
+    ) -> dict[str, FittedLanguageModel]:
         """Train on the inputs of one task; a run that is found in the folder is resumed."""
         [name], [split] = train, train.values()
         check_seed(options.seed)
@@ -168,9 +177,9 @@ class Grpo(Pretrained):
                     trl, place, options.seed, device.type, options.folder is not None
                 ),
                 processing_class=base.tokeniser,
-                callbacks=[_reporter(options.progress, self.training.steps)]
-                if options.progress
-                else [],
+                callbacks=(
+                    [_reporter(options.progress, self.training.steps)] if options.progress else []
+                ),
             )
             trainer.remove_callback(_printer())
             trainer.train(resume_from_checkpoint=_last_checkpoint(place))
@@ -179,7 +188,9 @@ class Grpo(Pretrained):
         return {name: self.fitted(base, None, curve, self.training.batch)}
 
     def _start(self, split: Pairs, options: FitOptions) -> Base:
-        """Return the model that reinforcement begins with: as it is, or fine-tuned on the answers first."""
+        """Return the model that reinforcement begins with: as it is, or fine-tuned on the answers
+        first.
+        """
         if not self.supervised.steps:
             return self.base([], options.seed)
         mine = self.training
@@ -232,7 +243,8 @@ class Grpo(Pretrained):
             temperature=self.temperature,
             beta=self.beta,
             seed=seed % 2**32,
-            # Without one in between: the trainer would write its state at the end, which no run resumes from.
+            # Without one in between: the trainer would write its state at the end, which no run
+            # resumes from.
             save_strategy="steps" if keep and how.checkpoint_every <= how.steps else "no",
             save_steps=how.checkpoint_every,
             save_total_limit=1,
@@ -286,13 +298,16 @@ def _trl() -> Any:
     for name in ("GRPOConfig", "GRPOTrainer"):
         if not hasattr(trl, name):
             raise LearnerError(
-                f"grpo: trl {trl.__version__} has no {name}; it is tested with trl {TESTED}: pip install 'trl=={TESTED}'"
+                f"grpo: trl {trl.__version__} has no {name}; it is tested with trl {TESTED}: pip"
+                f" install 'trl=={TESTED}'"
             )
     return trl
 
 
 def _printer() -> Any:
-    """Return the callback that prints every logged step on standard output, which belongs to the command."""
+    """Return the callback that prints every logged step on standard output, which belongs to the
+    command.
+    """
     from transformers import PrinterCallback
 
     return PrinterCallback

@@ -1,14 +1,21 @@
-"""Learning without training: a language model that is shown a description and k examples, or nothing but the input."""
+"""Learning without training: a language model that is shown a description and k examples, or
+nothing but the input.
+
+`Prompt` shows a task, and cuts the answer out of what a model writes back.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from taskloom.core.errors import ParameterError, echo, nearest
 from taskloom.core.example import Example
+from taskloom.core.extraction import KINDS, Extraction, without_thinking
 from taskloom.core.seeding import Key
 from taskloom.learners.inputs import columns, examples, texts
 from taskloom.learners.interface import (
@@ -16,23 +23,118 @@ from taskloom.learners.interface import (
     LearnerError,
     Pairs,
     Point,
-    Untrained,
+    WithoutSteps,
     check_settings,
     later_setting,
     register_learner,
 )
-from taskloom.learners.pretrained.prompts import (
-    KNOWN,
-    Prompt,
-    check_extract,
-    known_answers,
-    read_prompt,
-    save_prompt,
-)
+from taskloom.learners.saved import read_learner, saving
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+KNOWN = "known"
+"""The extraction that needs the training split: the answer of it that a reply names first."""
+
+
+def check_extract(text: str) -> None:
+    """Raise a `LearnerError` where a setting `extract` is not one."""
+    if text == KNOWN:
+        return
+    try:
+        Extraction.read(text)
+    except ParameterError as error:
+        known = [KNOWN, *KINDS]
+        hint = f"; {nearest(text, known)}" if text.partition(":")[0] not in known else ""
+        raise LearnerError(f"extract is {echo(text)}{hint}" if hint else str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A description, some examples, and the form in which inputs and answers stand.
+
+    Attributes:
+        describe: The instruction, first and in a paragraph of its own.
+        examples: (input, answer) pairs that are shown.
+        join: What stands between an input and its answer.
+        answers: Where not empty, the answers that there are: the one that is named first is cut out
+            of a whole sentence.
+        how: How an answer is cut out of a reply: `line`, `known` or one of
+            `taskloom.core.extraction.KINDS`.
+    """
+
+    describe: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    join: str = " |"
+    answers: tuple[str, ...] = ()
+    how: str = "line"
+
+    def before(self, text: str) -> str:
+        """Return everything up to the end of the input; the caller adds the join."""
+        head = [self.describe, ""] if self.describe else []
+        return "\n".join([*head, *(f"{x}{self.join} {y}" for x, y in self.examples), text])
+
+    def fill(self, text: str) -> str:
+        """Return the whole prompt, join included."""
+        return self.before(text) + self.join
+
+    def extract(self, reply: str) -> str:
+        """Extract the answer from what a model wrote.
+
+        `line` and `known` take its first non-empty line, without a repeated label, quotes or full
+        stop.
+        """
+        if self.how not in ("line", KNOWN):
+            return Extraction.read(self.how)(reply)
+        spoken = without_thinking(reply)
+        lines = [line.strip() for line in spoken.splitlines() if line.strip()]
+        if not lines:
+            return ""
+        line = lines[0]
+        mark = self.join.strip()
+        if mark and mark in line:
+            # A model that continues with the next example repeats the join; one that repeats the
+            # question puts it first.
+            head, _, tail = line.partition(mark)
+            line = head if head.strip() else tail
+        line = re.sub(r"^(the\s+)?answer\s*(is\b|:)\s*", "", line.strip(), flags=re.IGNORECASE)
+        line = line.strip().strip("\"'`*").removesuffix(".").strip().strip("\"'`*")
+        return line if not self.answers or line in self.answers else self._named(line)
+
+    def _named(self, line: str) -> str:
+        """Find the known answer that a line names first, the longest of those that begin there;
+        else return the line itself.
+        """
+        places = []
+        for answer in self.answers:
+            match = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", line, re.IGNORECASE)
+            if answer and match:
+                places.append((match.start(), -len(answer), answer))
+        return min(places)[2] if places else line
+
+
+def save_prompt(folder: Path, learner: Any, prompt: Prompt) -> None:
+    """Write a learner that only prompts: its card and the examples. The model is named, not copied;
+    a key is never written.
+    """
+    with saving(folder, learner, examples=prompt.examples, answers=prompt.answers):
+        pass
+
+
+def read_prompt(folder: Path) -> tuple[Any, Prompt]:
+    """Read a learner that only prompts, and its prompt."""
+    card, learner = read_learner(folder)
+    examples = tuple((x, y) for x, y in card["examples"])
+    return learner, Prompt(
+        learner.describe, examples, learner.join, tuple(card["answers"]), learner.extract
+    )
+
+
+def known_answers(targets: Sequence[str]) -> tuple[str, ...]:
+    """Return the different answers of a training split."""
+    return tuple(sorted(set(targets)))
 
 
 def shown(train: Pairs, shots: int, seed: int) -> tuple[tuple[str, str], ...]:
@@ -53,30 +155,30 @@ class FittedInContext:
 
     curve: tuple[Point, ...] = ()
 
-    def __init__(self, learner: InContext, prompt: Prompt, writer: Any) -> None:
-        self.learner, self.prompt, self.writer = learner, prompt, writer
+    def __init__(self, learner: InContext, prompt: Prompt, model: Any) -> None:
+        self.learner, self.prompt, self.model = learner, prompt, model
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return greedy answers, extracted by the prompt."""
         from taskloom.learners.pretrained.encoding import read_sources
 
         whole = [self.prompt.before(text) for text in texts(inputs)]
-        prompts = read_sources(self.writer.base, whole, self.learner.join)
-        replies = self.writer.say(prompts, first_line=self.prompt.how in ("line", KNOWN))
+        prompts = read_sources(self.model.base, whole, self.learner.join)
+        replies = self.model.say(prompts, first_line=self.prompt.how in ("line", KNOWN))
         return [self.prompt.extract(reply) for reply in replies]
 
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
         """Return the log-probability of each candidate as the continuation."""
-        logprobs: list[list[float]] = self.writer.logprob(
+        logprobs: list[list[float]] = self.model.logprob(
             [self.prompt.before(text) for text in texts(inputs)], candidates
         )
         return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the states of the last token of the whole prompt."""
-        states: NDArray[np.float32] = self.writer.represent(
+        states: NDArray[np.float32] = self.model.represent(
             [self.prompt.before(text) for text in texts(inputs)], where
         )
         return states
@@ -105,20 +207,23 @@ def load_in_context(folder: Path) -> Fitted:
     load=load_in_context,
 )
 @dataclass(frozen=True)
-class InContext(Untrained[FittedInContext]):
+class InContext(WithoutSteps[FittedInContext]):
     """Zero-shot (`shots: 0`), k-shot and described prompts for any language model.
 
     Attributes:
-        model: `smollm2`, a local folder, or a hub id.
+        model: `smollm2` (licence: Apache-2.0), `gemma3-270m` (Gemma Terms of Use), a local folder,
+            or a hub id.
         shots: How many training examples are shown, chosen by the seed.
         describe: The instruction that the model gets; empty: none.
         join: What stands between an input and its answer.
         longest_answer: The most tokens that are written.
-        extract: How the answer is cut out of a reply. `line`: its first line; `known`: the answer of the training split that it
-            names first; `last-line`, `final`, `boxed`, `tag:NAME`, `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
+        extract: How the answer is cut out of a reply. `line`: its first line; `known`: the answer
+            of the training split that it names first; `last-line`, `final`, `boxed`, `tag:NAME`,
+            `regex:PATTERN`, `whole`: see docs/reference/scorers.md.
         batch: Inputs that are answered at once.
         device: `auto` takes a GPU where there is one.
-        pretrained: False takes the same architecture with random weights, which are the same in every run.
+        pretrained: False takes the same architecture with random weights, which are the same in
+            every run.
     """
 
     model: str = "smollm2"
@@ -146,11 +251,13 @@ class InContext(Untrained[FittedInContext]):
 
     def with_prompt(self, prompt: Prompt) -> FittedInContext:
         """Return the fitted learner with a given prompt."""
-        from taskloom.learners.pretrained.fitted import Writer
+        from taskloom.learners.pretrained.fitted import FittedLanguageModel
         from taskloom.learners.pretrained.models import open_base
         from taskloom.learners.training.step import pick_device
 
         base = open_base(self.model, self.pretrained)
         base.model.to(pick_device(self.device))
-        writer = Writer(dataclasses.replace(self), base, batch=self.batch, keeps_prefix=True)
-        return FittedInContext(self, prompt, writer)
+        model = FittedLanguageModel(
+            dataclasses.replace(self), base, batch=self.batch, keeps_prefix=True
+        )
+        return FittedInContext(self, prompt, model)

@@ -1,7 +1,9 @@
-"""Learners that write text: fine-tuning and prompt tuning of any language model, and small models from scratch.
+"""Learners that write text: fine-tuning and prompt tuning of any language model, and small models
+from scratch.
 
-`model` is `smollm2` (SmolLM2-135M-Instruct out of its wheel, which works on a machine without a network), a local folder, or a hub
-id; encoder-decoders (T5, BART) and decoders alike. `pretrained: false` is the random twin of TaskBench500's appendix E.
+`model` is `smollm2` or `gemma3-270m` (out of their wheels, which work on a machine without a
+network), a local folder, or a hub id; encoder-decoders (T5, BART) and decoders alike. `pretrained:
+false` is the random twin of TaskBench500's appendix E.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from taskloom.learners.pretrained.encoding import EncodedRows
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.models import Base
 
 TRAINED = "trained.safetensors"
@@ -104,10 +106,12 @@ class Language:
         join: What stands between an input and its answer.
         shots: The number of examples to learn from, chosen by the seed; 0: all.
         longest_answer: The most tokens that are written.
-        targets: Which of several acceptable answers is learned from: `redrawn` at every step, `fixed` (drawn once by the seed),
-            `first` (the official one), or all of them `listed` as one answer.
+        targets: Which of several acceptable answers is learned from: `redrawn` at every step,
+            `fixed` (drawn once by the seed), `first` (the official one), or all of them `listed` as
+            one answer.
         beams: Answers are searched with so many beams; 1 is greedy.
-        longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot read is refused.
+        longest_input: Inputs are cut to so many tokens, with a warning; 0: what the model cannot
+            read is refused.
         cut: Which end of a longer input is cut off, `end` or `start`.
         start_from: The folder of a saved model of this learner, which training begins with.
     """
@@ -148,7 +152,7 @@ class Language:
         folder: Path | None = None,
         progress: Report | None = None,
         seconds: float | None = None,
-    ) -> Writer:
+    ) -> FittedLanguageModel:
         """Train on one task; see `Learner.fit`."""
         tests = {name: {"task": split} for name, split in evaluation_splits(evaluate).items()}
         return self.adapt({"task": train}, tests, FitOptions(seed, folder, progress, seconds))[
@@ -160,14 +164,13 @@ class Language:
         train: Mapping[str, Pairs],
         evaluate: Mapping[str, Mapping[str, Pairs]],
         options: FitOptions,
-    ) -> dict[str, Writer]:
+    ) -> dict[str, FittedLanguageModel]:
         """Train on tasks by name, and return a model for each."""
         from taskloom.learners.pretrained.models import need_transformers
 
         need_transformers()
         from taskloom.learners.pretrained.encoding import choose_targets
-        from taskloom.learners.pretrained.fitted import StepAnswers
-        from taskloom.learners.pretrained.task_batches import score_together
+        from taskloom.learners.pretrained.fitted import StepAnswers, score_together
         from taskloom.learners.pretrained.trainer import Adapter
         from taskloom.learners.training.out_of_memory import room_for
         from taskloom.learners.training.step import pick_device
@@ -205,17 +208,17 @@ class Language:
         )
         known = StepAnswers()
 
-        def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> Writer:
+        def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> FittedLanguageModel:
             prompt = None if prompts is None else prompts.detach()[task].clone()
-            writer = self.fitted(base, prompt, curve, task=task)
-            writer.step, writer.known = step, known.of(task, step)
-            return writer
+            model = self.fitted(base, prompt, curve, task=task)
+            model.step, model.known = step, known.of(task, step)
+            return model
 
         def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
-            writers = [fitted(number, adapter.done) for number in numbers]
-            if len(writers) == 1 or self.beams > 1:
-                return [writer.score(part) for writer, part in zip(writers, some, strict=True)]
-            return score_together(writers, some)
+            models = [fitted(number, adapter.done) for number in numbers]
+            if len(models) == 1 or self.beams > 1:
+                return [model.score(part) for model, part in zip(models, some, strict=True)]
+            return score_together(models, some)
 
         adapter.go(encoded, score, folder, options.progress, options.seconds)
         return {
@@ -234,7 +237,9 @@ class Language:
         return texts
 
     def _learned_from(self, train: Mapping[str, Pairs], seed: int) -> dict[str, list[Example]]:
-        """Return the examples that each task is learned from: some of them, with all their targets as one where they are listed."""
+        """Return the examples that each task is learned from: some of them, with all their targets
+        as one where they are listed.
+        """
         data = {
             name: few(self.usable(examples(split)), self.shots, seed)
             for name, split in train.items()
@@ -253,7 +258,9 @@ class Language:
         return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
-        """Load the model to adapt, or the saved one to start from, with its prompt where it has one."""
+        """Load the model to adapt, or the saved one to start from, with its prompt where it has
+        one.
+        """
         if not self.start_from:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
@@ -269,7 +276,7 @@ class Language:
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
         """Refuse a model that could not write the answers."""
-        from taskloom.learners.pretrained.tokenisers import check_answers
+        from taskloom.learners.pretrained.models import check_answers
 
         check_answers(base.tokeniser, (t for e in items for t in e.targets), base.name)
 
@@ -288,13 +295,13 @@ class Language:
         curve: Sequence[Point] = (),
         batch: int = 64,
         task: int = 0,
-    ) -> Writer:
+    ) -> FittedLanguageModel:
         """Build the adapted model."""
-        from taskloom.learners.pretrained.fitted import Writer
+        from taskloom.learners.pretrained.fitted import FittedLanguageModel
 
-        return Writer(self, base, prompt, curve, batch, task)
+        return FittedLanguageModel(self, base, prompt, curve, batch, task)
 
-    def save(self, fitted: Writer, folder: Path) -> None:
+    def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
         """Write the card and the whole model; methods that train little save little."""
         with saving(folder, self, fitted.curve) as place, disk_faults():
             fitted.base.model.save_pretrained(place / "model")
@@ -344,7 +351,7 @@ def _digest(items: Sequence[Example]) -> str:
 
 
 def load_language(folder: Path) -> Fitted:
-    """Load a fitted writer from its folder."""
+    """Load a fitted language model from its folder."""
     from taskloom.learners.pretrained.models import need_transformers
 
     need_transformers()
@@ -365,7 +372,8 @@ class Pretrained(Language):
     """A language model that exists already, and how it is adapted.
 
     Attributes:
-        model: `smollm2`, a local folder, or a hub id.
+        model: `smollm2` (licence: Apache-2.0), `gemma3-270m` (Gemma Terms of Use), a local folder,
+            or a hub id.
         pretrained: False takes the same architecture with random weights.
     """
 
@@ -382,7 +390,9 @@ class Pretrained(Language):
 @register_learner("fine-tune", describe="a language model, all weights trained", load=load_language)
 @dataclass(frozen=True)
 class FineTune(Pretrained):
-    """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of SmolLM2's kind."""
+    """Full fine-tuning. TaskBench500 takes a rate of 1e-3 for T5; the default suits models of
+    SmolLM2's kind.
+    """
 
     name: ClassVar[str] = "fine-tune"
 
@@ -393,7 +403,9 @@ class FineTune(Pretrained):
 
 @dataclass(frozen=True)
 class Frozen(Pretrained):
-    """A model that stays as it is while something small beside it is trained, so that many tasks can share its passes."""
+    """A model that stays as it is while something small beside it is trained, so that many tasks
+    can share its passes.
+    """
 
     def fit_tasks(
         self,
@@ -404,8 +416,9 @@ class Frozen(Pretrained):
         folder: Path | None = None,
         progress: Report | None = None,
         seconds: float | None = None,
-    ) -> dict[str, Writer]:
-        """Train on many tasks in one run, each example with its own task's adapter; each ends as it would alone, within rounding.
+    ) -> dict[str, FittedLanguageModel]:
+        """Train on many tasks in one run, each example with its own task's adapter; each ends as it
+        would alone, within rounding.
 
         Args:
             train: Training data by task.
@@ -417,7 +430,8 @@ class Frozen(Pretrained):
         """
         if not isinstance(train, Mapping):
             raise LearnerError(
-                "fit_tasks takes training data by task, e.g. {'antonyms': …, 'plurals': …}; fit takes one task's"
+                "fit_tasks takes training data by task, e.g. {'antonyms': …, 'plurals': …}; fit"
+                " takes one task's"
             )
         if not train:
             raise LearnerError("there is nothing to learn from: there is no task")
@@ -426,27 +440,31 @@ class Frozen(Pretrained):
             missing = set(train) - set(parts if isinstance(parts, Mapping) else ())
             if missing:
                 raise LearnerError(
-                    f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by task, as in training"
+                    f"the split '{split}' lacks the task '{sorted(missing)[0]}'; give it data by"
+                    " task, as in training"
                 )
         return self.adapt(train, tests, FitOptions(seed, folder, progress, seconds))
 
     def answer_tasks(
-        self, fitted: Mapping[str, Writer], inputs: Mapping[str, Sequence[str]]
+        self, fitted: Mapping[str, FittedLanguageModel], inputs: Mapping[str, Sequence[str]]
     ) -> dict[str, list[str]]:
-        """Return the answers of each task's model to its inputs, computed in batches over all tasks where that can be.
+        """Return the answers of each task's model to its inputs, computed in batches over all tasks
+        where that can be.
 
         Args:
             fitted: What `fit_tasks` gave.
             inputs: The inputs of every task.
         """
-        from taskloom.learners.pretrained.task_batches import answer_together
+        from taskloom.learners.pretrained.fitted import answer_together
 
         if self.beams > 1:  # beams multiply the rows, and adapters are chosen by row
             return {name: fitted[name].answer(some) for name, some in inputs.items()}
         answers = answer_together([fitted[name] for name in inputs], list(inputs.values()))
         return dict(zip(inputs, answers, strict=True))
 
-    def save_beside(self, fitted: Writer, folder: Path, trained: Mapping[str, Tensor]) -> None:
+    def save_beside(
+        self, fitted: FittedLanguageModel, folder: Path, trained: Mapping[str, Tensor]
+    ) -> None:
         """Write the card and what was trained; the model is named, and its fingerprint noted."""
         from taskloom.learners.pretrained.models import fingerprint
 
@@ -455,15 +473,18 @@ class Frozen(Pretrained):
             write_tensors(place / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
-        """Load the model, which must be the one that was trained with, and what was trained beside it."""
+        """Load the model, which must be the one that was trained with, and what was trained beside
+        it.
+        """
         from taskloom.learners.pretrained.models import fingerprint
 
         noted = read_card(folder).get("model", {})
         base = self.base([], int(noted.get("seed", 0)))
         if noted.get("fingerprint", fingerprint(base)) != fingerprint(base):
             raise LearnerError(
-                f"the model '{self.model}' is not the one that {folder} was trained with (its weights or its vocabulary have "
-                "changed); put that one back, or fit and save again"
+                f"the model '{self.model}' is not the one that {folder} was trained with (its"
+                " weights or its vocabulary have changed); put that one back, or fit and save"
+                " again"
             )
         return base, read_tensors(folder / TRAINED)
 
@@ -475,11 +496,13 @@ class Frozen(Pretrained):
 )
 @dataclass(frozen=True)
 class PromptTune(Frozen):
-    """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100 by mistake).
+    """Prompt tuning (TaskBench500: n = 100, all of them trained; the reference trains 72 of its 100
+    by mistake).
 
     Attributes:
         n: Vectors before the input.
-        first_rows: The prompt starts as n different rows among this many first rows of the vocabulary.
+        first_rows: The prompt starts as n different rows among this many first rows of the
+            vocabulary.
     """
 
     training: Training = field(
@@ -501,14 +524,15 @@ class PromptTune(Frozen):
         limit = min(self.first_rows, len(base.tokeniser), len(table))
         if self.n > limit:
             raise LearnerError(
-                f"a prompt of {self.n} different rows cannot be drawn from {limit}; lower n or raise first_rows"
+                f"a prompt of {self.n} different rows cannot be drawn from {limit}; lower n or"
+                " raise first_rows"
             )
         order = Key("prompt", seed).permutation(limit)
         rows = torch.tensor([int(order(i)) for i in range(self.n)], device=table.device)
         prompts = table[rows].float().repeat(tasks, 1, 1).clone().requires_grad_()
         return {"prompts": prompts}, prompts
 
-    def save(self, fitted: Writer, folder: Path) -> None:
+    def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
         """Write the card and the n vectors."""
         assert fitted.prompt is not None
         self.save_beside(fitted, folder, {"prompt": fitted.prompt})
@@ -532,7 +556,8 @@ class PromptTune(Frozen):
 )
 @dataclass(frozen=True)
 class FromScratch(Language):
-    """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of bytes.
+    """A small Llama or T5 with random weights, over a tokeniser made from the data (`words`) or of
+    bytes.
 
     Attributes:
         kind: The architecture.

@@ -14,7 +14,7 @@ from taskloom.learners.training.settings import Training
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.models import Base
 
 
@@ -43,7 +43,9 @@ class Lora(Frozen):
     name: ClassVar[str] = "lora"
 
     def prepare(self, base: Base, tasks: int, seed: int) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Return the low-rank matrices; everything else is frozen. Of many tasks they have an axis of tasks."""
+        """Return the low-rank matrices; everything else is frozen. Of many tasks they have an axis
+        of tasks.
+        """
         import torch
 
         with torch.random.fork_rng(devices=[]):
@@ -52,7 +54,7 @@ class Lora(Frozen):
                 self._inject(base)  # a model that is started from has its matrices already
         if tasks == 1:
             return {n: p for n, p in base.model.named_parameters() if p.requires_grad}, None
-        from taskloom.learners.accelerated.language.multi_lora import stack_adapters
+        from taskloom.learners.accelerated.multi_lora import stack_adapters
 
         return stack_adapters(base.model, tasks, base.choice), None
 
@@ -80,9 +82,9 @@ class Lora(Frozen):
         )
         inject_adapter_in_model(config, base.model)
 
-    def save(self, fitted: Writer, folder: Path) -> None:
+    def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
         """Write the card and the low-rank matrices of this task."""
-        from taskloom.learners.accelerated.language.multi_lora import unstacked
+        from taskloom.learners.accelerated.multi_lora import unstacked
 
         model = fitted.base.model
         trained = unstacked(model, fitted.task) or {
@@ -99,7 +101,8 @@ class Lora(Frozen):
         own = dict(base.model.named_parameters())
         if not set(saved) <= set(own):
             raise LearnerError(
-                f"{folder} was not made with the model '{self.model}' that is here; fit and save again"
+                f"{folder} was not made with the model '{self.model}' that is here; fit and save"
+                " again"
             )
         if any(own[name].shape != value.shape for name, value in saved.items()):
             raise LearnerError(

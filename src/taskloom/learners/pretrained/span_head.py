@@ -1,4 +1,7 @@
-"""Encoders that point at the answer in what they read: passages as ids, and the adapted model."""
+"""Encoders that point at the answer in what they read: passages as ids, and the adapted model.
+
+Apart from `extractive.py`, which registers the learner and must not import torch.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from taskloom.core.scoring import AnyOf
 from taskloom.learners.inputs import check_candidates, texts
 from taskloom.learners.interface import LearnerError
 from taskloom.learners.pretrained.encoding import EncodedRows
-from taskloom.learners.pretrained.fitted import Writer
+from taskloom.learners.pretrained.fitted import FittedLanguageModel
 from taskloom.learners.pretrained.forward import IGNORED, collate, point
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.scratch.answer_spans import Pointed, ask, split_question
@@ -26,17 +29,22 @@ if TYPE_CHECKING:
 
 
 def check_tokeniser(base: Base) -> None:
-    """Check that a tokeniser gives the places of its tokens, and puts something between question and context."""
+    """Check that a tokeniser gives the places of its tokens, and puts something between question
+    and context.
+    """
     if not base.tokeniser.is_fast or base.tokeniser.sep_token_id is None:
         raise LearnerError(
-            f"the tokeniser of '{base.name}' cannot mark spans: take a fast one with a separator, as RoBERTa and BERT have"
+            f"the tokeniser of '{base.name}' cannot mark spans: take a fast one with a separator,"
+            " as RoBERTa and BERT have"
         )
 
 
 def read_passage(
     base: Base, context: str, question: str
 ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """Return the ids of question and context, the positions of the context's tokens among them, and their places in the text."""
+    """Return the ids of question and context, the positions of the context's tokens among them, and
+    their places in the text.
+    """
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     offsets = encoded["offset_mapping"]
     positions = [
@@ -46,8 +54,9 @@ def read_passage(
     ]
     if len(encoded["input_ids"]) > base.longest:
         raise LearnerError(
-            f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most {base.longest}: "
-            f"{context[:60]!r}…; shorten the inputs, or take a model with a longer context"
+            f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most"
+            f" {base.longest}: {context[:60]!r}…; shorten the inputs, or take a model with a longer"
+            " context"
         )
     return (
         list(encoded["input_ids"]),
@@ -64,7 +73,9 @@ def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
 
 
 def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
-    """Encode examples; the target is the first and the last position of the answer, or nothing where it is not in the text."""
+    """Encode examples; the target is the first and the last position of the answer, or nothing
+    where it is not in the text.
+    """
     check_tokeniser(base)
     sources, targets = [], []
     for item in ask(examples):
@@ -81,7 +92,7 @@ def read_passages(base: Base, examples: Sequence[Example]) -> EncodedRows:
     return EncodedRows(sources, targets, list(examples))
 
 
-class Pointing(Writer):
+class Pointing(FittedLanguageModel):
     """An adapted encoder; answers are spans of the input."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
@@ -91,7 +102,9 @@ class Pointing(Writer):
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
+        """Return the log-probability of each candidate, wherever it stands; minus infinity for what
+        is not in the input.
+        """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         return [
@@ -100,7 +113,9 @@ class Pointing(Writer):
         ]
 
     def score(self, rows: EncodedRows) -> tuple[float, float]:
-        """Return the share of acceptable answers, and the mean loss of start and end where the answer stands in the text."""
+        """Return the share of acceptable answers, and the mean loss of start and end where the
+        answer stands in the text.
+        """
         judge = AnyOf()
         answers = self.answer([e.input for e in rows.examples])
         right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
@@ -109,7 +124,9 @@ class Pointing(Writer):
         return sum(right) / len(right), sum(sums) / max(1, len(known))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is the embedding)."""
+        """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is
+        the embedding).
+        """
         import numpy as np
 
         read = [read_passage(self.base, *split_question(text))[0] for text in texts(inputs)]

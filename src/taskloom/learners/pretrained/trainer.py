@@ -1,8 +1,10 @@
-"""Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task or many at once.
+"""Adapting a language model: the loop that fine-tuning, LoRA and prompt tuning share, for one task
+or many at once.
 
-What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n, d], LoRA matrices of many tasks
-have an axis of tasks as well, and since the model is frozen their gradients do not touch: a step over the batches of all tasks is
-for each task the step it would take alone.
+What is trained is a dictionary of named tensors. Prompts of many tasks are one tensor [tasks, n,
+d], LoRA matrices of many tasks have an axis of tasks as well, and since the model is frozen their
+gradients do not touch: a step over the batches of all tasks is for each task the step it would take
+alone.
 """
 
 from __future__ import annotations
@@ -22,18 +24,25 @@ import torch
 from torch import Tensor
 
 from taskloom.core.seeding import Key
-from taskloom.learners.accelerated.language.cuda_graphs import Captured, can_capture
-from taskloom.learners.accelerated.language.llama import Shortcuts
-from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
+from taskloom.learners.accelerated.cuda_graphs import Captured, can_capture
+from taskloom.learners.accelerated.llama import Shortcuts
+from taskloom.learners.interface import (
+    LearnerError,
+    Paused,
+    Point,
+    Progress,
+    Report,
+    TrainingError,
+    report_step,
+)
 from taskloom.learners.pretrained.encoding import EncodedRows, draw_targets
 from taskloom.learners.pretrained.forward import IGNORED, Batch, collate, losses, send
 from taskloom.learners.pretrained.models import Base
-from taskloom.learners.run_watch import report_step
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import Order
+from taskloom.learners.training.checkpoint import Watch, watching
 from taskloom.learners.training.optimiser import GROWTH_STEPS
 from taskloom.learners.training.out_of_memory import is_short
-from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import computing, pick_precision, using_threads
 
@@ -41,10 +50,14 @@ Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, 
 """From the numbers of some tasks and their rows of a split to each one's score and loss."""
 
 LOOK_EVERY = 25
-"""Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is sent."""
+"""Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is
+sent.
+"""
 
 WIDTHS = 8
-"""Batches are padded to a multiple of this, so that few different shapes occur: each costs a capture of some seconds."""
+"""Batches are padded to a multiple of this, so that few different shapes occur: each costs a
+capture of some seconds.
+"""
 
 
 @dataclass(slots=True)
@@ -95,14 +108,16 @@ class Adapter:
         self.done = 0
         self.parts = 1
         self.loss = 0.0
-        # Losses and hits of the training batches since the last point; a hit has all target tokens likeliest, given those before.
+        # Losses and hits of the training batches since the last point; a hit has all target tokens
+        # likeliest, given those before.
         self.sums = torch.zeros(len(self.tasks), device=self.device)
         self.hits = torch.zeros(len(self.tasks), device=self.device)
         self.last = torch.zeros(len(self.tasks), device=self.device)
         self.bad = torch.full((), -1, device=self.device)
         self.measured = 0
         self.folder: Path | None = None
-        # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last was too large.
+        # The scale of an fp16 loss, whose gradients would else vanish, and the steps since it last
+        # was too large.
         self.scale, self.calm = (65536.0 if self.precision == "fp16" else 1.0), 0
         described = {
             "settings": checkpoint.lasting(how),
@@ -119,7 +134,8 @@ class Adapter:
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Train to the end (or to the end of the time granted); afterwards the trained tensors hold the chosen weights.
+        """Train to the end (or to the end of the time granted); afterwards the trained tensors hold
+        the chosen weights.
 
         Args:
             splits: For each name the rows of every task, in the tasks' order.
@@ -130,7 +146,8 @@ class Adapter:
         """
         if self.how.patience and "dev" not in splits:
             raise LearnerError(
-                "patience stops a run by its score on the split 'dev', and there is none; set patience to 0"
+                "patience stops a run by its score on the split 'dev', and there is none; set"
+                " patience to 0"
             )
         if seconds is not None and folder is None:
             raise LearnerError("a run with limited time needs a folder to be resumed from")
@@ -172,7 +189,8 @@ class Adapter:
                 assert folder is not None
                 self._save(folder)
                 raise Paused(
-                    f"the run is saved after step {self.done} of {self.how.steps}; repeat the call to resume it"
+                    f"the run is saved after step {self.done} of {self.how.steps}; repeat the call"
+                    " to resume it"
                 )
         self._look()
         if folder:
@@ -228,7 +246,9 @@ class Adapter:
             self._look()
 
     def _look(self) -> None:
-        """Read the loss from the device, which waits for it; a loss that is not a number ends the run."""
+        """Read the loss from the device, which waits for it; a loss that is not a number ends the
+        run.
+        """
         self.loss = float(self.last.mean())
         bad = int(self.bad)
         if bad >= 0:
@@ -253,7 +273,9 @@ class Adapter:
         return sums, hits
 
     def _unscale(self) -> bool:
-        """Divide gradients by the scale of fp16; where they overflowed, skip the step and halve the scale."""
+        """Divide gradients by the scale of fp16; where they overflowed, skip the step and halve the
+        scale.
+        """
         gradients = [t.grad for t in self.trained.values() if t.grad is not None]
         fine = bool(torch.stack([g.isfinite().all() for g in gradients]).all())
         if not fine:
@@ -285,7 +307,8 @@ class Adapter:
         counts = self.counts(batch, which)
         sums, hits = torch.zeros_like(counts), torch.zeros_like(counts)
         for rows in torch.arange(len(which), device=self.device).chunk(self.parts):
-            # Dropout follows the seed and the step, not the history, so that a resumed run draws the same masks.
+            # Dropout follows the seed and the step, not the history, so that a resumed run draws
+            # the same masks.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
                 torch.manual_seed(self.key.hash64("dropout", self.done, int(rows[0])) >> 1)
                 more = self.gradients(batch.rows(rows), which[rows], counts)
@@ -305,7 +328,9 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
         precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses and hits by task."""
+        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses
+        and hits by task.
+        """
         adapters = (
             self.base.choice.of(which, self.even(len(which)))
             if self.stacked
@@ -324,12 +349,16 @@ class Adapter:
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
     def even(self, rows: int) -> bool:
-        """Return whether that many rows are a whole batch, and a batch has as many rows of every task."""
+        """Return whether that many rows are a whole batch, and a batch has as many rows of every
+        task.
+        """
         sizes = [order.batch for order in self.orders.values()]
         return rows == sum(sizes) and len(set(sizes)) == 1
 
     def clip(self) -> None:
-        """Reduce the gradient to the largest allowed norm; each task of a stack has a norm of its own."""
+        """Reduce the gradient to the largest allowed norm; each task of a stack has a norm of its
+        own.
+        """
         if not self.stacked:
             torch.nn.utils.clip_grad_norm_(list(self.trained.values()), self.how.clip)
             return
@@ -440,12 +469,13 @@ def _check_how(base: Base, how: Training, tasks: int) -> None:
     """Refuse settings that this model cannot be trained with."""
     if how.label_smoothing and base.kind == "pointer":
         raise LearnerError(
-            "label_smoothing spreads a target over a vocabulary, and this learner points at spans; set it to 0"
+            "label_smoothing spreads a target over a vocabulary, and this learner points at spans;"
+            " set it to 0"
         )
     if how.optimiser == "adafactor" and tasks > 1:
         raise LearnerError(
-            "optimiser is adafactor, which scales a step by the size of all tasks' weights together; train tasks one by one, or "
-            "use adamw"
+            "optimiser is adafactor, which scales a step by the size of all tasks' weights"
+            " together; train tasks one by one, or use adamw"
         )
 
 
@@ -458,7 +488,8 @@ def _optimiser(tensors: list[Tensor], how: Training, device: torch.device) -> to
     if how.optimiser == "adafactor":
         from transformers.optimization import Adafactor
 
-        # T5's own training: a given rate times the size of each weight, no momentum, updates clipped at a size of 1.
+        # T5's own training: a given rate times the size of each weight, no momentum, updates
+        # clipped at a size of 1.
         return Adafactor(  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
             tensors,
             lr=how.rate,

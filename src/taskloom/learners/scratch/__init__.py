@@ -1,4 +1,6 @@
-"""Learners trained from scratch. Importing this package registers them; torch is imported only when one is fitted."""
+"""Learners trained from scratch. Importing this package registers them; torch is imported only when
+one is fitted.
+"""
 
 from importlib import import_module as _import_module
 from pkgutil import iter_modules as _iter_modules

@@ -1,7 +1,9 @@
-"""Answers that are a part of the input: where they stand, and how pointers to a start and an end become an answer.
+"""Answers that are a part of the input: where they stand, and how pointers to a start and an end
+become an answer.
 
-An input is a context and then a question, which is its last sentence. A learner knows nothing of suites; beside the text it uses
-only the trait `support_lines`, the numbers of the sentences that prove the answer, where an example has it.
+An input is a context and then a question, which is its last sentence. A learner knows nothing of
+suites; beside the text it uses only the trait `support_lines`, the numbers of the sentences that
+prove the answer, where an example has it.
 """
 
 from __future__ import annotations
@@ -32,14 +34,17 @@ def split_question(text: str) -> tuple[str, str]:
     pieces = list(_SENTENCE.finditer(text))
     if len(pieces) < 2:
         raise InputError(
-            f"the input {text[:60]!r} has no text before its question; an answer can only be pointed at where there is one"
+            f"the input {text[:60]!r} has no text before its question; an answer can only be"
+            " pointed at where there is one"
         )
     last = pieces[-1]
     return text[: last.start()].rstrip(), last.group().strip()
 
 
 def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
-    """Find where an answer stands as whole words; in any case of letters where it does not stand as it is written."""
+    """Find where an answer stands as whole words; in any case of letters where it does not stand as
+    it is written.
+    """
     pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
     if not answer.strip():
         return []
@@ -48,7 +53,9 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official place of an answer: in the last supporting sentence that has it, or else its last occurrence."""
+    """Find the official place of an answer: in the last supporting sentence that has it, or else
+    its last occurrence.
+    """
     for target in example.targets:
         places = occurrences(context, target)
         if not places:
@@ -67,7 +74,9 @@ def find_span(context: str, example: Example) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class SpanExample:
-    """An example as a pointer sees it; `span` is in characters of the context, None where the answer does not stand there."""
+    """An example as a pointer sees it; `span` is in characters of the context, None where the
+    answer does not stand there.
+    """
 
     context: str
     question: str
@@ -84,7 +93,9 @@ def ask(examples: Sequence[Example]) -> list[SpanExample]:
 
 
 def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list[Example]:
-    """Return the training examples that can be learned from; the others are counted and refused, or skipped with a warning."""
+    """Return the training examples that can be learned from; the others are counted and refused, or
+    skipped with a warning.
+    """
     kept: list[Example] = []
     lost: list[Example] = []
     for example, question in zip(examples, ask(examples), strict=True):
@@ -92,13 +103,13 @@ def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list
     if not lost:
         return kept
     problem = (
-        f"{len(lost):,} of {len(examples):,} training examples have an answer that is not part of their text "
-        f"(as {lost[0].target[:60]!r} in {lost[0].input[-60:]!r})"
+        f"{len(lost):,} of {len(examples):,} training examples have an answer that is not part of"
+        f" their text (as {lost[0].target[:60]!r} in {lost[0].input[-60:]!r})"
     )
     if missing == "refuse" or not kept:
         raise LearnerError(
-            f"{name} can only point at words of the input: {problem}; leave these out (without_span: skip), or use a learner that "
-            "writes or classifies"
+            f"{name} can only point at words of the input: {problem}; leave these out"
+            " (without_span: skip), or use a learner that writes or classifies"
         )
     warnings.warn(f"{problem}; they are left out", stacklevel=3)
     return kept
@@ -121,7 +132,9 @@ class Pointed:
     end: NDArray[np.float64]
 
     def best(self, longest: int) -> str:
-        """Find the likeliest span of at most `longest` tokens, without a table of all pairs: it would cost more than the model."""
+        """Find the likeliest span of at most `longest` tokens, without a table of all pairs: it
+        would cost more than the model.
+        """
         import numpy as np
 
         n = len(self.offsets)
@@ -138,7 +151,9 @@ class Pointed:
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """Return the log-probability that the answer is this text, wherever it stands; minus infinity where it does not."""
+        """Return the log-probability that the answer is this text, wherever it stands; minus
+        infinity where it does not.
+        """
         import numpy as np
 
         starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}

@@ -1,7 +1,9 @@
-"""Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the reference's settings as defaults.
+"""Classifiers trained from scratch: the bi-LSTM, the Transformer and NDR of CTL++, with the
+reference's settings as defaults.
 
-One output per answer of the training split. Where paper and reference differ in a number, the default is the reference's, whose
-parameter counts are the published ones; `feed_forward: 512` (Transformer) or `1024` (NDR) gives the paper's text.
+One output per answer of the training split. Where paper and reference differ in a number, the
+default is the reference's, whose parameter counts are the published ones; `feed_forward: 512`
+(Transformer) or `1024` (NDR) gives the paper's text.
 """
 
 from __future__ import annotations
@@ -143,7 +145,9 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[F]:
-        """Train several seeds (a number, or these) as one stacked program; each ends as it would alone, within rounding."""
+        """Train several seeds (a number, or these) as one stacked program; each ends as it would
+        alone, within rounding.
+        """
         need_torch()
         from taskloom.learners.training.loop import train as run
 
@@ -167,9 +171,11 @@ class Stacked(Generic[F]):
         progress: Report | None = None,
         seconds: float | None = None,
     ) -> list[list[F]]:
-        """Train several seeds on each of several datasets (training split, evaluated splits), all as one stacked program.
+        """Train several seeds on each of several datasets (training split, evaluated splits), all
+        as one stacked program.
 
-        The datasets need as many different words and answers, since their networks must have the same sizes; see `train_each`.
+        The datasets need as many different words and answers, since their networks must have the
+        same sizes; see `train_each`.
         """
         need_torch()
         from taskloom.learners.training.batches import LearningData
@@ -181,8 +187,9 @@ class Stacked(Generic[F]):
             one.begin is not None for one in ready
         ):
             raise LearnerError(
-                "datasets of one stack need networks of the same size, drawn anew: as many different words and answers in each, "
-                "and no start_from; fit the others by themselves"
+                "datasets of one stack need networks of the same size, drawn anew: as many"
+                " different words and answers in each, and no start_from; fit the others by"
+                " themselves"
             )
         sources = [LearningData(one.train, one.held_out) for one in ready]
         members = [(place, seed) for place in range(len(ready)) for seed in all_seeds]
@@ -196,7 +203,8 @@ class Scratch(Stacked["Classifier"]):
     """What classifiers share: from examples to arrays, and one output per answer.
 
     Attributes:
-        start_from: The folder of a saved model of the same kind and size, whose words, answers and weights training begins with.
+        start_from: The folder of a saved model of the same kind and size, whose words, answers and
+            weights training begins with.
     """
 
     start_from: str = later_setting("")
@@ -206,7 +214,9 @@ class Scratch(Stacked["Classifier"]):
         raise NotImplementedError
 
     def reader(self, texts: Iterable[str]) -> Any:
-        """Build what turns inputs into arrays, from all texts that will be read; here by their words."""
+        """Build what turns inputs into arrays, from all texts that will be read; here by their
+        words.
+        """
         return WordVocabulary.of(texts)
 
     def reader_of(self, card: Mapping[str, Any]) -> Any:
@@ -228,7 +238,9 @@ class Scratch(Stacked["Classifier"]):
         return frame(encode(inputs, reader, labels), net, reader)
 
     def prepare(self, train: Pairs, evaluate: Mapping[str, Pairs]) -> Prepared[Classifier]:
-        """Build a reader of all inputs and a class for each training answer, or take those of the model to start from."""
+        """Build a reader of all inputs and a class for each training answer, or take those of the
+        model to start from.
+        """
         items = columns(train)
         tests = {name: columns(split, name) for name, split in evaluate.items()}
         begin: dict[str, Tensor] | None = None
@@ -259,7 +271,9 @@ class Scratch(Stacked["Classifier"]):
     def _continued(
         self, answers: Sequence[str]
     ) -> tuple[Any, tuple[str, ...], Net, dict[str, Tensor]]:
-        """Read words, answers and weights of the saved model, into the network that these settings describe."""
+        """Read words, answers and weights of the saved model, into the network that these settings
+        describe.
+        """
         folder = path_of(self.start_from)
         card = read_card(folder)
         if card["learner"] != self.name:
@@ -270,8 +284,8 @@ class Scratch(Stacked["Classifier"]):
         new = sorted(set(answers) - set(classes))
         if new:
             raise LearnerError(
-                f"start_from: the model in {folder} has no output for the answer '{new[0][:60]}'; fit it with that answer in "
-                "its training split"
+                f"start_from: the model in {folder} has no output for the answer '{new[0][:60]}';"
+                " fit it with that answer in its training split"
             )
         net = self.network_for(reader, len(classes))
         return reader, classes, net, read_weights(folder, net, self.name)
@@ -319,7 +333,9 @@ class Classifier:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate; minus infinity for an answer that was not in training."""
+        """Return the log-probability of each candidate; minus infinity for an answer that was not
+        in training.
+        """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
@@ -330,7 +346,9 @@ class Classifier:
         ]
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and `argument` (the last word)."""
+        """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and
+        `argument` (the last word).
+        """
         from taskloom.core.errors import nearest
 
         def pick(logits: Tensor, trace: dict[str, Tensor]) -> Tensor:
@@ -356,7 +374,9 @@ class Classifier:
         return {"total": total, "trained": total}
 
     def with_layers(self, layers: int) -> Classifier:
-        """Return the same model with its shared layer applied another number of times when answering."""
+        """Return the same model with its shared layer applied another number of times when
+        answering.
+        """
         if not hasattr(self.learner, "layers_answering"):
             raise LearnerError(
                 f"{self.learner.name} has no layer that could be applied more or less often"
@@ -482,7 +502,8 @@ class TransformerLearner(Scratch):
 )
 @dataclass(frozen=True)
 class NDRLearner(Scratch):
-    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when answering.
+    """CTL++: gradients clipped at 1; the layer runs 8 times in training and 10 times when
+    answering.
 
     Attributes:
         state: Size of the states.
@@ -493,8 +514,9 @@ class NDRLearner(Scratch):
         dropout: Of attention's output.
         attention_dropout: Of keys, as in the reference.
         gate_dropout: The share of positions whose copy gate is shut in a step.
-        begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries, keys, values and inner maps
-            uniform over +-1/sqrt(fan in), and the bounds for keys and values given to halves of the heads).
+        begin: Initial weights: `zero-biases`, or `reference` (the public code's: biases of queries,
+            keys, values and inner maps uniform over +-1/sqrt(fan in), and the bounds for keys and
+            values given to halves of the heads).
     """
 
     training: Training = field(default_factory=lambda: Training(clip=1.0))

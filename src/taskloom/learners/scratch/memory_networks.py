@@ -1,7 +1,9 @@
-"""Memory networks for stories, trained from scratch: EntNet and STM, the specialised models of Dyna-bAbI.
+"""Memory networks for stories, trained from scratch: EntNet and STM, the specialised models of
+Dyna-bAbI.
 
-An input is sentences and then a question; there is one output per answer of the training split. Words count in small letters and
-without punctuation. The paper trains 200 epochs in batches of 32 and takes the best of 10 seeds (`fit_many` with `patience`).
+An input is sentences and then a question; there is one output per answer of the training split.
+Words count in small letters and without punctuation. The paper trains 200 epochs in batches of 32
+and takes the best of 10 seeds (`fit_many` with `patience`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class Storied(Scratch):
     """What memory networks share.
 
     Attributes:
-        most_sentences: How many sentences, the last ones of a story, are read; the reference programs stop at 130 or 150.
+        most_sentences: How many sentences, the last ones of a story, are read; the reference
+            programs stop at 130 or 150.
     """
 
     most_sentences: int = 150
@@ -60,9 +63,11 @@ class Storied(Scratch):
 )
 @dataclass(frozen=True)
 class EntNetLearner(Storied):
-    """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes `optimiser: sgd`).
+    """Henaff et al. 2017: Adam with 0.01, halved every 25 epochs; 20 slots of 100 (Dyna-bAbI takes
+    `optimiser: sgd`).
 
-    The reference limits the gradient of a batch's summed loss to 40, which is 40 / 32 of the mean's.
+    The reference limits the gradient of a batch's summed loss to 40, which is 40 / 32 of the
+    mean's.
 
     Attributes:
         state: Size of a slot.

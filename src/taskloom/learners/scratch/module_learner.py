@@ -1,6 +1,8 @@
-"""Learners that a person writes as a torch module: `@tl.learner` on a module class, or on a function that builds a module.
+"""Learners that a person writes as a torch module: `@tl.learner` on a module class, or on a
+function that builds a module.
 
-Like the knobs of a task, the parameters after the first two are settings; those of the training loop come with them.
+Like the knobs of a task, the parameters after the first two are settings; those of the training
+loop come with them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ LOOP = frozenset({"training", "start_from"})
 """Settings of every classifier, which are not parameters of the module."""
 
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
-"""A person's module may branch on data, which neither a compiler nor a captured graph can follow; both can be switched on."""
+"""A person's module may branch on data, which neither a compiler nor a captured graph can follow;
+both can be switched on.
+"""
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,8 @@ def module_settings(
     parameters = list(inspect.signature(build).parameters.values())
     if len(parameters) < 2:
         raise LearnerError(
-            f"{name}: {build.__name__} needs two first parameters, the numbers of words and of answers: "
-            f"{build.__name__}(vocabulary, answers, …)"
+            f"{name}: {build.__name__} needs two first parameters, the numbers of words and of"
+            f" answers: {build.__name__}(vocabulary, answers, …)"
         )
     hints = _hints(build, parameters)
     own = [
@@ -107,7 +111,9 @@ def module_settings(
 
 
 def _hints(build: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> dict[str, Any]:
-    """Resolve the types of the parameters alone: that of the result may be known to type checkers only."""
+    """Resolve the types of the parameters alone: that of the result may be known to type checkers
+    only.
+    """
 
     def stub() -> None: ...
 

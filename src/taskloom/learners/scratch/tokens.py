@@ -1,7 +1,8 @@
-"""From text to arrays without downloads: a vocabulary of blank-separated words, stories in sentences, and a list of classes.
+"""From text to arrays without downloads: a vocabulary of blank-separated words, stories in
+sentences, and a list of classes.
 
-The order of words and classes is the order of the strings, as in CTL++: digits, capital letters, small letters; EOS is the id after
-the last word and SOS the one after that.
+The order of words and classes is the order of the strings, as in CTL++: digits, capital letters,
+small letters; EOS is the id after the last word and SOS the one after that.
 """
 
 from __future__ import annotations
@@ -57,13 +58,15 @@ class WordVocabulary:
         except KeyError as error:
             word = str(error.args[0])
             raise InputError(
-                f"the word '{word}' of the input {text[:60]!r} was in no split that this learner was fitted with; "
-                f"{nearest(word, self.words)}"
+                f"the word '{word}' of the input {text[:60]!r} was in no split that this learner"
+                f" was fitted with; {nearest(word, self.words)}"
             ) from None
 
 
 def sentences_of(text: str) -> list[list[str]]:
-    """Split a text into sentences of words, in small letters and without punctuation; the last sentence asks."""
+    """Split a text into sentences of words, in small letters and without punctuation; the last
+    sentence asks.
+    """
     pieces = (
         re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower())
         for piece in re.split(r"[.?!\n]", text)
@@ -79,7 +82,8 @@ def sentences_of(text: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Stories:
-    """How stories are read: the question first, then the last `most` sentences, each in `sentence` places.
+    """How stories are read: the question first, then the last `most` sentences, each in `sentence`
+    places.
 
     Place 0 is empty; word i of the vocabulary has the id i + 1.
     """
@@ -90,7 +94,9 @@ class Stories:
 
     @classmethod
     def of(cls, texts: Iterable[str], most: int) -> Stories:
-        """Collect the words of some texts, and count the places of the longest of their sentences."""
+        """Collect the words of some texts, and count the places of the longest of their
+        sentences.
+        """
         sentences = [sentence for text in texts for sentence in sentences_of(text)]
         return cls(
             WordVocabulary(tuple(sorted({w for s in sentences for w in s}))),
@@ -123,8 +129,9 @@ class Stories:
         for place, words in zip(row, kept, strict=True):
             if len(words) > self.sentence:
                 raise InputError(
-                    f"a sentence has {len(words)} words and this learner was fitted with at most {self.sentence}: "
-                    f"{' '.join(words)[:60]!r}; cut it in two, or fit with it in a split"
+                    f"a sentence has {len(words)} words and this learner was fitted with at most"
+                    f" {self.sentence}: {' '.join(words)[:60]!r}; cut it in two, or fit with it in"
+                    " a split"
                 )
             place[: len(words)] = self.words.look_up(words, text)
             place[: len(words)] += 1
@@ -133,7 +140,9 @@ class Stories:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is not a known class."""
+    """Inputs as ids: tokens [n, longest], padded; lengths [n]; labels [n], -1 where the answer is
+    not a known class.
+    """
 
     tokens: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -183,7 +192,8 @@ def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:
     classes = tuple(sorted(set(targets)))
     if len(classes) > most:
         raise LearnerError(
-            f"a classifier has one output per answer and the training split has {len(classes)} different answers (limit {most}); "
-            "use a learner that writes text, such as 'encoder-decoder'"
+            f"a classifier has one output per answer and the training split has {len(classes)}"
+            f" different answers (limit {most}); use a learner that writes text, such as"
+            " 'encoder-decoder'"
         )
     return classes

@@ -1,1 +1,3 @@
-"""The training loop of from-scratch networks: settings, batches, optimiser, checkpoints, one seed or many at once."""
+"""The training loop of from-scratch networks: settings, batches, optimiser, checkpoints, one seed
+or many at once.
+"""

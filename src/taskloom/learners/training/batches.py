@@ -1,7 +1,8 @@
-"""Batches of nearly one length each, in an order that is a pure function of the order seed and the epoch.
+"""Batches of nearly one length each, in an order that is a pure function of the order seed and the
+epoch.
 
-As in the reference: shuffle, drop the remainder, sort by length (stably), cut, shuffle the batches. So a batch has one length
-except where two lengths meet.
+As in the reference: shuffle, drop the remainder, sort by length (stably), cut, shuffle the batches.
+So a batch has one length except where two lengths meet.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class StackBatches:
         self._widths = [np.zeros(0, dtype=np.int64)] * len(sources)
 
     def at(self, step: int, device: torch.device) -> tuple[Tensor, int]:
-        """Return the rows [batch] or [members, batch] of a step, in all datasets one after the other, and their width."""
+        """Return the rows [batch] or [members, batch] of a step, in all datasets one after the
+        other, and their width.
+        """
         places = [order.place(step) for order in self.orders]
         new = [i for i, (epoch, _) in enumerate(places) if epoch != self._epochs[i]]
         # Sorted before anything is copied: a copy waits for the device, which has work meanwhile.

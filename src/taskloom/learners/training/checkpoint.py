@@ -1,7 +1,10 @@
-"""Checkpoints: one safetensors file that is there or not, never half, and the question whose run it is.
+"""Checkpoints: one safetensors file that is there or not, never half, and whose run it is.
 
-A run whose loss was not a number leaves a note beside its checkpoint. The settings that can fix this may then be changed:
-the run resumes from before it.
+A run whose loss was not a number leaves a note beside its checkpoint. The settings that can fix
+this may then be changed: the run resumes from before it.
+
+Besides its regular checkpoints a run is saved after minutes without one, and at Ctrl-C. While it
+trains, its folder is locked.
 """
 
 from __future__ import annotations
@@ -10,14 +13,17 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from taskloom.core.files import atomic
+from taskloom.core.files import atomic, locked
 from taskloom.learners.interface import LearnerError, TrainingError, digest_settings
 from taskloom.learners.training.settings import Training
 
@@ -46,12 +52,15 @@ def save(folder: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) 
         (folder / FAULT).unlink(missing_ok=True)
     except (OSError, TrainingError, SafetensorError) as error:
         raise TrainingError(
-            f"the checkpoint {target} cannot be written ({error}); make room and repeat the call to resume from the one before"
+            f"the checkpoint {target} cannot be written ({error}); make room and repeat the call to"
+            " resume from the one before"
         ) from error
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, and see before the first step rather than after thousands that it can be written to."""
+    """Make the folder, and see before the first step rather than after thousands that it can be
+    written to.
+    """
     probe = folder / f".probe.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +70,8 @@ def prepare(folder: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, f"{NAME} is a folder there")
     except OSError as error:
         raise LearnerError(
-            f"the folder {folder} cannot be written to ({error.strerror}), and checkpoints go there; choose another"
+            f"the folder {folder} cannot be written to ({error.strerror}), and checkpoints go"
+            " there; choose another"
         ) from error
 
 
@@ -73,13 +83,17 @@ def clear(folder: Path) -> None:
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """Return whether all weights are numbers. A step may break them with a loss that still is one: the loss is from before it."""
+    """Return whether all weights are numbers. A step may break them with a loss that still is one:
+    the loss is from before it.
+    """
     return all(bool(w.isfinite().all()) for w in weights)
 
 
 @contextlib.contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """Raise a clear error where a checkpoint lacks what a run needs: it is damaged, or from another version."""
+    """Raise a clear error where a checkpoint lacks what a run needs: it is damaged, or from another
+    version.
+    """
     try:
         yield
     except (KeyError, TypeError, RuntimeError) as error:
@@ -118,7 +132,9 @@ def lasting(how: Training) -> dict[str, Any]:
 
 
 def note_fault(folder: Path | None, step: int) -> str:
-    """Note that the run stopped with a loss that is not a number; return the remedy for the error message."""
+    """Note that the run stopped with a loss that is not a number; return the remedy for the error
+    message.
+    """
     remedy = "use a lower rate, a smaller clip or fp32"
     if folder is None:
         return remedy
@@ -128,7 +144,10 @@ def note_fault(folder: Path | None, step: int) -> str:
         (folder / FAULT).write_text(json.dumps({"step": step}) + "\n", encoding="utf-8")
     if not (folder / NAME).is_file():
         return remedy
-    return f"{remedy}: with these changed, the same call resumes from the checkpoint in {folder}, which is from before"
+    return (
+        f"{remedy}: with these changed, the same call resumes from the checkpoint in {folder},"
+        " which is from before"
+    )
 
 
 def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -144,7 +163,9 @@ def same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """List the names of what differs, settings one by one; what an older version did not note cannot differ."""
+    """List the names of what differs, settings one by one; what an older version did not note
+    cannot differ.
+    """
     names = []
     for key in (k for k in now if k in saved and saved[k] != now[k]):
         before, here = saved[key], now[key]
@@ -162,3 +183,97 @@ def _differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _without_remedies(identity: Mapping[str, Any]) -> dict[str, Any]:
     settings = {k: v for k, v in identity["settings"].items() if k not in REMEDIES}
     return {**identity, "settings": settings}
+
+
+MOST_LOST = 120.0
+"""Seconds of work that a kill may cost: slow steps may be few between two regular checkpoints."""
+
+COST = 0.05
+"""The share of the time that goes into such checkpoints at the most."""
+
+PATIENCE = 5.0
+"""Seconds to wait for the owner of a folder to end: the worker of a killed experiment needs a
+moment.
+"""
+
+
+class Watch:
+    """Tells a loop when to save."""
+
+    def __init__(self, pressed: Callable[[], bool] = lambda: False) -> None:
+        self._pressed = pressed
+        self._last, self._cost = time.monotonic(), 0.0
+
+    def due(self) -> bool:
+        """Return whether the run should be saved now."""
+        return self._pressed() or time.monotonic() - self._last > max(MOST_LOST, self._cost / COST)
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Measure a save, which starts the time anew."""
+        began = time.monotonic()
+        yield
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+    def end(self, done: int, steps: int) -> None:
+        """Stop the run after the save of a step where Ctrl-C was pressed."""
+        if self._pressed():
+            raise KeyboardInterrupt(
+                f"the run is saved after step {done} of {steps}; repeat the call to resume it"
+            )
+
+
+@contextlib.contextmanager
+def watching(folder: Path | None) -> Iterator[Watch]:
+    """Make the folder this run's own, and let Ctrl-C wait for the end of a step; without a folder
+    there is nothing to save.
+    """
+    if folder is None:
+        yield Watch()
+        return
+    prepare(folder)
+    with _held(folder) as alone, _interrupts() as pressed:
+        if alone:
+            clear(folder)
+        yield Watch(pressed)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Lock a folder, where the file system can: elsewhere two runs cannot be distinguished."""
+    with contextlib.ExitStack() as stack:
+        try:
+            alone = stack.enter_context(locked(folder, PATIENCE))
+        except TimeoutError:
+            raise LearnerError(
+                f"another process trains in the folder {folder}; wait for its end, or use another"
+                " folder"
+            ) from None
+        yield alone
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Give whether Ctrl-C was pressed: in the middle of a step nothing could be saved. Pressed
+    again, it ends the run at once.
+    """
+    seen = False
+
+    def note(*_: object) -> None:
+        nonlocal seen
+        if seen:
+            raise KeyboardInterrupt
+        seen = True
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if seen:  # in the very last step: the run is done, but whoever called it should stop
+        raise KeyboardInterrupt

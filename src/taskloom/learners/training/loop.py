@@ -1,7 +1,9 @@
-"""The training loop: from a network, data and seeds to weights and learning curves, resumable at any step.
+"""The training loop: from a network, data and seeds to weights and learning curves, resumable at
+any step.
 
-Everything random is a function of the seed and the step (initial weights, dropout) or of the order seed and the epoch (batches), so
-a resumed run ends as an uninterrupted one does, and a seed in a stack as it does alone.
+Everything random is a function of the seed and the step (initial weights, dropout) or of the order
+seed and the epoch (batches), so a resumed run ends as an uninterrupted one does, and a seed in a
+stack as it does alone.
 """
 
 from __future__ import annotations
@@ -19,14 +21,21 @@ import numpy as np
 from torch import Tensor
 
 from taskloom.learners.inputs import check_seed
-from taskloom.learners.interface import LearnerError, Paused, Point, Progress, Report, TrainingError
-from taskloom.learners.run_watch import report_step
+from taskloom.learners.interface import (
+    LearnerError,
+    Paused,
+    Point,
+    Progress,
+    Report,
+    TrainingError,
+    report_step,
+)
 from taskloom.learners.scratch.nets.ops import Net, count, describe
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training import checkpoint
 from taskloom.learners.training.batches import LearningData, StackBatches, joined
+from taskloom.learners.training.checkpoint import Watch, watching
 from taskloom.learners.training.out_of_memory import check_room, room_for
-from taskloom.learners.training.run_folder import Watch, watching
 from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper, using_threads
 
@@ -81,10 +90,12 @@ def train(
         data: Framed training data; labels must be classes.
         seeds: Different seeds of initial weights and dropout.
         how: The settings.
-        evaluate: Framed data for the learning curve; `dev` decides about stopping when `patience` is set.
+        evaluate: Framed data for the learning curve; `dev` decides about stopping when `patience`
+            is set.
         folder: For checkpoints; a run found there is resumed.
         progress: Called about every hundred steps.
-        seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a folder.
+        seconds: Time granted to this call: then the run is saved and `Paused` raised. Needs a
+            folder.
         begin: Weights that every seed starts with, in place of those that it would draw.
     """
     if len(set(seeds)) != len(seeds) or not seeds:
@@ -111,11 +122,13 @@ def train_each(
     progress: Report | None = None,
     seconds: float | None = None,
 ) -> list[TrainingOutcome]:
-    """Train a network once per member of a stack, all at once, where members learn from data of their own.
+    """Train a network once per member of a stack, all at once, where members learn from data of
+    their own.
 
-    Where the datasets have equally many inputs of each length, the batches of a step are equally wide (borders between two lengths
-    aside), and a member ends as it does alone. Otherwise every batch is padded to the longest input of all, as `shortest` pads: a
-    member ends as it does alone with `shortest` at that length, if its own longest input has it. Masks of dropout belong to the
+    Where the datasets have equally many inputs of each length, the batches of a step are equally
+    wide (borders between two lengths aside), and a member ends as it does alone. Otherwise every
+    batch is padded to the longest input of all, as `shortest` pads: a member ends as it does alone
+    with `shortest` at that length, if its own longest input has it. Masks of dropout belong to the
     padded batch, so wider batches have others.
 
     Args:
@@ -129,7 +142,8 @@ def train_each(
     """
     if not getattr(net, "own_inputs", False):
         raise LearnerError(
-            f"{type(net).__name__} reads one input for all seeds of a stack; train each dataset by itself"
+            f"{type(net).__name__} reads one input for all seeds of a stack; train each dataset by"
+            " itself"
         )
     if not members or len(set(members)) != len(members):
         raise LearnerError(
@@ -160,7 +174,8 @@ def _train(
     hows = [how.for_rows(len(source.train)) for source in sources]
     if any(one.steps != hows[0].steps for one in hows):
         raise LearnerError(
-            "datasets of a stack have different numbers of rows, so epochs are not equal steps; set steps"
+            "datasets of a stack have different numbers of rows, so epochs are not equal steps; set"
+            " steps"
         )
     for _, seed in members:
         check_seed(seed)
@@ -183,8 +198,8 @@ def _check(source: LearningData, how: Training, folder: Path | None, seconds: fl
         )
     if how.patience and "dev" not in evaluate:
         raise LearnerError(
-            "patience stops a run by its score on the split 'dev', and there is none: pass evaluate={'dev': …} or set patience "
-            "to 0 (a test split is never used to choose)"
+            "patience stops a run by its score on the split 'dev', and there is none: pass"
+            " evaluate={'dev': …} or set patience to 0 (a test split is never used to choose)"
         )
     if seconds is not None and folder is None:
         raise LearnerError("a run with limited time needs a folder to be resumed from")
@@ -258,14 +273,17 @@ class _Run:
             ):
                 self._save(spent)
                 raise Paused(
-                    f"the run is saved after step {self.done} of {how.steps}; repeat the call to resume it"
+                    f"the run is saved after step {self.done} of {how.steps}; repeat the call to"
+                    " resume it"
                 )
         if self.folder:
             self._save(self.seconds_before + time.monotonic() - began)
         return self._outcomes()
 
     def _look(self) -> float:
-        """Return the mean training loss since the last point; a loss that is not a number ends the run."""
+        """Return the mean training loss since the last point; a loss that is not a number ends the
+        run.
+        """
         state = self.stepper.state
         bad = state.bad.tolist()
         for (_, seed), step in zip(self.members, bad, strict=True):

@@ -1,6 +1,7 @@
 """AdamW, Adam and SGD over a stack of seeds, each with its own norm, clipping and loss scale.
 
-All weights of all seeds lie in one matrix [seeds, numbers]: an update is a dozen operations on three matrices.
+All weights of all seeds lie in one matrix [seeds, numbers]: an update is a dozen operations on
+three matrices.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from torch import Tensor
 from taskloom.learners.training.settings import Training
 
 _ALIGN = 8
-"""Every weight starts at a multiple of this many numbers, so that matrix products may read it in wide words."""
+"""Every weight starts at a multiple of this many numbers, so that matrix products may read it in
+wide words.
+"""
 
 BETA1 = 0.9
 GROWTH_STEPS = 2_000

@@ -1,4 +1,6 @@
-"""Going on when memory is short: a batch that does not fit is computed in halves, and that is reported."""
+"""Going on when memory is short: a batch that does not fit is computed in halves, and that is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ R = TypeVar("R")
 
 
 WORDS = ("can't allocate memory", "CUDA error: out of memory")
-"""Of memory that is short where torch has no type for it: on a CPU, and on a GPU that other processes have filled."""
+"""Of memory that is short where torch has no type for it: on a CPU, and on a GPU that other
+processes have filled.
+"""
 
 
 def is_short(error: RuntimeError) -> bool:
@@ -36,7 +40,9 @@ def room_for(what: str) -> Iterator[None]:
 
 
 def check_room(what: str, numbers: int) -> None:
-    """Refuse so many fp32 numbers where the machine has less memory: it may promise more, and end the process that uses it."""
+    """Refuse so many fp32 numbers where the machine has less memory: it may promise more, and end
+    the process that uses it.
+    """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # a system that does not say
@@ -52,7 +58,9 @@ def _too_large(what: str) -> LearnerError:
 
 
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
-    """Run something on rows; where memory is short on half of them at a time, and so on down to one."""
+    """Run something on rows; where memory is short on half of them at a time, and so on down to
+    one.
+    """
     try:
         run(rows)
         return
@@ -61,7 +69,8 @@ def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
             raise
         if len(rows) == 1:
             raise LearnerError(
-                "a single example does not fit into memory; use a smaller model, a shorter input, or bf16"
+                "a single example does not fit into memory; use a smaller model, a shorter input,"
+                " or bf16"
             ) from None
     torch.cuda.empty_cache()
     half = -(-len(rows) // 2)

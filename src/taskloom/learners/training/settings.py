@@ -1,4 +1,6 @@
-"""The settings of a training run. Plain dataclass; `taskloom.learners.config` checks what a person writes."""
+"""The settings of a training run. Plain dataclass; `taskloom.learners.config` checks what a person
+writes.
+"""
 
 from __future__ import annotations
 
@@ -24,31 +26,39 @@ class Training:
         rate: Learning rate after the warm-up, constant unless `halve_every` or `decay` is set.
         warmup: The rate is rate * (i + 1) / warmup in step i < warmup.
         halve_every: Steps after which the rate is halved each time; 0: never.
-        optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or `adafactor` (the
-            rate times each weight's size, as T5 was trained; language models).
+        optimiser: `adamw` (decoupled weight decay), `adam`, `sgd` (plain; networks from scratch) or
+            `adafactor` (the rate times each weight's size, as T5 was trained; language models).
         beta2: How slowly Adam forgets the squares of gradients.
         weight_decay: Of all weights.
         clip: The largest global norm of a seed's gradient; 0 is no limit.
         evaluate_every: Steps between points of the learning curve; 0: only at the end.
         evaluate_at: Further steps at which a point is wanted.
-        patience: Stop after this many points without a better `dev` score and keep the best weights; 0: never, keep the last.
-        order_seed: Of the order of batches, which all seeds of a network from scratch share, as in the reference; language models
-            add the seed to it, since nothing else may tell the seeds of a model that is trained whole apart.
+        patience: Stop after this many points without a better `dev` score and keep the best
+            weights; 0: never, keep the last.
+        order_seed: Of the order of batches, which all seeds of a network from scratch share, as in
+            the reference; language models add the seed to it, since nothing else may tell the seeds
+            of a model that is trained whole apart.
         checkpoint_every: Steps between checkpoints, when a folder is given.
         device: `auto` takes a GPU where there is one.
-        precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32; fp16 scales the loss.
-        threads: CPU threads. One by default: results are then the same bits on any number of cores, and neighbours do no harm.
-        shortest: Batches are padded to at least this many tokens, so that rare short lengths need no program of their own.
+        precision: `auto` is fp32 on the CPU and tf32 on a GPU. bf16 and fp16 keep weights in fp32;
+            fp16 scales the loss.
+        threads: CPU threads. One by default: results are then the same bits on any number of cores,
+            and neighbours do no harm.
+        shortest: Batches are padded to at least this many tokens, so that rare short lengths need
+            no program of their own.
         compile: Whether layers are compiled on a GPU.
-        kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of Taskloom's own: `always`, `never`,
-            or `auto`, which is where they were measured to be faster (NDR in tf32 and bf16, the Transformer in bf16). Needs
-            `compile`.
+        kernels: When NDR and the Transformer compute their layers on a GPU by Triton kernels of
+            Taskloom's own: `always`, `never`, or `auto`, which is where they were measured to be
+            faster (NDR in tf32 and bf16, the Transformer in bf16). Needs `compile`.
         graphs: Whether steps are captured as CUDA graphs, one per length.
         epochs: Passes over the training split in place of `steps`; 0: `steps` counts.
-        evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`; 0: that counts.
-        decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step (`linear`, `cosine`).
+        evaluate_epochs: Epochs between points of the learning curve in place of `evaluate_every`;
+            0: that counts.
+        decay: After the warm-up the rate stays (`constant`), or falls to 0 at the last step
+            (`linear`, `cosine`).
         epsilon: What Adam adds to the root of the squares before it divides by it.
-        label_smoothing: The share of a target's probability that is spread evenly over all classes or tokens in training.
+        label_smoothing: The share of a target's probability that is spread evenly over all classes
+            or tokens in training.
     """
 
     steps: int = 80_000
@@ -122,7 +132,8 @@ class Training:
     def for_rows(self, rows: int) -> Training:
         """Return the settings for a training split of so many rows, with epochs turned into steps.
 
-        An epoch leaves out the rows that do not fill a batch; a split that is smaller than a batch is one batch.
+        An epoch leaves out the rows that do not fill a batch; a split that is smaller than a batch
+        is one batch.
         """
         if not self.epochs and not self.evaluate_epochs:
             return self

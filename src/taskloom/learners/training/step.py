@@ -1,4 +1,6 @@
-"""One training step of a stack of seeds: eagerly, in parts when memory is short, or as a captured CUDA graph."""
+"""One training step of a stack of seeds: eagerly, in parts when memory is short, or as a captured
+CUDA graph.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,8 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import Dice
-from taskloom.learners.scratch.nets.losses import judge
-from taskloom.learners.scratch.nets.ops import Kernels, Net, Wrap
+from taskloom.learners.scratch.nets.dropout import DropoutKeys
+from taskloom.learners.scratch.nets.ops import Kernels, Net, Wrap, judge
 from taskloom.learners.scratch.tokens import Encoded
 from taskloom.learners.training.optimiser import Flat, TrainingState, update
 from taskloom.learners.training.out_of_memory import in_halves, is_short
@@ -27,17 +28,24 @@ R = TypeVar("R")
 ROUNDING = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.04, "fp16": 0.04}
 """Relative difference of a compiled gradient from a plain one that rounding explains.
 
-Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are 0.02 from plain ones at most (fine-tuned, LoRA
-and prompts, on a CPU)."""
+Measured in bf16: NDR's are 0.01 from fp32's; SmolLM2's, compiled with rounding, are 0.02 from plain
+ones at most (fine-tuned, LoRA and prompts, on a CPU).
+"""
 
 FEWEST_NUMBERS = 16
-"""Weights of no more numbers are not compared: their gradients are sums that nearly cancel, and mostly rounding."""
+"""Weights of no more numbers are not compared: their gradients are sums that nearly cancel, and
+mostly rounding.
+"""
 
 PLAIN_ROWS = 64
-"""Rows of a batch that are computed at a time for the comparison, since plain layers take more memory than compiled ones."""
+"""Rows of a batch that are computed at a time for the comparison, since plain layers take more
+memory than compiled ones.
+"""
 
 WARM_UPS = 3
-"""Eager runs before a capture, in which kernels are compiled and libraries choose their algorithms."""
+"""Eager runs before a capture, in which kernels are compiled and libraries choose their
+algorithms.
+"""
 
 
 def pick_device(name: str) -> torch.device:
@@ -75,7 +83,8 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("high" if loose else "highest")
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
     try:
-        # Without its cache autocast converts weights anew at every use, which is what a captured graph has to do as well.
+        # Without its cache autocast converts weights anew at every use, which is what a captured
+        # graph has to do as well.
         with torch.autocast(
             device.type, dtype=kind or torch.bfloat16, enabled=kind is not None, cache_enabled=False
         ):
@@ -88,7 +97,8 @@ def computing(precision: str, device: torch.device) -> Iterator[None]:
 def using_threads(number: int) -> Iterator[None]:
     """Use `number` CPU threads inside the block; 0 leaves torch's own choice.
 
-    Threads wait for each other at every product, and small products are many: as soon as another process wants a core, they crawl.
+    Threads wait for each other at every product, and small products are many: as soon as another
+    process wants a core, they crawl.
     """
     before = torch.get_num_threads()
     if number:
@@ -101,13 +111,15 @@ def using_threads(number: int) -> Iterator[None]:
 
 @functools.cache
 def compiled(function: Callable[..., Any], rounded: bool = False) -> Callable[..., Any]:
-    """Return the function compiled for each shape; layers are compiled once and used at every depth.
+    """Return the function compiled for each shape; layers are compiled once and used at every
+    depth.
 
     Args:
         function: A layer, or the update of weights.
-        rounded: Round intermediate values as plain torch does. Measured with torch 2.11 on an H200: without it the backward pass of
-            NDR, stacked and in bf16, gives other gradients at every call, 10 to 20 % off for the weights of attention, and a stack
-            that should learn stays at guessing; with it gradients repeat to the bit.
+        rounded: Round intermediate values as plain torch does. Measured with torch 2.11 on an H200:
+            without it the backward pass of NDR, stacked and in bf16, gives other gradients at every
+            call, 10 to 20 % off for the weights of attention, and a stack that should learn stays
+            at guessing; with it gradients repeat to the bit.
     """
     for limit in ("recompile_limit", "cache_size_limit"):
         if hasattr(torch._dynamo.config, limit):  # the name differs between versions
@@ -126,7 +138,9 @@ def _rounding_is_known() -> bool:
 def record(
     step: Callable[[], R], pool: Any, warm_ups: int = WARM_UPS
 ) -> tuple[torch.cuda.CUDAGraph, R]:
-    """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up really takes steps."""
+    """Return a step as a CUDA graph, and the tensors in which it leaves its results; the warm-up
+    really takes steps.
+    """
     aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
@@ -141,7 +155,9 @@ def record(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Stop garbage collection inside the block: an earlier run's graph, freed while a step is recorded, would spoil it."""
+    """Stop garbage collection inside the block: an earlier run's graph, freed while a step is
+    recorded, would spoil it.
+    """
     before = gc.isenabled()
     gc.disable()
     try:
@@ -156,11 +172,13 @@ def largest_difference(
     plain: Mapping[str, Tensor],
     exact: Mapping[str, Tensor] | None = None,
 ) -> tuple[float, str]:
-    """Return the largest relative difference of any weight's gradient for any seed, and the weight's name.
+    """Return the largest relative difference of any weight's gradient for any seed, and the
+    weight's name.
 
-    The difference is that from plain gradients. Where `exact` ones are given it is that from those, and it counts only where it is
-    more than twice the plain ones': some gradients are sums that nearly cancel, and rounding alone moves them by a tenth.
-    Weights of few numbers, and those whose gradient is less than a thousandth of all, are left out.
+    The difference is that from plain gradients. Where `exact` ones are given it is that from those,
+    and it counts only where it is more than twice the plain ones': some gradients are sums that
+    nearly cancel, and rounding alone moves them by a tenth. Weights of few numbers, and those whose
+    gradient is less than a thousandth of all, are left out.
     """
     reference = plain if exact is None else exact
     total = torch.stack([one.flatten(1).norm(dim=1) for one in reference.values()]).norm(dim=0)
@@ -186,20 +204,24 @@ def compiled_right(
     what: str = "compiled layers",
     then: str = "without compiling",
 ) -> bool:
-    """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where they do not."""
+    """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where
+    they do not.
+    """
     worst, name = largest_difference(gradients, plain, exact)
     if worst <= ROUNDING[precision]:
         return True
     warnings.warn(
-        f"{what} give other gradients than plain ones on {device} ({name} differs by {worst:.0%}): continuing "
-        f"{then}; another version of torch may do better than {torch.__version__}",
+        f"{what} give other gradients than plain ones on {device} ({name} differs by {worst:.0%}):"
+        f" continuing {then}; another version of torch may do better than {torch.__version__}",
         stacklevel=5,
     )
     return False
 
 
 def takes_kernels(net: Net, how: Training, precision: str) -> bool:
-    """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are precisions in which that pays."""
+    """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are
+    precisions in which that pays.
+    """
     return how.kernels == "always" or (
         how.kernels == "auto" and precision in getattr(net, "kernels_in", ())
     )
@@ -224,7 +246,9 @@ class Resident:
 
 
 class Stepper:
-    """Trains a stack of seeds, step by step, on rows [batch] that all share or on rows [seeds, batch] of their own."""
+    """Trains a stack of seeds, step by step, on rows [batch] that all share or on rows [seeds,
+    batch] of their own.
+    """
 
     def __init__(self, net: Net, data: Encoded, seeds: Sequence[int], how: Training) -> None:
         self.net = net
@@ -292,7 +316,8 @@ class Stepper:
     def _halve(self, batch: int) -> None:
         if 2 * self.parts > batch:
             raise LearnerError(
-                f"a single example does not fit into the memory of {self.device}; use a smaller state, fewer seeds at once, or bf16"
+                f"a single example does not fit into the memory of {self.device}; use a smaller"
+                " state, fewer seeds at once, or bf16"
             )
         self.parts *= 2
         self.graphs = None
@@ -321,8 +346,8 @@ class Stepper:
         self, rows: Tensor, width: int, first: int, batch: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         tokens, lengths, labels = self.data.batch(rows, width)
-        dice = Dice(self.seeds, self.state.step, self.net.sites, first)
-        logits = self.net.forward(self.weights, tokens, lengths, dice, self.wrap).float()
+        dropout = DropoutKeys(self.seeds, self.state.step, self.net.sites, first)
+        logits = self.net.forward(self.weights, tokens, lengths, dropout, self.wrap).float()
         losses, hits = judge(self.net, logits, tokens, labels, self.how.label_smoothing)
         loss = losses.sum(1) / batch
         total = (loss * self.state.scale[:, 0]).sum()
@@ -335,11 +360,13 @@ class Stepper:
         )
 
     def _check_compiler(self, rows: Tensor, width: int) -> None:
-        """Compare the compiled gradient with the plain one at the first batch of each shape; where they differ, compile no more.
+        """Compare the compiled gradient with the plain one at the first batch of each shape; where
+        they differ, compile no more.
 
-        Both are computed with the weights that seeds start with, so that a resumed run decides as an uninterrupted one does. Later
-        on rounding moves gradients further than is allowed here (NDR's plain ones in bf16 by 3 to 12 % for three seeds after 77,000
-        steps, where it was 1 % at the start), and kernels and compiled layers round elsewhere.
+        Both are computed with the weights that seeds start with, so that a resumed run decides as
+        an uninterrupted one does. Later on rounding moves gradients further than is allowed here
+        (NDR's plain ones in bf16 by 3 to 12 % for three seeds after 77,000 steps, where it was 1 %
+        at the start), and kernels and compiled layers round elsewhere.
         """
         batch = rows.shape[-1]
         if self.wrap is None or self.parts > 1 or (batch, width) in self._checked:
@@ -379,7 +406,8 @@ class Stepper:
                 raise
             what = (str(error).splitlines() or [""])[0]
             warnings.warn(
-                f"kernels do not run on {self.device} ({type(error).__name__}: {what}): continuing with compiled layers",
+                f"kernels do not run on {self.device} ({type(error).__name__}: {what}): continuing"
+                " with compiled layers",
                 stacklevel=4,
             )
             return None
@@ -415,7 +443,9 @@ class Stepper:
     def measure(
         self, data: Resident, weights: dict[str, Tensor] | None = None
     ) -> tuple[list[float], list[float]]:
-        """Score and mean loss of every seed, or of those whose weights are given, on some data, in answering mode."""
+        """Score and mean loss of every seed, or of those whose weights are given, on some data, in
+        answering mode.
+        """
         weights = weights or self.weights
         seeds = len(next(iter(weights.values())))
         right = torch.zeros(seeds, device=self.device, dtype=torch.float64)

@@ -1,10 +1,12 @@
-"""Kernels of NDR's attention in the last layer, where the first column alone asks: it asks the columns to its right in turn.
+"""Kernels of NDR's attention in the last layer, where the first column alone asks: it asks the
+columns to its right in turn.
 
-Rows of `kv` hold for each head its keys and its values; those of `first_rows`, one for an example, the queries of all heads and two
-scores of direction for each head (back, front). A program has a head and a tile of rows, which are some whole examples.
+Rows of `kv` hold for each head its keys and its values; those of `first_rows`, one for an example,
+the queries of all heads and two scores of direction for each head (back, front). A program has a
+head and a tile of rows, which are some whole examples.
 
-Attending for one column takes 0.26 ms of a step of 25 NDRs in bf16; all columns took 0.45 (one H200). To do without set
-`kernels: never`.
+Attending for one column takes 0.26 ms of a step of 25 NDRs in bf16; all columns took 0.45 (one
+H200). To do without set `kernels: never`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from taskloom.learners.accelerated.kernels.row_kernels import (
 
 @triton.jit
 def tile_examples(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: tl.constexpr):
-    """Return for each row of a tile its example's place in the tile, its column, whether it is there, and whether it is asked."""
+    """Return for each row of a tile its example's place in the tile, its column, whether it is
+    there, and whether it is asked.
+    """
     r = tl.arange(0, R)
     e = r // LENGTH
     t = r - e * LENGTH
@@ -35,7 +39,9 @@ def tile_examples(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, 
 
 @triton.jit
 def asked_in_turn(product, front, scales, s, allowed, e, R: tl.constexpr):
-    """Return the weights A of rows, which their example's first column asks in turn, and the probabilities of a match."""
+    """Return the weights A of rows, which their example's first column asks in turn, and the
+    probabilities of a match.
+    """
     logits = (
         product * tl.load(scales + s * 3)
         + front * tl.load(scales + s * 3 + 1)
@@ -55,7 +61,9 @@ def asked_in_turn(product, front, scales, s, allowed, e, R: tl.constexpr):
 def first_forward(kv, first_rows, bias, keys, lengths, scales, out, batch, length_stride, first, H: tl.constexpr,
                   C: tl.constexpr, LENGTH: tl.constexpr, R: tl.constexpr, G: tl.constexpr, CUT: tl.constexpr,
                   RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the mixtures of values [S, batch, d]; keys are replaced by what bias and dropout make of them."""
+    """Compute the mixtures of values [S, batch, d]; keys are replaced by what bias and dropout make
+    of them.
+    """
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     Q: tl.constexpr = D + 2 * H
@@ -97,7 +105,9 @@ def first_forward(kv, first_rows, bias, keys, lengths, scales, out, batch, lengt
 def first_backward(dout, kv, first_rows, bias, lengths, scales, dkv, dfirst, sums, scalars, batch, length_stride,
                    H: tl.constexpr, C: tl.constexpr, LENGTH: tl.constexpr, R: tl.constexpr, G: tl.constexpr,
                    CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the gradients of kv and of the rows that ask; sums of dkv over a tile's rows, and for the three scalars."""
+    """Compute the gradients of kv and of the rows that ask; sums of dkv over a tile's rows, and for
+    the three scalars.
+    """
     tile, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     Q: tl.constexpr = D + 2 * H

@@ -1,15 +1,18 @@
-"""Kernels of NDR's attention in tiles of rows, which are some whole examples: forward and backward in one kernel each.
+"""Kernels of NDR's attention in tiles of rows, which are some whole examples: forward and backward
+in one kernel each.
 
-A row of the input `qkv` holds, after the product with the joined weights, for each head its keys and its values, then the queries
-of all heads, then two scores of direction for each head (back, front).
+A row of the input `qkv` holds, after the product with the joined weights, for each head its keys
+and its values, then the queries of all heads, then two scores of direction for each head (back,
+front).
 
-Of the products of a tile's rows with each other those within an example go to tables [seeds, rows, heads, turns], whose lines have
-the columns in the order in which a row asks them: 1 to the right, 1 to the left, 2 to the right, and so on. What was asked before
-is then a prefix of the line. A program writes its lines, reads them in the other shape and goes on; places of columns that an
+Of the products of a tile's rows with each other those within an example go to tables [seeds, rows,
+heads, turns], whose lines have the columns in the order in which a row asks them: 1 to the right, 1
+to the left, 2 to the right, and so on. What was asked before is then a prefix of the line. A
+program writes its lines, reads them in the other shape and goes on; places of columns that an
 example does not have are never used.
 
-One kernel each way takes 2.6 ms of a step of 25 NDRs in bf16 at nine tokens; products with an order of asking by
-kernels of their own took 4.6 (one H200). To do without set `kernels: never`.
+One kernel each way takes 2.6 ms of a step of 25 NDRs in bf16 at nine tokens; products with an order
+of asking by kernels of their own took 4.6 (one H200). To do without set `kernels: never`.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ from taskloom.learners.accelerated.kernels.row_kernels import (
 )
 
 SMALL = tl.constexpr(1e-30)
-"""What a key that is 0 becomes where it is kept, so that 0 means dropped; fp16 has no such number and forgets that key."""
+"""What a key that is 0 becomes where it is kept, so that 0 means dropped; fp16 has no such number
+and forgets that key.
+"""
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -45,7 +50,9 @@ def logarithm(x):
 
 @triton.jit
 def tile_rows(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: tl.constexpr):
-    """Return the rows of a tile, the example and the column of each, its example's tokens, and whether it is there."""
+    """Return the rows of a tile, the example and the column of each, its example's tokens, and
+    whether it is there.
+    """
     r = tl.arange(0, R)
     e = r // LENGTH
     example = tile * (R // LENGTH) + e
@@ -58,7 +65,9 @@ def tile_rows(tile, s, batch, lengths, length_stride, LENGTH: tl.constexpr, R: t
 def pairs_within(
     row, there, head, H: tl.constexpr, LENGTH: tl.constexpr, TURNS: tl.constexpr, R: tl.constexpr
 ):
-    """Return where a table [seeds, rows, heads, TURNS] has each pair [R, R] of a tile's rows, and whether it has it."""
+    """Return where a table [seeds, rows, heads, TURNS] has each pair [R, R] of a tile's rows, and
+    whether it has it.
+    """
     one, other = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
     same = (one // LENGTH == other // LENGTH) & there[:, None] & (one != other)
     turn = tl.where(other > one, 2 * (other - one) - 2, 2 * (one - other) - 1)
@@ -67,7 +76,9 @@ def pairs_within(
 
 @triton.jit
 def turns_of(row, column, length, there, head, H: tl.constexpr, TURNS: tl.constexpr):
-    """Return where a table has the lines [R, TURNS] of a tile's rows, which of their columns are asked, and which lie right."""
+    """Return where a table has the lines [R, TURNS] of a tile's rows, which of their columns are
+    asked, and which lie right.
+    """
     turn = tl.arange(0, TURNS)[None, :]
     right = turn % 2 == 0
     other = tl.where(right, column[:, None] + turn // 2 + 1, column[:, None] - turn // 2 - 1)

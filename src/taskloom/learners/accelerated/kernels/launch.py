@@ -1,4 +1,5 @@
-"""When layers can be computed by kernels, and how these are started: shapes of tiles, shares of rows, keys and rates of dropout.
+"""When layers can be computed by kernels, and how these are started: shapes of tiles, shares of
+rows, keys and rates of dropout.
 
 What kernels buy stands at the head of the package. To do without set `kernels: never`.
 """
@@ -17,7 +18,9 @@ SMALLEST_HEAD = 16
 """Minimum channels of a head, because matrix units take no fewer columns."""
 
 LONGEST = 32
-"""Maximum tokens of an input, because a program holds the attention matrix of a head in registers."""
+"""Maximum tokens of an input, because a program holds the attention matrix of a head in
+registers.
+"""
 
 MOST_NUMBERS = 1 << 31
 """Maximum numbers in a buffer, because kernels index it with 32 bits."""
@@ -37,17 +40,23 @@ TILE_REGISTERS = 128
 """Registers of a thread in NDR's attention: 16 warps on a multiprocessor."""
 
 PROGRAMS = 528
-"""Programs that sum over rows, for all seeds together: four for each of an H200's multiprocessors."""
+"""Programs that sum over rows, for all seeds together: four for each of an H200's
+multiprocessors.
+"""
 
 EXAMPLE_ROWS = 64
 """Rows of whole examples that a program of NDR's last layer has."""
 
 ATTENDING = 3_168
-"""Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a multiprocessor of an H200."""
+"""Programs of one warp that compute the gradients of the Transformer's attention, at least: 24 a
+multiprocessor of an H200.
+"""
 
 
 def fit(states: tuple[int, ...], heads: int, feed_forward: int, layers: int) -> bool:
-    """True if kernels can compute layers of this size on states [S, batch, length, d], and Triton is installed."""
+    """True if kernels can compute layers of this size on states [S, batch, length, d], and Triton
+    is installed.
+    """
     seeds, batch, length, d = states
     size = d // heads
     sizes = (d, size, heads)
@@ -94,7 +103,9 @@ def tile_rows(channels: int, kind: torch.dtype) -> int:
 
 
 def shares(rows: int, seeds: int, channels: int, kind: torch.dtype) -> tuple[int, int]:
-    """Return how many programs a seed's rows are shared among, and the rows of each: so many that all run at once."""
+    """Return how many programs a seed's rows are shared among, and the rows of each: so many that
+    all run at once.
+    """
     step = max(16, tile_rows(channels, kind))
     per = -(-rows * seeds // (PROGRAMS * step)) * step
     return -(-rows // per), per
@@ -111,22 +122,27 @@ def block(channels: int) -> int:
 
 
 def width_of(length: int) -> int:
-    """Return the side of attention's tile: a power of two, and 16 at least, which matrix units need."""
+    """Return the side of attention's tile: a power of two, and 16 at least, which matrix units
+    need.
+    """
     return max(16, 1 << (length - 1).bit_length())
 
 
 def attention_tile(length: int, kind: torch.dtype) -> tuple[int, int]:
     """Return the rows of a tile of NDR's attention and its warps.
 
-    Rows are few, since of all pairs of rows those within an example count. With fewer warps a thread would have more numbers of
-    fp32 than registers (built for an H200: 1,200 bytes spilled backward with two warps, none with four).
+    Rows are few, since of all pairs of rows those within an example count. With fewer warps a
+    thread would have more numbers of fp32 than registers (built for an H200: 1,200 bytes spilled
+    backward with two warps, none with four).
     """
     rows = ATTENTION_ROWS if length <= 16 else 64
     return rows, rows * kind.itemsize // 32
 
 
 def turns(length: int) -> int:
-    """Return the places of a line in which a row asks: two for each distance, and a power of two."""
+    """Return the places of a line in which a row asks: two for each distance, and a power of
+    two.
+    """
     return max(16, 1 << (2 * length - 3).bit_length())
 
 
@@ -149,7 +165,9 @@ def start(
 
 
 def outer(changes: Tensor, inputs: Tensor) -> Tensor:
-    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and [layers, S, rows, in]."""
+    """Compute the gradient of a map's weights, [S, out, in], from [layers, S, rows, out] and
+    [layers, S, rows, in].
+    """
     layers, seeds = changes.shape[:2]
     each = torch.bmm(changes.flatten(0, 1).transpose(1, 2), inputs.flatten(0, 1))
     return each.view(layers, seeds, *each.shape[1:]).sum(0, dtype=torch.float32)

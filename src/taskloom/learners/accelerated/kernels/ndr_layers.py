@@ -1,9 +1,11 @@
-"""All layers of NDR in training, and their gradients, by kernels and batched products (`router_layers.py`).
+"""All layers of NDR in training, and their gradients, by kernels and batched products
+(`router_layers.py`).
 
 The last layer computes the first column alone and has buffers and an attention of its own.
 
-Buys a step of 25 NDRs on `ctl/A` in 13.3 ms (bf16) or at most 28.2 (tf32) where compiled layers take 24.5 and 55.7 (one
-H200). To do without set `kernels: never`: `scratch/nets/ndr.py` then computes the layers.
+Buys a step of 25 NDRs on `ctl/A` in 13.3 ms (bf16) or at most 28.2 (tf32) where compiled layers
+take 24.5 and 55.7 (one H200). To do without set `kernels: never`: `scratch/nets/ndr.py` then
+computes the layers.
 """
 
 from __future__ import annotations
@@ -139,7 +141,9 @@ class LastRouterPart(RouterPart):
 
 
 def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
-    """Look up the states of tokens [batch, length] or [S, batch, length]: out [S, rows, d], and low, what it rounds away."""
+    """Look up the states of tokens [batch, length] or [S, batch, length]: out [S, rows, d], and
+    low, what it rounds away.
+    """
     seeds, rows, d = out.shape
     stride = rows if tokens.dim() == 3 else 0
     grid = (tiles(rows, d, out.dtype), seeds)
@@ -155,13 +159,17 @@ def _embed(table: Tensor, tokens: Tensor, out: Tensor, low: Tensor) -> None:
 
 
 def _unembed(change: Tensor, tokens: Tensor, words: int) -> Tensor:
-    """Compute the gradient of the table [S, words, d], a product with one-hot rows: a scatter would add in any order."""
+    """Compute the gradient of the table [S, words, d], a product with one-hot rows: a scatter would
+    add in any order.
+    """
     hot = tokens.flatten(-2).unsqueeze(-2) == torch.arange(words, device=tokens.device).unsqueeze(1)
     return torch.bmm(hot.to(change.dtype).expand(len(change), -1, -1), change).float()
 
 
 class NDRLayers(torch.autograd.Function):
-    """The first column after all layers, [S, batch, d], from tokens [batch, length] or [S, batch, length]."""
+    """The first column after all layers, [S, batch, d], from tokens [batch, length] or [S, batch,
+    length].
+    """
 
     @staticmethod
     def forward(

@@ -1,11 +1,12 @@
-"""Kernels of the Transformer's attention: keys with dropout, relative positions, softmax, mixture. A head of a tile at a time.
+"""Kernels of the Transformer's attention: keys with dropout, relative positions, softmax, mixture.
+A head of a tile at a time.
 
-A row of the input holds, after the product with the joined weights, for each head its keys and its values, then the queries of all
-heads. A tile has T rows, which are some whole examples, and is the work of one warp. Positional keys
-[seeds, 2 * length - 1, heads, size] come with their dropout.
+A row of the input holds, after the product with the joined weights, for each head its keys and its
+values, then the queries of all heads. A tile has T rows, which are some whole examples, and is the
+work of one warp. Positional keys [seeds, 2 * length - 1, heads, size] come with their dropout.
 
-It takes 2.07 ms of a step of 25 Transformers in bf16 at nine tokens (one H200); what it buys is measured for all layers
-together: see `transformer_layers.py`. To do without set `kernels: never`.
+It takes 2.07 ms of a step of 25 Transformers in bf16 at nine tokens (one H200); what it buys is
+measured for all layers together: see `transformer_layers.py`. To do without set `kernels: never`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def softmaxed(logits, allowed):
 
 @triton.jit
 def tile_lines(tile, s, batch, length, columns, lengths, length_stride, T: tl.constexpr):
-    """Return for each row of a tile its example and column, whether it is there, and which columns [T, T] it asks."""
+    """Return for each row of a tile its example and column, whether it is there, and which columns
+    [T, T] it asks.
+    """
     t = tl.arange(0, T)
     e = t // length
     example = tile * (T // length) + e
@@ -79,10 +82,35 @@ def relative_forward(qkv, far, content, position, lengths, scale, keys, out, bat
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, dqkv, dfar, sums, scalars, batch,
-                      length, columns, length_stride, first, PER: tl.constexpr, H: tl.constexpr, C: tl.constexpr,
-                      T: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `relative_forward` for some tiles: of qkv; sums for far, the two biases and the scale."""
+def relative_backward(
+    dout,
+    qkv,
+    far,
+    content,
+    position,
+    lengths,
+    scale,
+    keys,
+    dqkv,
+    dfar,
+    sums,
+    scalars,
+    batch,
+    length,
+    columns,
+    length_stride,
+    first,
+    PER: tl.constexpr,
+    H: tl.constexpr,
+    C: tl.constexpr,
+    T: tl.constexpr,
+    CUT: tl.constexpr,
+    RATE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Compute the gradients of `relative_forward` for some tiles: of qkv; sums for far, the two
+    biases and the scale.
+    """
     p, head, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     D: tl.constexpr = H * C
     W: tl.constexpr = 3 * D
@@ -101,7 +129,8 @@ def relative_backward(dout, qkv, far, content, position, lengths, scale, keys, d
     total_content = tl.zeros([C], tl.float32)
     total_position = tl.zeros([C], tl.float32)
     total_scale = tl.zeros([T], tl.float32)
-    # steps[i, m] is for the distance m - (length - 1) from row i; rows of other examples have no weight.
+    # steps[i, m] is for the distance m - (length - 1) from row i; rows of other examples have no
+    # weight.
     row = m[None, :] + i - length + 1
     for step in range(PER):
         tile = p * PER + step

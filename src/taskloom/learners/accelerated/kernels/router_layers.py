@@ -1,12 +1,15 @@
-"""The layers of NDR that have equally many columns: their buffers, and the two ways through them by kernels and batched products.
+"""The layers of NDR that have equally many columns: their buffers, and the two ways through them by
+kernels and batched products.
 
-What a layer computes stands in `ndr.py`; this is the same in other pieces. Buffers are [layers, seeds, rows, channels], rows being
-the tokens of all examples, so that the gradients of a weight are one batch of products over all layers.
+What a layer computes stands in `ndr.py`; this is the same in other pieces. Buffers are [layers,
+seeds, rows, channels], rows being the tokens of all examples, so that the gradients of a weight are
+one batch of products over all layers.
 
-In bf16 the state between layers is the sum of two bf16 numbers: a gate that is nearly shut moves it by less than one of them
-resolves.
+In bf16 the state between layers is the sum of two bf16 numbers: a gate that is nearly shut moves it
+by less than one of them resolves.
 
-What this buys is measured for all layers together: see `ndr_layers.py`. To do without set `kernels: never`.
+What this buys is measured for all layers together: see `ndr_layers.py`. To do without set `kernels:
+never`.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ SCALARS = ("scale", "scale_direction", "bias")
 
 
 class RouterMaps:
-    """Weights in the type of products, joined where they read the same input; biases and norms in fp32."""
+    """Weights in the type of products, joined where they read the same input; biases and norms in
+    fp32.
+    """
 
     def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
         three = ("attention.kv", "attention.q", "attention.direction")
@@ -157,7 +162,9 @@ class RouterPart:
         )
 
     def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
-        """Compute the gradients of queries, keys, values and scores of direction; returns that of the states, to which dh adds."""
+        """Compute the gradients of queries, keys, values and scores of direction; returns that of
+        the states, to which dh adds.
+        """
         maps, run = self.maps, self.run
         grid, constants = self._tiles()
         given = (
@@ -229,7 +236,9 @@ class RouterPart:
         return torch.bmm(self.dz[i], maps.inner)
 
     def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
-        """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and low)."""
+        """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and
+        low).
+        """
         maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
         if self.asking is not self.h:
             self.asking[i].copy_(self._first_columns(self.h[i]))
@@ -370,7 +379,9 @@ class RouterPart:
 
 
 def joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, Tensor]:
-    """Take the gradients of the joined maps apart, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads], and those of the scalars."""
+    """Take the gradients of the joined maps apart, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads],
+    and those of the scalars.
+    """
     d = weight.shape[-1]
     parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
     names = ("attention.kv", "attention.q", "attention.direction")

@@ -1,11 +1,14 @@
-"""Kernels that work row by row between two matrix products: dropout, residual, norms, GELU, gate, and their gradients.
+"""Kernels that work row by row between two matrix products: dropout, residual, norms, GELU, gate,
+and their gradients.
 
-Tensors are [seeds, rows, channels]; a program takes some rows of one seed. Values are kept in the type of the products (bf16 or
-fp32) and computed in fp32. Kernels whose results are also summed over rows (gradients of biases and norms) go over many tiles of
-rows per program and leave one partial sum each, which the caller adds: no atomics, so the bits repeat.
+Tensors are [seeds, rows, channels]; a program takes some rows of one seed. Values are kept in the
+type of the products (bf16 or fp32) and computed in fp32. Kernels whose results are also summed over
+rows (gradients of biases and norms) go over many tiles of rows per program and leave one partial
+sum each, which the caller adds: no atomics, so the bits repeat.
 
-They take 4.6 ms of a step of 25 NDRs in bf16 at nine tokens, at 75 to 90 % of the card's bandwidth for gradients (one
-H200); what they buy is measured for all layers together: see `ndr_layers.py`. To do without set `kernels: never`.
+They take 4.6 ms of a step of 25 NDRs in bf16 at nine tokens, at 75 to 90 % of the card's bandwidth
+for gradients (one H200); what they buy is measured for all layers together: see `ndr_layers.py`. To
+do without set `kernels: never`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 VARYING = ("n", "first", "batch", "length", "columns", "length_stride", "token_stride", "words")
 KEYS = ("keys",)
-"""Numbers and addresses of which kernels know nothing in advance, so that all layers share them: building one takes a second."""
+"""Numbers and addresses of which kernels know nothing in advance, so that all layers share them:
+building one takes a second.
+"""
 
 EPSILON = tl.constexpr(1e-5)
 """What torch's layer norm adds to the variance."""
@@ -28,7 +33,9 @@ EPSILON = tl.constexpr(1e-5)
 
 @triton.jit
 def kept(index, key, CUT: tl.constexpr):
-    """Return the mask of `dropout.keep`: False for a share CUT / 2^32 of the indices; `key` points at two 32-bit numbers."""
+    """Return the mask of `dropout.keep`: False for a share CUT / 2^32 of the indices; `key` points
+    at two 32-bit numbers.
+    """
     first = tl.load(key).to(tl.uint32, bitcast=True)
     second = tl.load(key + 1).to(tl.uint32, bitcast=True)
     z = index.to(tl.uint32, bitcast=True) + first
@@ -57,7 +64,9 @@ def normed_change(change, x, rate, D: tl.constexpr):
 
 @triton.jit
 def power_of_two(x):
-    """Return 2^x to fp32's precision, 0 below 2^-126: without the steps that numbers so small would need."""
+    """Return 2^x to fp32's precision, 0 below 2^-126: without the steps that numbers so small would
+    need.
+    """
     if INTERPRETED:
         return tl.exp2(x)
     return tl.inline_asm_elementwise(
@@ -77,7 +86,9 @@ def inverse(x):
 
 @triton.jit
 def normal(x):
-    """Return distribution function and density of the normal distribution, to 1e-7 (Abramowitz and Stegun 7.1.26)."""
+    """Return distribution function and density of the normal distribution, to 1e-7 (Abramowitz and
+    Stegun 7.1.26).
+    """
     e = power_of_two(-0.7213475204444817 * x * x)
     t = inverse(1 + 0.2316418882663604 * tl.abs(x))
     poly = 0.127414796 + t * (
@@ -96,7 +107,9 @@ def sigmoid(x):
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def embed_forward(table, tokens, out, low, n, words, token_stride, D: tl.constexpr, ROWS: tl.constexpr,
                   SPLIT: tl.constexpr):  # fmt: skip
-    """Look up the rows of table [S, words, D] for tokens [n], or [S, n]; SPLIT: low is what `out` rounds away."""
+    """Look up the rows of table [S, words, D] for tokens [n], or [S, n]; SPLIT: low is what `out`
+    rounds away.
+    """
     s = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, D)
@@ -135,7 +148,9 @@ def merge_forward(h, mixed, bias, gain, shift, keys, out, n, first, D: tl.conste
 def merge_backward(da, more, h, mixed, dh_in, bias, gain, keys, dmixed, dh, sums, n, first, PER: tl.constexpr,
                    STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr, RATE: tl.constexpr,
                    BIAS: tl.constexpr, MORE: tl.constexpr, ADD: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `merge_forward` for da (MORE: + more): of mixed, h (ADD: + dh_in); sums for norm and bias."""
+    """Compute the gradients of `merge_forward` for da (MORE: + more): of mixed, h (ADD: + dh_in);
+    sums for norm and bias.
+    """
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
     weight = tl.load(gain + s * D + c)[None, :]
@@ -198,7 +213,9 @@ def relu_forward(z, bias, keys, out, n, first, W: tl.constexpr, BLOCK: tl.conste
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def relu_backward(dout, out, dz, sums, n, PER: tl.constexpr, STAGES: tl.constexpr, W: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, RATE: tl.constexpr):  # fmt: skip
-    """Compute the gradient of `relu_forward`, and its sum over rows: what came out as 0 was dropped or not above 0."""
+    """Compute the gradient of `relu_forward`, and its sum over rows: what came out as 0 was dropped
+    or not above 0.
+    """
     s, p = tl.program_id(2), tl.program_id(0)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros([ROWS, BLOCK], tl.float32)
@@ -250,7 +267,9 @@ def gelu_backward(dout, z, bias, dz, sums, n, PER: tl.constexpr, STAGES: tl.cons
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
 def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_low, n, first, D: tl.constexpr,
                  ROWS: tl.constexpr, CUT: tl.constexpr, SPLIT: tl.constexpr):  # fmt: skip
-    """Compute out = h + gate (LN(y + a) - h); the state is h + low, so that steps smaller than bf16's are not lost."""
+    """Compute out = h + gate (LN(y + a) - h); the state is h + low, so that steps smaller than
+    bf16's are not lost.
+    """
     s = tl.program_id(1)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, D)
@@ -274,9 +293,32 @@ def gate_forward(y, g, a, h, low, y_bias, g_bias, gain, shift, keys, out, out_lo
 
 
 @triton.jit(do_not_specialize=VARYING, do_not_specialize_on_alignment=KEYS)
-def gate_backward(dout, y, g, a, h, y_bias, g_bias, gain, shift, keys, dy, dg, dh, sums, n, first,
-                  PER: tl.constexpr, STAGES: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, CUT: tl.constexpr):  # fmt: skip
-    """Compute the gradients of `gate_forward`: of y (and a), g, h, and sums for gain, shift and the two biases."""
+def gate_backward(
+    dout,
+    y,
+    g,
+    a,
+    h,
+    y_bias,
+    g_bias,
+    gain,
+    shift,
+    keys,
+    dy,
+    dg,
+    dh,
+    sums,
+    n,
+    first,
+    PER: tl.constexpr,
+    STAGES: tl.constexpr,
+    D: tl.constexpr,
+    ROWS: tl.constexpr,
+    CUT: tl.constexpr,
+):
+    """Compute the gradients of `gate_forward`: of y (and a), g, h, and sums for gain, shift and the
+    two biases.
+    """
     s, p = tl.program_id(1), tl.program_id(0)
     c = tl.arange(0, D)
     here = s * D + c

@@ -2,8 +2,8 @@
 
 What a layer computes stands in `transformer.py`; buffers are as in `ndr_layers.py`.
 
-Buys a step of 25 Transformers on `ctl/A` in bf16 in 6.6 ms where compiled layers take 19.1 (one H200). To do without
-set `kernels: never`: `scratch/nets/transformer.py` then computes the layers.
+Buys a step of 25 Transformers on `ctl/A` in bf16 in 6.6 ms where compiled layers take 19.1 (one
+H200). To do without set `kernels: never`: `scratch/nets/transformer.py` then computes the layers.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class _TransformerPart:
         return -(-self.batch // (width_of(self.length) // self.length))
 
     def _per(self) -> int:
-        """Return the tiles of a program in attention's gradients: as many as leave enough programs, a power of two."""
+        """Return the tiles of a program in attention's gradients: as many as leave enough programs,
+        a power of two.
+        """
         most = self._tiles() * self.run.heads * self.seeds // launch.ATTENDING
         return 1 << max(0, most.bit_length() - 1)
 
@@ -335,7 +337,8 @@ class _TransformerPart:
 
 
 class TransformerLayers(torch.autograd.Function):
-    """The first column after all layers, [S, batch, d], from the states before them, [S, batch, length, d].
+    """The first column after all layers, [S, batch, d], from the states before them, [S, batch,
+    length, d].
 
     `far` are the positional keys of each layer with their dropout, [layers, S, 2 * length - 1, d].
     """

@@ -1,13 +1,16 @@
-"""BiDAF, bi-directional attention flow (Seo et al. 2017): pointers to the start and the end of an answer in a context.
+"""BiDAF, bi-directional attention flow (Seo et al. 2017): pointers to the start and the end of an
+answer in a context.
 
-    x = highway(highway([char-CNN(word); E word]))        highway(x) = t relu(W x + b) + (1 - t) x,  t = sigma(W' x + b')
+    x = highway(highway([char-CNN(word); E word]))
+    highway(x) = t relu(W x + b) + (1 - t) x,  t = sigma(W' x + b')
     H = LSTM(x of the context)        U = LSTM(x of the question), the same weights
     S_tj = w . [h_t; u_j; h_t * u_j]
     u~_t = sum_j softmax_j(S_t)_j u_j        h~ = sum_t softmax_t(max_j S_tj)_t h_t
     G_t = [h_t; u~_t; h_t * u~_t; h_t * h~]        M = LSTM(LSTM(G))        M' = LSTM(M)
     start = softmax(w1 . [G; M])        end = softmax(w2 . [G; M'])
 
-The words are a finite vocabulary, so the CNN over letters runs once per word of it, not once per word of the text.
+The words are a finite vocabulary, so the CNN over letters runs once per word of it, not once per
+word of the text.
 """
 
 from __future__ import annotations
@@ -21,14 +24,23 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.scratch.nets.bilstm import lstm, lstm_shapes, start_lstm
-from taskloom.learners.scratch.nets.dropout import Dice, drop
-from taskloom.learners.scratch.nets.losses import judge_spans
-from taskloom.learners.scratch.nets.ops import Weights, Wrap, default_linear, embed, linear, uniform
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
+from taskloom.learners.scratch.nets.ops import (
+    Weights,
+    Wrap,
+    default_linear,
+    embed,
+    judge_spans,
+    linear,
+    uniform,
+)
 
 _LSTMS = ("contextual", "modelling.1", "modelling.2", "ending")
 _HIGHWAYS = ("highway.1", "highway.2")
 _SITES = 8
-"""Dropout places: letters, two readings of x, four LSTM inputs but the first, and the two output maps."""
+"""Dropout places: letters, two readings of x, four LSTM inputs but the first, and the two output
+maps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,9 @@ class BiDAF:
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; vocabulary and letters have one more row, the empty place, which counts as zero."""
+        """Return the shapes; vocabulary and letters have one more row, the empty place, which
+        counts as zero.
+        """
         size, d = self._input, self.state
         shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (self.vocabulary + 1, self.words)}
         if self.spellings:
@@ -120,17 +134,19 @@ class BiDAF:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, 2, positions of the context]; tokens: `asked` places of the question, then the context."""
+        """Compute logits [seeds, batch, 2, positions of the context]; tokens: `asked` places of the
+        question, then the context.
+        """
         w = weights
 
         def dropped(x: Tensor, site: int) -> Tensor:
-            return drop(x, self.dropout, dice.keys[site], dice.first_row) if dice else x
+            return drop(x, self.dropout, dropout.keys[site], dropout.first_row) if dropout else x
 
-        x = self._vectors(w, tokens, dice)
+        x = self._vectors(w, tokens, dropout)
         question, context = x[:, :, : self.asked], x[:, :, self.asked :]
         in_question = (tokens[:, : self.asked] != 0).sum(1)
         in_context = lengths - self.asked
@@ -155,11 +171,11 @@ class BiDAF:
         """Compute loss and hit by spans."""
         return judge_spans(logits, tokens[:, self.asked :], labels)
 
-    def _vectors(self, w: Weights, tokens: Tensor, dice: Dice | None) -> Tensor:
+    def _vectors(self, w: Weights, tokens: Tensor, dropout: DropoutKeys | None) -> Tensor:
         """Compute the highway's output [S, B, T, input] for every token."""
         x = embed(w["embedding.weight"], tokens)
         if self.spellings:
-            x = torch.cat([embed(self._spelled(w, tokens.device, dice), tokens), x], -1)
+            x = torch.cat([embed(self._spelled(w, tokens.device, dropout), tokens), x], -1)
         for name in _HIGHWAYS:
             gate = linear(x, w[f"{name}.gate.weight"], w[f"{name}.gate.bias"]).sigmoid()
             x = (
@@ -168,12 +184,15 @@ class BiDAF:
             )
         return x
 
-    def _spelled(self, w: Weights, device: torch.device, dice: Dice | None) -> Tensor:
-        """Compute the CNN's vector of every word of the vocabulary [S, V + 1, filters]; the empty place is spelt with nothing."""
+    def _spelled(self, w: Weights, device: torch.device, dropout: DropoutKeys | None) -> Tensor:
+        """Compute the CNN's vector of every word of the vocabulary [S, V + 1, filters]; the empty
+        place is spelt with nothing.
+        """
         table = _table(self.spellings, self.width, device)
         x = embed(w["letters.weight"], table) * (table != 0).unsqueeze(-1)
-        # Letters belong to the vocabulary, not to an example: their mask does not depend on the part of the batch.
-        x = drop(x, self.dropout, dice.keys[0] if dice else None)
+        # Letters belong to the vocabulary, not to an example: their mask does not depend on the
+        # part of the batch.
+        x = drop(x, self.dropout, dropout.keys[0] if dropout else None)
         windows = (
             x.unfold(2, self.width, 1).transpose(-1, -2).flatten(-2)
         )  # [S, V, positions, width * letters]
@@ -182,7 +201,9 @@ class BiDAF:
 
 @functools.lru_cache(maxsize=8)
 def _table(spellings: tuple[tuple[int, ...], ...], width: int, device: torch.device) -> Tensor:
-    """Return the letters of every word [V + 1, longest], on the device once: a captured step may copy nothing to it."""
+    """Return the letters of every word [V + 1, longest], on the device once: a captured step may
+    copy nothing to it.
+    """
     table = torch.zeros(len(spellings) + 1, max(width, max(map(len, spellings))), dtype=torch.long)
     for row, word in enumerate(spellings, 1):
         table[row, : len(word)] = torch.tensor(word)

@@ -1,8 +1,9 @@
-"""The bi-LSTM of CTL++: one bidirectional layer over tokens and EOS, read by the final states of both directions.
+"""The bi-LSTM of CTL++: one bidirectional layer over tokens and EOS, read by the final states of
+both directions.
 
-z = W x_t + b + U h + b'        [i, f, g, o] = z
-c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
-logits = V [h_forward at the last token; h_backward at the first token] + a
+    z = W x_t + b + U h + b'        [i, f, g, o] = z
+    c' = sigma(f) c + sigma(i) tanh(g)        h' = sigma(o) tanh(c')
+    logits = V [h_forward at the last token; h_backward at the first token] + a
 
 `lstm` is such a layer that gives its state at every position, as BiDAF needs it.
 """
@@ -15,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import Dice, drop
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
 from taskloom.learners.scratch.nets.ops import (
     Weights,
     Wrap,
@@ -58,7 +59,9 @@ class BiLSTM:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw weights as torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the LSTM."""
+        """Draw weights as torch starts these layers: N(0, 1) rows, uniform +-1/sqrt(units) in the
+        LSTM.
+        """
         weights: dict[str, Tensor] = {}
         bound = (self.state // 2) ** -0.5
         for name, shape in self.shapes().items():
@@ -74,13 +77,13 @@ class BiLSTM:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
         run = wrap(_read) if wrap else _read
-        key, first = (dice.keys[0], dice.first_row) if dice else (None, 0)
+        key, first = (dropout.keys[0], dropout.first_row) if dropout else (None, 0)
         summary = run(weights, tokens, lengths, key, first, self.dropout)
         if trace is not None:
             trace["readout"] = summary
@@ -92,8 +95,8 @@ def _read(
 ) -> Tensor:
     """Compute final states [S, B, d]; both directions run side by side as one stack of 2 S seeds.
 
-    The backward direction reads the positions from the end; at positions beyond an example's length the state stays as it is (zero
-    at first), which is what packing does.
+    The backward direction reads the positions from the end; at positions beyond an example's length
+    the state stays as it is (zero at first), which is what packing does.
     """
     x = drop(embed(w["embedding.weight"], tokens), dropout, key, first)
     seeds, batch, length, _ = x.shape
@@ -114,7 +117,9 @@ def _read(
 
 
 def lstm_shapes(name: str, into: int, units: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of both directions side by side; one bias, since two that are always added are one."""
+    """Return the shapes of both directions side by side; one bias, since two that are always added
+    are one.
+    """
     return {
         f"{name}.into": (8 * units, into),
         f"{name}.bias": (8 * units,),
@@ -133,7 +138,8 @@ def start_lstm(random: torch.Generator, name: str, into: int, units: int) -> dic
 def step(
     z: Tensor, h: Tensor, c: Tensor, forward: Tensor, backward: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Take one step of both directions, side by side as 2 S seeds; a state stays as it is in examples that are over.
+    """Take one step of both directions, side by side as 2 S seeds; a state stays as it is in
+    examples that are over.
 
     Args:
         z: [2 S, B, 4 * units] all gates.
@@ -156,7 +162,9 @@ def step(
 
 
 def lstm(w: Weights, name: str, x: Tensor, lengths: Tensor) -> Tensor:
-    """States [S, B, T, 2 * units] of x [S, B, T, into]; beyond an example's length a state stays as it is."""
+    """States [S, B, T, 2 * units] of x [S, B, T, into]; beyond an example's length a state stays as
+    it is.
+    """
     seeds, batch, length, _ = x.shape
     units = w[f"{name}.back"].shape[-1]
     back = (

@@ -1,7 +1,8 @@
 """Dropout as a pure function of seed, step, place and index.
 
-A mask is a hash, not a draw: nothing has to be saved to resume a run, a seed gets the same masks whether it is trained alone or in
-a stack, with whole batches or in parts, on the CPU or on a GPU, and a captured CUDA graph needs no generator.
+A mask is a hash, not a draw: nothing has to be saved to resume a run, a seed gets the same masks
+whether it is trained alone or in a stack, with whole batches or in parts, on the CPU or on a GPU,
+and a captured CUDA graph needs no generator.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# The multipliers of C. Wellons' 32-bit integer hash with low bias; the key's second half enters between its rounds, so that
-# two keys are not two orders of one sequence.
+# The multipliers of C. Wellons' 32-bit integer hash with low bias; the key's second half enters
+# between its rounds, so that two keys are not two orders of one sequence.
 _FIRST = 0x7FEB352D
 _SECOND = 0x846CA68B - (1 << 32)
 _GOLDEN = 0x9E3779B9 - (1 << 32)
@@ -24,8 +25,8 @@ def _mix(z: Tensor) -> Tensor:
     return z ^ ((z >> 16) & 0xFFFF)
 
 
-class Dice:
-    """The masks of one training step.
+class DropoutKeys:
+    """What the dropout masks of one training step are hashed from.
 
     Attributes:
         keys: [sites, seeds, 2] 32-bit keys.
@@ -42,7 +43,9 @@ class Dice:
 
 
 def keep(shape: torch.Size, p: float, key: Tensor, first_row: int = 0) -> Tensor:
-    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key [seeds, 2]."""
+    """Return a mask of the shape [seeds, rows, ...] that is True with probability 1 - p; key
+    [seeds, 2].
+    """
     inner = shape[1:].numel()
     row = inner // shape[1]
     z = torch.arange(first_row * row, first_row * row + inner, dtype=torch.int32, device=key.device)

@@ -1,12 +1,13 @@
-"""EntNet, the recurrent entity network (Henaff et al. 2017): slots with keys that each sentence may rewrite.
+"""EntNet, the recurrent entity network (Henaff et al. 2017): slots with keys that each sentence may
+rewrite.
 
     s_t = sum_i f_i * E x_i        q likewise with its own f
     g_j = sigma(s_t . h_j + s_t . w_j)        c_j = phi(U h_j + V w_j + W s_t)
     h_j = (h_j + g_j c_j) / |h_j + g_j c_j|        h_j starts as its key w_j
     p = softmax(q . h)        u = sum_j p_j h_j        logits = R phi(q + H u)
 
-phi is a PReLU with one slope per channel. Empty places of a sentence count as zero and sentences beyond the end of a story change
-nothing, so that results do not depend on padding.
+phi is a PReLU with one slope per channel. Empty places of a sentence count as zero and sentences
+beyond the end of a story change nothing, so that results do not depend on padding.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import Dice
+from taskloom.learners.scratch.nets.dropout import DropoutKeys
 from taskloom.learners.scratch.nets.ops import Weights, Wrap, bags, count_sentences, linear
 
 
@@ -35,7 +36,9 @@ class EntNet:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has one more row, the empty place, which counts as zero."""
+        """Return the shapes; the vocabulary has one more row, the empty place, which counts as
+        zero.
+        """
         d = self.state
         return {
             "embedding.weight": (self.vocabulary + 1, d),
@@ -51,7 +54,9 @@ class EntNet:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw from N(0, 0.1), but masks and slopes start at 1: a bag of words and the identity (paper, appendix)."""
+        """Draw from N(0, 0.1), but masks and slopes start at 1: a bag of words and the identity
+        (paper, appendix).
+        """
         ones = {"sentence.mask", "question.mask", "slopes"}
         return {
             name: torch.ones(shape) if name in ones else 0.1 * torch.randn(shape, generator=random)
@@ -63,11 +68,13 @@ class EntNet:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
+        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences,
+        `sentence` places each.
+        """
         question, sentences = bags(
             weights["embedding.weight"],
             tokens,
@@ -119,7 +126,9 @@ def _rewrite(
     u: Tensor,
     slopes: Tensor,
 ) -> Tensor:
-    """Update by one sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered [S, B, 1, d], here [B]."""
+    """Update by one sentence: h [S, B, slots, d], keys and known [S, 1, slots, d], s and offered
+    [S, B, 1, d], here [B].
+    """
     gate = (s * (h + keys)).sum(-1, keepdim=True).sigmoid()
     candidate = _prelu(linear(h, u) + known + offered, slopes.view(len(slopes), 1, 1, -1))
     new = h + gate * candidate

@@ -1,12 +1,13 @@
 """An ordinary torch module as a network of the training loop, for any number of seeds.
 
-The module is built once and called with the weights of a seed (`torch.func.functional_call`). A stack of seeds is one call under
-`vmap` where the module's operations allow that: a trial on two examples decides, by comparing outputs and gradients with those of
-each seed alone. Other modules (recurrent layers, packed sequences) compute their seeds one after the other.
+The module is built once and called with the weights of a seed (`torch.func.functional_call`). A
+stack of seeds is one call under `vmap` where the module's operations allow that: a trial on two
+examples decides, by comparing outputs and gradients with those of each seed alone. Other modules
+(recurrent layers, packed sequences) compute their seeds one after the other.
 
-Dropout (`torch.nn.Dropout`, `F.dropout`) gets the masks of `nets.dropout`, which are a function of seed, step and index: a seed
-learns the same in a stack, alone, and after a resumed checkpoint. Other random numbers that `forward` draws in training are seeded
-by the same key.
+Dropout (`torch.nn.Dropout`, `F.dropout`) gets the masks of `nets.dropout`, which are a function of
+seed, step and index: a seed learns the same in a stack, alone, and after a resumed checkpoint.
+Other random numbers that `forward` draws in training are seeded by the same key.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from torch.overrides import TorchFunctionMode
 
 from taskloom.core.errors import raised_at
 from taskloom.learners.interface import LearnerError
-from taskloom.learners.scratch.nets.dropout import Dice, call_key, drop
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, call_key, drop
 from taskloom.learners.scratch.nets.ops import Weights, Wrap
 from taskloom.learners.scratch.tokens import Encoded
 
 TOLERANCE = 1e-3
-"""The largest relative difference that counts as rounding: fp32 sums in another order differ by 1e-5 or so, tf32 by 1e-3."""
+"""The largest relative difference that counts as rounding: fp32 sums in another order differ by
+1e-5 or so, tf32 by 1e-3.
+"""
 
 
 class ModuleNet:
@@ -40,7 +43,8 @@ class ModuleNet:
         name: The learner's, for error messages.
         build: Makes the module.
         classes: How many logits it must give.
-        described: What tells networks apart, for checkpoints: settings, sizes, and the digest of the code.
+        described: What tells networks apart, for checkpoints: settings, sizes, and the digest of
+            the code.
         file: Where it is defined, for error messages.
     """
 
@@ -71,7 +75,9 @@ class ModuleNet:
         return f"ModuleNet({self.described})"
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the trained parameters; buffers and frozen parameters are constants that all seeds share."""
+        """Return the shapes of the trained parameters; buffers and frozen parameters are constants
+        that all seeds share.
+        """
         parameters = dict(self.module.named_parameters())
         return {name: tuple(parameters[name].shape) for name in self.trained}
 
@@ -85,44 +91,46 @@ class ModuleNet:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; `trace` gets the output of every submodule that is one vector per example."""
+        """Compute logits [seeds, batch, classes]; `trace` gets the output of every submodule that
+        is one vector per example.
+        """
         seeds = len(next(iter(weights.values())))
-        self.module.to(tokens.device).train(dice is not None)
+        self.module.to(tokens.device).train(dropout is not None)
         if trace is not None:
             return self._traced(weights, tokens, lengths, trace)
         if seeds > 1 and self._stacks(weights, tokens, lengths):
-            return self.stacked(weights, tokens, lengths, dice)
-        return self.alone(weights, tokens, lengths, dice)
+            return self.stacked(weights, tokens, lengths, dropout)
+        return self.alone(weights, tokens, lengths, dropout)
 
     def stacked(
-        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys | None = None
     ) -> Tensor:
         """Compute all seeds in one call."""
-        first = dice.first_row if dice else 0
+        first = dropout.first_row if dropout else 0
 
         def one(mine: dict[str, Tensor], key: Tensor | None) -> Tensor:
             with Masks(key, first), plain_attention():
                 logits: Tensor = functional_call(self.module, mine, (tokens, lengths))
             return logits
 
-        run = vmap(one, in_dims=(0, None if dice is None else 0), randomness="error")
-        logits: Tensor = run(dict(weights), dice.keys[0] if dice else None)
+        run = vmap(one, in_dims=(0, None if dropout is None else 0), randomness="error")
+        logits: Tensor = run(dict(weights), dropout.keys[0] if dropout else None)
         return logits
 
     def alone(
-        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None = None
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys | None = None
     ) -> Tensor:
         """Compute the seeds one after the other."""
         # unbind, not indexing: the gradient of an index is a whole tensor of zeros each time.
         rows = zip(*(w.unbind() for w in weights.values()), strict=True)
         out = []
         for s, row in enumerate(rows):
-            key = dice.keys[0, s] if dice else None
-            first = dice.first_row if dice else 0
+            key = dropout.keys[0, s] if dropout else None
+            first = dropout.first_row if dropout else 0
             with Masks(key, first), plain_attention(), self._seeded(key, first):
                 out.append(
                     functional_call(
@@ -134,8 +142,9 @@ class ModuleNet:
     def check(self, data: Encoded) -> None:
         """Try the module on two examples, and refuse what the training loop cannot train.
 
-        The logits must have one column per answer, must not change with padding and with the rest of the batch, and must be
-        the same whenever an input is answered; buffers must not change in training, as those of batch normalisation do.
+        The logits must have one column per answer, must not change with padding and with the rest
+        of the batch, and must be the same whenever an input is answered; buffers must not change in
+        training, as those of batch normalisation do.
         """
         rows = [int(data.lengths.argmin()), int(data.lengths.argmax())]
         tokens = F.pad(torch.from_numpy(data.tokens[rows]), (0, 1))
@@ -149,29 +158,31 @@ class ModuleNet:
             one = self._logits(weights, tokens[:1, :short], lengths[:1], None)
             if not _close(both[:, :1], one):
                 raise LearnerError(
-                    f"{self.name}: the logits of an input change with padding, with the rest of the batch or from call to call; "
-                    "forward must not look at tokens beyond lengths, nor draw random numbers when answering"
+                    f"{self.name}: the logits of an input change with padding, with the rest of the"
+                    " batch or from call to call; forward must not look at tokens beyond lengths,"
+                    " nor draw random numbers when answering"
                 )
             before = {n: b.clone() for n, b in self.module.named_buffers()}
             state = torch.get_rng_state()
-            dice = Dice(
+            dropout = DropoutKeys(
                 torch.zeros(1, dtype=torch.int32), torch.zeros((), dtype=torch.int32), self.sites
             )
-            self._logits(weights, tokens, lengths, dice)
+            self._logits(weights, tokens, lengths, dropout)
             self.draws = not torch.equal(state, torch.get_rng_state())
             torch.set_rng_state(state)
         for name, buffer in self.module.named_buffers():
             if not torch.equal(buffer, before[name]):
                 raise LearnerError(
-                    f"{self.name}: the buffer '{name}' changes while training, as in batch normalisation, and would not be saved; "
-                    "use a layer without running statistics, such as LayerNorm"
+                    f"{self.name}: the buffer '{name}' changes while training, as in batch"
+                    " normalisation, and would not be saved; use a layer without running"
+                    " statistics, such as LayerNorm"
                 )
 
     def _logits(
-        self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice | None
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys | None
     ) -> Tensor:
         try:
-            logits = self.forward(weights, tokens, lengths, dice)
+            logits = self.forward(weights, tokens, lengths, dropout)
         except LearnerError:
             raise
         except Exception as error:
@@ -179,7 +190,8 @@ class ModuleNet:
         if logits.shape != (1, len(tokens), self.classes):
             wanted = f"[batch, answers] = {[len(tokens), self.classes]}"
             raise LearnerError(
-                f"{self.name}: forward returned the shape {list(logits.shape[1:])}; it must be {wanted}"
+                f"{self.name}: forward returned the shape {list(logits.shape[1:])}; it must be"
+                f" {wanted}"
             )
         return logits
 
@@ -200,7 +212,8 @@ class ModuleNet:
 
     def _fault(self, what: str, error: Exception) -> LearnerError:
         return LearnerError(
-            f"{self.name}: {what} raised {type(error).__name__}: {error}{raised_at(error, self.file)}"
+            f"{self.name}: {what} raised {type(error).__name__}:"
+            f" {error}{raised_at(error, self.file)}"
         )
 
     def _stacks(self, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
@@ -255,7 +268,9 @@ class ModuleNet:
 
 
 class Masks(TorchFunctionMode):
-    """Gives every call of dropout a mask of its own, by hashing; a mode, so that any module's dropout is reached."""
+    """Gives every call of dropout a mask of its own, by hashing; a mode, so that any module's
+    dropout is reached.
+    """
 
     def __init__(self, key: Tensor | None, first_row: int) -> None:
         super().__init__()
@@ -288,7 +303,9 @@ class Masks(TorchFunctionMode):
 
 @contextlib.contextmanager
 def plain_attention() -> Iterator[None]:
-    """Compute attention in its plain form inside the block: the fused forms have no rules for stacks of seeds."""
+    """Compute attention in its plain form inside the block: the fused forms have no rules for
+    stacks of seeds.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -299,15 +316,19 @@ def plain_attention() -> Iterator[None]:
 
 
 def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-    """Return whether stacked seeds have the logits and gradients that they have one by one, on a few examples."""
+    """Return whether stacked seeds have the logits and gradients that they have one by one, on a
+    few examples.
+    """
     seeds = torch.arange(len(next(iter(weights.values()))), dtype=torch.int32, device=tokens.device)
-    dice = Dice(seeds, torch.zeros((), dtype=torch.int32, device=tokens.device), net.sites)
+    dropout = DropoutKeys(
+        seeds, torch.zeros((), dtype=torch.int32, device=tokens.device), net.sites
+    )
 
     def results(run: Callable[..., Tensor]) -> list[Tensor]:
         net.module.train()
         leaves = {n: w.detach().clone().requires_grad_() for n, w in weights.items()}
         with torch.enable_grad():
-            logits = run(leaves, tokens, lengths, dice)
+            logits = run(leaves, tokens, lengths, dropout)
             total = logits.float().log_softmax(-1)[..., 0].sum()
             gradients = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
         net.module.eval()

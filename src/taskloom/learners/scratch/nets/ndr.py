@@ -1,15 +1,20 @@
-"""NDR, the neural data router of CTL++: geometric attention and a copy gate, one layer applied again and again, read at SOS.
+"""NDR, the neural data router of CTL++: geometric attention and a copy gate, one layer applied
+again and again, read at SOS.
 
     a  = LN( h + Drop(GeoAtt(h)) )
     u  = LN( W2 GELU(W1 a + b1) + b2 + a )
-    g  = sigmoid( G2 GELU(G1 a + c1) + c2 )          in training the gate of a whole column is shut with probability 0.1
+    g  = sigmoid( G2 GELU(G1 a + c1) + c2 )
     h' = (1 - g) h + g u
 
-Geometric attention asks the columns outwards from i, at equal distance the right one first, and stops at a match:
+In training the gate of a whole column is shut with probability 0.1.
 
-    p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )      D_i(j): "front" score of i for j > i, "back" score for j < i
+Geometric attention asks the columns outwards from i, at equal distance the right one first, and
+stops at a match:
+
+    p_ij = sigmoid( s q_i . k_j + t D_i(j) + b )
     A_ij = p_ij * product of (1 - p_ik) over the columns k that are asked before j
 
+D_i(j) is the "front" score of i for j > i and its "back" score for j < i.
 The weights are not normalised: they sum to at most 1.
 """
 
@@ -24,7 +29,7 @@ from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import LearnerError, later_setting
-from taskloom.learners.scratch.nets.dropout import Dice, drop, keep
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop, keep
 from taskloom.learners.scratch.nets.ops import (
     Kernels,
     Weights,
@@ -56,7 +61,9 @@ LONGEST = 400
 
 @dataclass(frozen=True, slots=True)
 class NDR:
-    """See the module. The layer is applied `layers` times in training and `layers_answering` times otherwise."""
+    """See the module. The layer is applied `layers` times in training and `layers_answering` times
+    otherwise.
+    """
 
     vocabulary: int
     classes: int
@@ -106,15 +113,18 @@ class NDR:
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
         """Draw Xavier maps, an N(0, 1) embedding, and gates that start nearly shut (bias -3).
 
-        The reference means keys and values to have bounds of their own but, since its map is laid out head by head, gives them to
-        the two halves of the heads; here keys have the bound for keys and values the one for values, and maps start without
-        biases. With `begin: reference` both are as there.
+        The reference means keys and values to have bounds of their own but, since its map is laid
+        out head by head, gives them to the two halves of the heads; here keys have the bound for
+        keys and values the one for values, and maps start without biases. With `begin: reference`
+        both are as there.
         """
         weights = self._start(random)
         return {**weights, **self._as_reference(random)} if self.begin == "reference" else weights
 
     def _as_reference(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw what the public code starts differently: torch's default biases, and the bounds of the halves of the heads."""
+        """Draw what the public code starts differently: torch's default biases, and the bounds of
+        the halves of the heads.
+        """
         d, size = self.state, self.state // self.heads
         shapes = self.shapes()
         weights = {
@@ -159,7 +169,7 @@ class NDR:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
@@ -167,26 +177,27 @@ class NDR:
         length = tokens.shape[-1]
         if length > LONGEST:
             raise LearnerError(
-                f"NDR asks every column about every other: {length} tokens are more than its {LONGEST}"
+                f"NDR asks every column about every other: {length} tokens are more than its"
+                f" {LONGEST}"
             )
         states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
         if (
             isinstance(wrap, Kernels)
-            and dice
+            and dropout
             and trace is None
             and fit(states, self.heads, self.feed_forward, self.layers)
         ):
-            return self._by_kernels(weights, tokens, lengths, dice)
+            return self._by_kernels(weights, tokens, lengths, dropout)
         h = embed(weights["embedding.weight"], tokens)
         run = wrap(_layer) if wrap else _layer
         real = within(lengths, length)
         before = asked_before(length, h)
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         weights = {**weights, **_joined(weights)}
-        layers = self.layers if dice else self.layers_answering
+        layers = self.layers if dropout else self.layers_answering
         for i in range(layers):
-            keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
-            first = dice.first_row if dice else 0
+            keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
+            first = dropout.first_row if dropout else 0
             # Only SOS is read in the end, so the last layer has that column alone to compute.
             columns = 1 if i == layers - 1 and trace is None else length
             h = run(
@@ -199,14 +210,16 @@ class NDR:
             trace["argument"] = read_at(h, lengths - 2)
         return linear(h[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
 
-    def _by_kernels(self, weights: Weights, tokens: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
+    def _by_kernels(
+        self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys
+    ) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.ndr_layers import NAMES, NDRLayers
 
         rates = (self.dropout, self.attention_dropout, self.gate_dropout)
         kind = kind_of_products(weights["embedding.weight"])
-        run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind)
+        run = Pass(lengths, dropout.keys, dropout.first_row, self.heads, rates, kind)
         column: Tensor = NDRLayers.apply(
             run, self.layers, tokens, *(weights[name] for name in NAMES)
         )  # type: ignore[no-untyped-call]
@@ -214,7 +227,9 @@ class NDR:
 
 
 def _joined(w: Weights) -> dict[str, Tensor]:
-    """Join the two inner maps, once a pass: a product that reads its input once is faster (queries and keys gain nothing)."""
+    """Join the two inner maps, once a pass: a product that reads its input once is faster (queries
+    and keys gain nothing).
+    """
     return {
         f"inner.{kind}": torch.cat([w[f"{name}.{kind}"] for name in ("data1", "gate1")], 1)
         for kind in _KINDS
@@ -222,7 +237,9 @@ def _joined(w: Weights) -> dict[str, Tensor]:
 
 
 def asked_before(length: int, like: Tensor) -> Tensor:
-    """Return before[i, j, k], which is 1 where column i asks column k before column j: nearer, or as near and to the right."""
+    """Return before[i, j, k], which is 1 where column i asks column k before column j: nearer, or
+    as near and to the right.
+    """
     at = torch.arange(length, device=like.device)
     offset = at[None, :] - at[:, None]
     # The order of asking: distance 1 right, 1 left, 2 right, 2 left, ...
@@ -232,7 +249,8 @@ def asked_before(length: int, like: Tensor) -> Tensor:
 
 
 def geometric_attention(logits: Tensor, allowed: Tensor, before: Tensor) -> Tensor:
-    """Compute A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never asked.
+    """Compute A [..., T, T] from logits; columns that are not `allowed` (itself, padding) are never
+    asked.
 
     In log space, so that a product of many small numbers keeps its gradient.
     """
@@ -266,7 +284,8 @@ def _layer(
     new = layer_norm(new, w["norm_out.weight"], w["norm_out.bias"])
     gate = linear(opening, w["gate2.weight"], w["gate2.bias"]).sigmoid()
     if keys is not None and gate_dropout:
-        # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net, copying.
+        # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net,
+        # copying.
         gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(
             gate.dtype
         )

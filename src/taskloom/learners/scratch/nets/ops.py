@@ -1,7 +1,9 @@
-"""The few operations that stacked networks need: maps, norms and look-ups with one set of weights per seed.
+"""The few operations that stacked networks need: maps, norms, look-ups and losses with one set of
+weights per seed.
 
-Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by itself, which is as fast as a batched
-product there and gives the very bits that the seed alone gives; on an accelerator all seeds are one batched product.
+Tensors are laid out [seeds, batch, positions, channels]. On the CPU each seed is computed by
+itself, which is as fast as a batched product there and gives the very bits that the seed alone
+gives; on an accelerator all seeds are one batched product.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name every reader of torch code knows
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import Dice
+from taskloom.learners.interface import LearnerError
+from taskloom.learners.scratch.nets.dropout import DropoutKeys
 
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -24,7 +27,8 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """A `Wrap` with which networks that have kernels (`accelerated/kernels`) train by them; it compiles everything else.
+    """A `Wrap` with which networks that have kernels (`accelerated/kernels`) train by them; it
+    compiles everything else.
 
     Attributes:
         compile: What compiles a function.
@@ -59,14 +63,16 @@ class Net(Protocol):
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes] for tokens [batch, positions]; with `dice` in training mode.
+        """Compute logits [seeds, batch, classes] for tokens [batch, positions]; with `dropout` in
+        training mode.
 
-        A network with `own_inputs` also takes tokens [seeds, batch, positions] and lengths [seeds, batch]: an input for each seed.
-        `trace` collects named states [seeds, batch, channels] for analyses.
+        A network with `own_inputs` also takes tokens [seeds, batch, positions] and lengths [seeds,
+        batch]: an input for each seed. `trace` collects named states [seeds, batch, channels] for
+        analyses.
         """
 
 
@@ -76,7 +82,9 @@ def count(net: Net) -> int:
 
 
 def describe(net: Net) -> str:
-    """Return what tells networks apart: their `repr`, without settings that came later and are left at their defaults."""
+    """Return what tells networks apart: their `repr`, without settings that came later and are left
+    at their defaults.
+    """
     if not is_dataclass(net):
         return repr(net)
     shown = [
@@ -120,8 +128,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 class Affine(torch.autograd.Function):
     """x [S, n, in] times weight [S, out, in], transposed, plus bias [S, out].
 
-    Not baddbmm: it first copies the bias over the whole output, where a compiler adds it on the way (8 % of NDR's time). And the
-    gradient of the bias is a product with ones instead of a compiler's own sum over the rows (7 % of NDR's time).
+    Not baddbmm: it first copies the bias over the whole output, where a compiler adds it on the way
+    (8 % of NDR's time). And the gradient of the bias is a product with ones instead of a compiler's
+    own sum over the rows (7 % of NDR's time).
     """
 
     @staticmethod
@@ -143,7 +152,9 @@ class Affine(torch.autograd.Function):
 
 
 def embed(weight: Tensor, tokens: Tensor) -> Tensor:
-    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S, B, T] of each seed."""
+    """Return the rows of weight [S, V, d] for tokens [B, T] that all seeds share, or for tokens [S,
+    B, T] of each seed.
+    """
     shared = tokens.dim() == 2
     if one_by_one(weight):
         return (
@@ -151,8 +162,8 @@ def embed(weight: Tensor, tokens: Tensor) -> Tensor:
             if shared
             else torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
         )
-    # A product with one-hot rows: its gradient is again a product, where a look-up's would be an unordered scatter of
-    # thousands of rows onto forty, slow and different from run to run.
+    # A product with one-hot rows: its gradient is again a product, where a look-up's would be an
+    # unordered scatter of thousands of rows onto forty, slow and different from run to run.
     with torch.autocast(weight.device.type, enabled=False):
         flat = tokens.reshape(*tokens.shape[:-2], -1, 1)
         hot = (flat == torch.arange(weight.shape[1], device=tokens.device)).to(weight.dtype)
@@ -177,13 +188,17 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def within(lengths: Tensor, length: int) -> Tensor:
-    """Return which positions an example has, [1, B, T] for lengths [B] that all seeds share and [S, B, T] for lengths [S, B]."""
+    """Return which positions an example has, [1, B, T] for lengths [B] that all seeds share and [S,
+    B, T] for lengths [S, B].
+    """
     real = torch.arange(length, device=lengths.device) < lengths.unsqueeze(-1)
     return real.unsqueeze(0) if lengths.dim() == 1 else real
 
 
 def read_at(states: Tensor, positions: Tensor) -> Tensor:
-    """Return the column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per example."""
+    """Return the column [S, B, d] of states [S, B, T, d] at one position [B] or [S, B] per
+    example.
+    """
     index = positions.view(-1, states.shape[1], 1, 1).expand(
         states.shape[0], -1, 1, states.shape[-1]
     )
@@ -200,9 +215,10 @@ PACK = 8
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
     """Compute a [S, B, heads, T, d] times b [S, B, heads, U, d] transposed: [S, B, heads, T, U].
 
-    A batched product of tens of thousands of matrices of nine rows spends its time on starting tiles that are mostly empty.
-    Packed, eight examples are one matrix of 72 rows, of whose products only the blocks on the diagonal are kept: eight times the
-    arithmetic, which is free there, for an eighth of the tiles. A compiler fuses the picking with what follows.
+    A batched product of tens of thousands of matrices of nine rows spends its time on starting
+    tiles that are mostly empty. Packed, eight examples are one matrix of 72 rows, of whose products
+    only the blocks on the diagonal are kept: eight times the arithmetic, which is free there, for
+    an eighth of the tiles. A compiler fuses the picking with what follows.
     """
     pack = _pack(a) if packed else 1
     if pack == 1:
@@ -254,13 +270,17 @@ def uniform(random: torch.Generator, shape: tuple[int, ...], bound: float) -> Te
 def xavier(
     random: torch.Generator, out: int, into: int, gain: float = 1.0, fan_out: int | None = None
 ) -> Tensor:
-    """Draw Xavier-uniform weights for a map [out, into]; `fan_out` where the map is made of several."""
+    """Draw Xavier-uniform weights for a map [out, into]; `fan_out` where the map is made of
+    several.
+    """
     fan = into + (out if fan_out is None else fan_out)
     return uniform(random, (out, into), float(gain * (6 / fan) ** 0.5))
 
 
 def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor, Tensor]:
-    """Draw weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan in)."""
+    """Draw weight and bias of a linear layer as torch starts them: uniform over +-1/sqrt(fan
+    in).
+    """
     bound = float(into**-0.5)
     return uniform(random, (out, into), bound), uniform(random, (out,), bound)
 
@@ -268,10 +288,11 @@ def default_linear(random: torch.Generator, out: int, into: int) -> tuple[Tensor
 def bags(
     table: Tensor, tokens: Tensor, sentence: int, asking: Tensor, telling: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences [S, B, n, d].
+    """Sum the vectors of each sentence's words, weighted by place: question [S, B, d], sentences
+    [S, B, n, d].
 
-    A story is a row of tokens: the question and then the sentences, each with the same number of places, padded with 0. So a batch
-    is cut to its longest story like any other row of tokens.
+    A story is a row of tokens: the question and then the sentences, each with the same number of
+    places, padded with 0. So a batch is cut to its longest story like any other row of tokens.
 
     Args:
         table: [S, V, d] vectors of words.
@@ -281,7 +302,8 @@ def bags(
         telling: [S, sentence, d] weights of a sentence's places.
     """
     places = tokens.view(len(tokens), -1, sentence)
-    # Embedded before it is cut into sentences: tokens of three dimensions are an input for each seed.
+    # Embedded before it is cut into sentences: tokens of three dimensions are an input for each
+    # seed.
     vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(
         -1
     )
@@ -292,3 +314,74 @@ def bags(
 def count_sentences(lengths: Tensor, sentence: int) -> Tensor:
     """Count the sentences of each story, without its question."""
     return torch.div(lengths, sentence, rounding_mode="floor") - 1
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A network whose outputs are not classes."""
+
+    def judge(self, logits: Tensor, tokens: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute loss and hit [seeds, batch] of each example; a label of -1 has no loss and is not
+        a hit.
+        """
+
+
+def judge(
+    net: Net, logits: Tensor, tokens: Tensor, labels: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Compute loss and hit [seeds, batch] of each example; `smoothing` spreads that share of a
+    target over all classes.
+
+    Labels are [batch], or [seeds, batch] where each seed has inputs of its own. An answer that was
+    no class in training (-1) has no probability: it is wrong, and left out of the loss.
+    """
+    if isinstance(net, Judging):
+        if smoothing:
+            raise LearnerError(
+                "label_smoothing spreads a target over classes, and this network points at spans;"
+                " set it to 0"
+            )
+        return net.judge(logits, tokens, labels)
+    targets = labels.expand(logits.shape[:2]).flatten()
+    losses = F.cross_entropy(
+        logits.flatten(0, 1), targets, reduction="none", ignore_index=-1, label_smoothing=smoothing
+    )
+    return losses.view(logits.shape[:2]), logits.detach().argmax(-1) == labels
+
+
+SPAN = 1 << 16
+"""A span is the label start * SPAN + end."""
+
+
+def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the summed cross entropy of start and end; a hit points at the same words as the
+    label, wherever they stand.
+
+    Args:
+        logits: [seeds, batch, 2, positions].
+        context: [batch, positions] word ids.
+        labels: [batch] spans.
+    """
+    known = labels.clamp(min=0)
+    first, last = torch.div(known, SPAN, rounding_mode="floor"), known % SPAN
+    logprobs = logits.log_softmax(-1)
+    index = torch.stack([first, last], -1).expand(len(logprobs), -1, -1).unsqueeze(-1)
+    losses = -logprobs.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
+    start, end = best_spans(logprobs.detach())
+    at = torch.arange(context.shape[1], device=context.device)
+    most = context.shape[1] - 1
+    wanted = context.gather(1, (first[:, None] + at).clamp(max=most))
+    given = context.expand(len(logprobs), -1, -1).gather(
+        2, (start.unsqueeze(-1) + at).clamp(max=most)
+    )
+    same = ((given == wanted) | (at > (last - first)[:, None])).all(-1)
+    return losses, same & (end - start == last - first) & (labels >= 0)
+
+
+def best_spans(logprobs: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the likeliest start <= end of log-probabilities [..., 2, positions]."""
+    start, end = logprobs.unbind(-2)
+    # For each end the best start up to it; -inf + -inf at padding stays -inf.
+    until, where = start.cummax(-1)
+    last = (until + end).argmax(-1, keepdim=True)
+    return where.gather(-1, last).squeeze(-1), last.squeeze(-1)

@@ -1,17 +1,20 @@
-"""STM, the two-memory model with self-attentive associative memory (Le et al. 2020), as it answers bAbI's questions.
+"""STM, the two-memory model with self-attentive associative memory (Le et al. 2020), as it answers
+bAbI's questions.
 
     x_t = sum_i p_i * E w_i        q likewise
     X_t = f1(x_t) (x) f1(x_t)        [I, F] = sigma(A f1(x_t) + B tanh(Mi) + [b_i, b_f])
-    Mi  = F * Mi + I * tanh(X_t)                                          the item memory  [d, d]
-    v   = softmax(f3(x_t)) . Mr . f2(x_t)                                 what is known about x_t
-    Mr  = Mr + SAM(Mi + alpha v (x) f2(x_t))                              the relational memory [slots, d, d]
+    Mi  = F * Mi + I * tanh(X_t)                       the item memory [d, d]
+    v   = softmax(f3(x_t)) . Mr . f2(x_t)              what is known about x_t
+    Mr  = Mr + SAM(Mi + alpha v (x) f2(x_t))           the relational memory [slots, d, d]
     SAM(M)[s] = sum_j tanh(Q_s * K_j) (x) V_j        [Q, K, V] = LN(W M^T + b), `slots` rows each
 
-    i_1 = LN(r1 . Mr . e)        i_2 = LN(r2 . Mr . i_1)        i_3 = LN(r3 . Mr . i_2)        logits = Z (i_1 + i_2 + i_3)
+    i_1 = LN(r1 . Mr . e)        i_2 = LN(r2 . Mr . i_1)        i_3 = LN(r3 . Mr . i_2)
+    logits = Z (i_1 + i_2 + i_3)
 
-e, r1, r2, r3 are two-layer tanh maps of q; f1, f2, f3 three linear maps in a row. As in the authors' bAbI runs the old relational
-memory is kept whole (alpha_1 = 1), nothing flows back into the item memory (alpha_3 = 0) and alpha_2 starts at 0. Two things differ
-from their program on purpose: Z is trained (theirs stays random by mistake), and padding is never read.
+e, r1, r2, r3 are two-layer tanh maps of q; f1, f2, f3 three linear maps in a row. As in the
+authors' bAbI runs the old relational memory is kept whole (alpha_1 = 1), nothing flows back into
+the item memory (alpha_3 = 0) and alpha_2 starts at 0. Two things differ from their program on
+purpose: Z is trained (theirs stays random by mistake), and padding is never read.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.scratch.nets.dropout import Dice
+from taskloom.learners.scratch.nets.dropout import DropoutKeys
 from taskloom.learners.scratch.nets.ops import (
     Weights,
     Wrap,
@@ -41,7 +44,9 @@ _HOPS = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class STM:
-    """See the module. `state` is the size d of the memories' matrices, `slots` the number of relations."""
+    """See the module. `state` is the size d of the memories' matrices, `slots` the number of
+    relations.
+    """
 
     vocabulary: int
     classes: int
@@ -55,7 +60,9 @@ class STM:
     sites: ClassVar[int] = 0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has one more row, the empty place, which counts as zero."""
+        """Return the shapes; the vocabulary has one more row, the empty place, which counts as
+        zero.
+        """
         d, n, h = self.state, self.slots, self.hidden
         shapes: dict[str, tuple[int, ...]] = {
             "embedding.weight": (self.vocabulary + 1, self.embedding),
@@ -112,11 +119,13 @@ class STM:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
-        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences, `sentence` places each."""
+        """Compute logits [seeds, batch, classes]; tokens are the question and then the sentences,
+        `sentence` places each.
+        """
         w = weights
         question, sentences = bags(
             w["embedding.weight"], tokens, self.sentence, w["places"], w["places"]
@@ -174,7 +183,9 @@ def _read_sentence(
     gates: Tensor,
     here: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Update by one sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d], chosen [S, B, n], here [B]."""
+    """Update by one sentence: items [S, B, d, d], relations [S, B, n, d, d], f1 and f2 [S, B, d],
+    chosen [S, B, n], here [B].
+    """
     seeds = len(f1)
     both = gates.unsqueeze(2) + linear(items.tanh(), w["gate.memory.weight"], w["gate.memory.bias"])
     let_in, keep = both.chunk(2, -1)
@@ -189,7 +200,9 @@ def _read_sentence(
 
 
 def _associate(w: Weights, m: Tensor) -> Tensor:
-    """Apply SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised together."""
+    """Apply SAM: [S, B, d, d] to [S, B, n, d, d]. All rows of Q, K and V are normalised
+    together.
+    """
     qkv = linear(m, w["sam.weight"], w["sam.bias"])
     qkv = F.layer_norm(qkv, qkv.shape[-2:]) * w["sam.gain"].unsqueeze(1) + w["sam.shift"].unsqueeze(
         1

@@ -1,9 +1,12 @@
-"""The Transformer of CTL++: one post-norm layer applied again and again, with relative positions, read at SOS.
+"""The Transformer of CTL++: one post-norm layer applied again and again, with relative positions,
+read at SOS.
 
-    logit_ij = c [ (q_i + u) . k_j + (q_i + v) . (P r_{j-i}) ]        r_m: sinusoid of the signed distance m
+    logit_ij = c [ (q_i + u) . k_j + (q_i + v) . (P r_{j-i}) ]
     x1 = LN( x + Drop(MHA(x)) )        y = LN( x1 + Drop( W2 Drop(ReLU(W1 x1 + b1)) + b2 ) )
 
-Attention dropout falls on the keys (content and positional), not on the weights, as in the reference.
+r_m is the sinusoid of the signed distance m.
+Attention dropout falls on the keys (content and positional), not on the weights, as in the
+reference.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from torch import Tensor
 
 from taskloom.learners.accelerated.kernels.launch import fit
 from taskloom.learners.interface import later_setting
-from taskloom.learners.scratch.nets.dropout import Dice, drop
+from taskloom.learners.scratch.nets.dropout import DropoutKeys, drop
 from taskloom.learners.scratch.nets.ops import (
     Kernels,
     Weights,
@@ -37,12 +40,16 @@ from taskloom.learners.scratch.nets.ops import (
 )
 
 _SITES = 5
-"""Dropout places in a layer: content keys, positional keys, attention output, feed-forward hidden, feed-forward output."""
+"""Dropout places in a layer: content keys, positional keys, attention output, feed-forward hidden,
+feed-forward output.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformer:
-    """See the module. The defaults are the reference's; the paper's text has a feed-forward layer of 4 times the state."""
+    """See the module. The defaults are the reference's; the paper's text has a feed-forward layer
+    of 4 times the state.
+    """
 
     vocabulary: int
     classes: int
@@ -64,7 +71,9 @@ class Transformer:
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes; the vocabulary has two more rows, EOS and SOS. `attention.bias` is unused, as in the reference."""
+        """Return the shapes; the vocabulary has two more rows, EOS and SOS. `attention.bias` is
+        unused, as in the reference.
+        """
         d, f, h = self.state, self.feed_forward, self.heads
         return {
             "embedding.weight": (self.vocabulary + 2, d),
@@ -89,7 +98,9 @@ class Transformer:
         }
 
     def start(self, random: torch.Generator) -> dict[str, Tensor]:
-        """Draw Xavier weights for the maps, Kaiming for the embedding, torch's default for the two output maps."""
+        """Draw Xavier weights for the maps, Kaiming for the embedding, torch's default for the two
+        output maps.
+        """
         d, f = self.state, self.feed_forward
         weights = {name: torch.zeros(shape) for name, shape in self.shapes().items()}
         weights["embedding.weight"] = torch.randn(
@@ -120,7 +131,7 @@ class Transformer:
         weights: Weights,
         tokens: Tensor,
         lengths: Tensor,
-        dice: Dice | None = None,
+        dropout: DropoutKeys | None = None,
         wrap: Wrap | None = None,
         trace: dict[str, Tensor] | None = None,
     ) -> Tensor:
@@ -128,19 +139,19 @@ class Transformer:
         x = embed(weights["embedding.weight"], tokens)
         if (
             isinstance(wrap, Kernels)
-            and dice
+            and dropout
             and trace is None
             and fit(x.shape, self.heads, self.feed_forward, self.layers)
         ):
-            return self._by_kernels(weights, x, lengths, dice)
+            return self._by_kernels(weights, x, lengths, dropout)
         run = wrap(_layer) if wrap else _layer
         length = tokens.shape[-1]
         real = within(lengths, length)
         waves = sinusoids(length, self.state, x)
-        layers = self.layers if dice else self.layers_answering or self.layers
+        layers = self.layers if dropout else self.layers_answering or self.layers
         for i in range(layers):
-            keys = dice.keys[_SITES * i : _SITES * (i + 1)] if dice else None
-            first = dice.first_row if dice else 0
+            keys = dropout.keys[_SITES * i : _SITES * (i + 1)] if dropout else None
+            first = dropout.first_row if dropout else 0
             rates = (self.dropout, self.attention_dropout)
             # Only SOS is read in the end, so the last layer has that column alone to compute.
             columns = 1 if i == layers - 1 and trace is None else length
@@ -154,7 +165,9 @@ class Transformer:
             trace["argument"] = read_at(x, lengths - 2)
         return linear(x[:, :, 0], weights["classifier.weight"], weights["classifier.bias"])
 
-    def _by_kernels(self, weights: Weights, x: Tensor, lengths: Tensor, dice: Dice) -> Tensor:
+    def _by_kernels(
+        self, weights: Weights, x: Tensor, lengths: Tensor, dropout: DropoutKeys
+    ) -> Tensor:
         """Compute the logits in training mode by the kernels in `fused`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.transformer_layers import (
@@ -166,16 +179,18 @@ class Transformer:
         waves = sinusoids(length, size, x).expand(seeds, -1, -1)
         far = linear(waves, weights["attention.position.weight"]).expand(self.layers, -1, -1, -1)
         far = drop(
-            far.flatten(0, 1), self.attention_dropout, dice.keys[1::_SITES].flatten(0, 1)
+            far.flatten(0, 1), self.attention_dropout, dropout.keys[1::_SITES].flatten(0, 1)
         ).view(far.shape)
         rates = (self.dropout, self.attention_dropout)
-        run = Pass(lengths, dice.keys, dice.first_row, self.heads, rates, kind_of_products(x))
+        run = Pass(lengths, dropout.keys, dropout.first_row, self.heads, rates, kind_of_products(x))
         column: Tensor = TransformerLayers.apply(run, x, far, *(weights[name] for name in NAMES))  # type: ignore[no-untyped-call]
         return linear(column, weights["classifier.weight"], weights["classifier.bias"])
 
 
 def sinusoids(length: int, size: int, like: Tensor) -> Tensor:
-    """Compute r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base 10000."""
+    """Compute r_m for m = -(length-1) .. length-1: even channels sin, odd channels cos, base
+    10000.
+    """
     m = torch.arange(1 - length, length, device=like.device, dtype=like.dtype)
     rate = torch.exp(
         torch.arange(0, size, 2, device=like.device, dtype=like.dtype) * (-math.log(10000.0) / size)
@@ -235,7 +250,8 @@ def _attention(
     position = torch.einsum(
         "sbhtd,smhd->sbhtm", q + w["attention.position_bias"].view(bias_shape), far
     )
-    # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance j - i.
+    # position[..., i, m] is for the distance m - (length - 1); column j of row i wants the distance
+    # j - i.
     at = torch.arange(length, device=x.device)
     index = (at[None, :] - at[:columns, None] + length - 1).expand_as(content)
     logits = (content + position.gather(-1, index)) * w["attention.scale"].view(seeds, 1, 1, 1, 1)

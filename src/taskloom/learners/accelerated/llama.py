@@ -1,16 +1,19 @@
-"""Llama's pass as a plain function of its weights, for training: the same mathematics as the library's module, less work.
+"""Llama's pass as a plain function of its weights, for training: the same mathematics as the
+library's module, less work.
 
     a = h + O softmax(rope(Q n) rope(K n)' / sqrt(d)) V n      n = RMS(h) * gain
     h' = a + D ( silu(G m) * U m )                             m = RMS(a) * gain
 
-What is saved: one compiled layer serves every depth, the last one computes only the positions that predict a target, and states of
-a tuned prompt are computed once per task (`past`). Weights and their gradients stay in their own precision; under autocast products
-and the stream of states are in its precision, sums inside norms and attention in fp32.
+What is saved: one compiled layer serves every depth, the last one computes only the positions that
+predict a target, and states of a tuned prompt are computed once per task (`past`). Weights and
+their gradients stay in their own precision; under autocast products and the stream of states are in
+its precision, sums inside norms and attention in fp32.
 
-Compiled and captured (`cuda_graphs.py`) it buys a step of SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms, uncompiled
-52.2, where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200, before
-compiled layers rounded as they do now). `compile: false` leaves it uncompiled. Without it, as for all models of which
-`can_follow` is False, the library's own module computes the layers.
+Compiled and captured (`cuda_graphs.py`) it buys a step of SmolLM2-135M's size on 512 x 16 tokens in
+27.4 ms, uncompiled 52.2, where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4
+against 253.5 (one H200, before compiled layers rounded as they do now). `compile: false` leaves it
+uncompiled. Without it, as for all models of which `can_follow` is False, the library's own module
+computes the layers.
 """
 
 from __future__ import annotations
@@ -53,13 +56,17 @@ class Form(NamedTuple):
 
 
 Pair = tuple[Tensor, Tensor]
-"""Keys and values; or cosines and sines of the rotary positions, the sines negative in the first half."""
+"""Keys and values; or cosines and sines of the rotary positions, the sines negative in the first
+half.
+"""
 
 
 class Rounded:
-    """A model's maps in the precision of the products, as leaves of their own, rounded (and their gradients widened) all at once.
+    """A model's maps in the precision of the products, as leaves of their own, rounded (and their
+    gradients widened) all at once.
 
-    Left to autograd, each weight is a rounding and each gradient a widening of its own: four hundred small kernels a step.
+    Left to autograd, each weight is a rounding and each gradient a widening of its own: four
+    hundred small kernels a step.
     """
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
@@ -98,7 +105,8 @@ class Shortcuts:
 
     Attributes:
         wrap: Applied to a layer's function (`torch.compile` on a GPU).
-        rounded: Copies of the maps to use in their place; the caller refreshes them and takes their gradients.
+        rounded: Copies of the maps to use in their place; the caller refreshes them and takes their
+            gradients.
     """
 
     wrap: Wrap | None = None
@@ -106,7 +114,9 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """Return whether the model is Llama as above: bare maps without biases, adapters or hooks, SiLU, no dropout."""
+    """Return whether the model is Llama as above: bare maps without biases, adapters or hooks,
+    SiLU, no dropout.
+    """
     config = model.config
     if (
         getattr(config, "model_type", "") != "llama"
@@ -123,7 +133,9 @@ def can_follow(model: Any) -> bool:
 
 
 def has_hooks(model: Any) -> bool:
-    """Return whether a module has hooks that may read or change what it computes, besides the library's own for its outputs."""
+    """Return whether a module has hooks that may read or change what it computes, besides the
+    library's own for its outputs.
+    """
     hooks = (
         hook
         for m in model.modules()
@@ -143,7 +155,8 @@ def logits_at(
     tasks: Tensor | None,
     fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
 ) -> Tensor:
-    """Compute logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch, length].
+    """Compute logits [batch, K, vocabulary] at the positions `where` [batch, K] of ids [batch,
+    length].
 
     Args:
         model: A causal language model that `can_follow` accepts.
@@ -181,7 +194,9 @@ def logits_at(
 
 
 def prefix_states(model: Any, ids: Sequence[int]) -> list[Pair]:
-    """Compute keys and values [1, heads, length, size] of tokens at every layer, as the library does, in its precision."""
+    """Compute keys and values [1, heads, length, size] of tokens at every layer, as the library
+    does, in its precision.
+    """
     core, config = model.model, model.config
     form = Form(
         config.num_attention_heads, config.num_key_value_heads, config.rms_norm_eps, model.dtype
@@ -203,7 +218,9 @@ def _prompt_states(
     form: Form,
     run: Any,
 ) -> Sequence[Pair | None]:
-    """Compute keys and values of the prompts at every layer, once per task, for each example of the task."""
+    """Compute keys and values of the prompts at every layer, once per task, for each example of the
+    task.
+    """
     if prompts is None:
         return [None] * len(layers)
     assert tasks is not None
@@ -240,7 +257,8 @@ def _layer(
     where: Tensor | None,
     form: Form,
 ) -> tuple[Tensor, Tensor, Pair]:
-    """Compute the next states (at `where` alone if given) as a sum still to be taken, and this layer's keys and values.
+    """Compute the next states (at `where` alone if given) as a sum still to be taken, and this
+    layer's keys and values.
 
     The sum is left to the next layer, whose norm reads it anyway.
     """
@@ -274,7 +292,9 @@ def _map(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _norm(x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
-    """Normalize by the library's kernel, which sums in fp32; written out, the norms are a quarter of a step in bf16."""
+    """Normalize by the library's kernel, which sums in fp32; written out, the norms are a quarter
+    of a step in bf16.
+    """
     return F.rms_norm(x, gain.shape, gain.to(x.dtype), epsilon)
 
 
@@ -284,9 +304,11 @@ def _split(x: Tensor, heads: int) -> Tensor:
 
 
 def _turned(x: Tensor, turns: Pair) -> Tensor:
-    """Apply rotary positions: channel pairs (c, c + size / 2) are turned by their position's angles.
+    """Apply rotary positions: channel pairs (c, c + size / 2) are turned by their position's
+    angles.
 
-    The partners come by rolling, with the sign in the sines: a compiler turns cutting and joining into much slower code.
+    The partners come by rolling, with the sign in the sines: a compiler turns cutting and joining
+    into much slower code.
     """
     return (x * turns[0] + x.roll(x.shape[-1] // 2, -1) * turns[1]).to(x.dtype)
 

@@ -1,15 +1,18 @@
-"""Greedy answers after a prefix that all rows share, and losses of given ones, by Llama's pass as a plain function of its weights.
+"""Greedy answers after a prefix that all rows share, and losses of given ones, by Llama's pass as a
+plain function of its weights.
 
-The library's `generate` copies the prefix's keys and values for every row, and again at every token. Here all rows look at the one
-copy in one product per head; each row's own keys and values are few. A row that is done is left out of the following steps.
+The library's `generate` copies the prefix's keys and values for every row, and again at every
+token. Here all rows look at the one copy in one product per head; each row's own keys and values
+are few. A row that is done is left out of the following steps.
 
-On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there a step is recorded as a CUDA
-graph. A graph knows its memory and its shapes: rows are then a power of two, those that are done stay, and every step looks at the
-whole room for tokens, of which those to come are hidden.
+On a GPU a step of a small model is bound by the starting of its kernels (over a thousand), so there
+a step is recorded as a CUDA graph. A graph knows its memory and its shapes: rows are then a power
+of two, those that are done stay, and every step looks at the whole room for tokens, of which those
+to come are hidden.
 
-Buys in-context answers with 32 shots 25.9 times as fast as plain `generate` at 64 inputs and 35.9 times at 256 (one
-H200), 12.7 times on a CPU, all answers equal. Without it (`can_write` is False for models other than Llama) the
-library's `generate` writes.
+Buys in-context answers with 32 shots 25.9 times as fast as plain `generate` at 64 inputs and 35.9
+times at 256 (one H200), 12.7 times on a CPU, all answers equal. Without it (`can_write` is False
+for models other than Llama) the library's `generate` writes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from taskloom.learners.accelerated.language.llama import Layer, Pair, _turns, _weights, can_follow
+from taskloom.learners.accelerated.llama import Layer, Pair, _turns, _weights, can_follow
 from taskloom.learners.pretrained.forward import IGNORED
 from taskloom.learners.training.out_of_memory import is_short
 from taskloom.learners.training.step import record
@@ -42,25 +45,33 @@ LASTING_TURNS = {"default", "linear", "llama3", "yarn"}
 """Kinds of rotary positions whose angles do not depend on how long a text has become."""
 
 ROOM = 32
-"""Tokens by which the room of a recorded step grows: few different rooms, and little that is hidden."""
+"""Tokens by which the room of a recorded step grows: few different rooms, and little that is
+hidden.
+"""
 
 FEWEST_ROWS = 8
 """Rows of the smallest recorded step."""
 
 FEWEST_MOVED = 128
-"""Rows for which it pays to move what is left of a larger recorded step: a step of fewer rows takes a GPU as long."""
+"""Rows for which it pays to move what is left of a larger recorded step: a step of fewer rows takes
+a GPU as long.
+"""
 
 FIRST_RECORDED = 8
-"""The step of a block that is recorded: the ones before load the kernels, and it takes about seven until recording has paid.
+"""The step of a block that is recorded: the ones before load the kernels, and it takes about seven
+until recording has paid.
 
-On an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step takes 10 ms less."""
+On an H200 with SmolLM2 recording took 50 to 70 ms, and a recorded step takes 10 ms less.
+"""
 
 Finished = Callable[[Sequence[list[int]]], Sequence[bool]]
 """Says of the tokens that some rows have written whether each row is done."""
 
 
 def can_write(model: Any) -> bool:
-    """Return whether a `GreedyWriter` does what the library's greedy search does with this model."""
+    """Return whether a `GreedyDecoder` does what the library's greedy search does with this
+    model.
+    """
     return (
         can_follow(model)
         and set(model.generation_config.to_diff_dict()) <= HARMLESS
@@ -78,7 +89,8 @@ def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         with torch.inference_mode():
             return step()
 
-    # What torch itself keeps for all graphs must not be for inference alone: steps of training are recorded as well.
+    # What torch itself keeps for all graphs must not be for inference alone: steps of training are
+    # recorded as well.
     with torch.inference_mode(False):
         graph, result = record(inferred, None, 0)
 
@@ -90,7 +102,9 @@ def recorded(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 class _Shape(NamedTuple):
-    """How a model attends: `groups` heads to each of the `shared` ones that have keys and values."""
+    """How a model attends: `groups` heads to each of the `shared` ones that have keys and
+    values.
+    """
 
     shared: int
     groups: int
@@ -99,7 +113,9 @@ class _Shape(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """A layer's weights, maps as right-hand sides of products, and the prefix's keys and values there."""
+    """A layer's weights, maps as right-hand sides of products, and the prefix's keys and values
+    there.
+    """
 
     weights: Layer
     keys: Tensor  # [shared, size, length], with the factor of attention in them
@@ -113,7 +129,8 @@ class _Block:
         ids: [rows, 1] the last token of each row.
         at: [1] its place after the prefix, padding included.
         empty: [rows] the padding before each row's own tokens.
-        own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the prefix's.
+        own: [layers, 2, rows, heads, room, size] the keys and values that each row has besides the
+            prefix's.
         turns: The rotary positions of the room.
         used: How much of the room is taken.
         steps: Of one token each, that were taken here in all calls.
@@ -129,7 +146,9 @@ class _Block:
         self.replay: Callable[[], Tensor] | None = None
 
     def begin(self, rests: Sequence[Sequence[int]]) -> Tensor:
-        """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without any are padding."""
+        """Return the tokens [rows, width] of each row, the shorter ones after padding; rows without
+        any are padding.
+        """
         width = max(map(len, rests))
         empty = [width - len(rest) for rest in rests] + [0] * (self.rows - len(rests))
         rows = [[0] * (width - len(rest)) + list(rest) for rest in rests] + [[0] * width] * (
@@ -149,14 +168,14 @@ class _Block:
         self.used = used
 
 
-class GreedyWriter:
+class GreedyDecoder:
     """Writes the likeliest tokens after one prefix.
 
     Args:
         model: A causal language model that `can_write` accepts.
         states: Keys and values [1, heads, length, size] of the prefix at every layer.
-        graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as long as the writer. Where that
-            fails they are started one by one.
+        graphs: Whether steps are recorded as CUDA graphs, which are kept, with their memory, as
+            long as the decoder. Where that fails they are started one by one.
 
     Attributes:
         failure: Why no step was recorded, where one was to be.
@@ -207,7 +226,9 @@ class GreedyWriter:
     def losses(
         self, rests: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> list[float]:
-        """Return the summed cross entropy of a target's tokens after each row, of which there is at least one token."""
+        """Return the summed cross entropy of a target's tokens after each row, of which there is at
+        least one token.
+        """
         together = self._together(max(map(len, rests)) + max(map(len, targets)) - 1)
         starts = range(0, len(rests), together)
         parts = [
@@ -355,7 +376,9 @@ class GreedyWriter:
     def _layer(
         self, layer: _Layer, h: Tensor, turns: Pair, own: Tensor, at: Tensor, bias: Tensor
     ) -> Tensor:
-        """Compute the next states [tokens, d], and put this layer's keys and values beside those of the earlier tokens."""
+        """Compute the next states [tokens, d], and put this layer's keys and values beside those of
+        the earlier tokens.
+        """
         w, shape = layer.weights, self._shape
         rows, seen = own.shape[1], bias.shape[-1]
         heads = shape.shared * shape.groups
@@ -377,7 +400,9 @@ class GreedyWriter:
 
 
 def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
-    """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix there."""
+    """Return a layer's weights with the keys and values [1, shared, length, size] of the prefix
+    there.
+    """
     turned = Layer(
         *(weight.t() for weight in _weights(layer))
     )  # gains have one axis, and stay as they are
@@ -387,9 +412,11 @@ def _with_prefix(layer: Any, keys: Tensor, values: Tensor) -> _Layer:
 def _attend(
     q: Tensor, layer: _Layer, keys: Tensor, values: Tensor, bias: Tensor, shape: _Shape
 ) -> Tensor:
-    """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own [rows * shared, seen, size].
+    """Compute attention [tokens, heads * size] over the prefix of all rows and over each row's own
+    [rows * shared, seen, size].
 
-    The rows' queries of one head are one matrix: one product with the prefix's keys for all of them.
+    The rows' queries of one head are one matrix: one product with the prefix's keys for all of
+    them.
     """
     rows, length, shared, before = len(q), q.shape[1], shape.shared, layer.keys.shape[2]
     q = q.reshape(rows, length, shared, shape.groups, shape.size)

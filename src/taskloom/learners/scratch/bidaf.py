@@ -50,7 +50,9 @@ def cut(text: str) -> tuple[list[str], list[tuple[int, int]]]:
 
 @dataclass(frozen=True)
 class Passages:
-    """How passages are read: `asked` places for the question, then the context. Place 0 is empty; word i has the id i + 1."""
+    """How passages are read: `asked` places for the question, then the context. Place 0 is empty;
+    word i has the id i + 1.
+    """
 
     words: WordVocabulary
     asked: int
@@ -71,18 +73,21 @@ class Passages:
         return tuple(tuple(letters[c] for c in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
-        """Encode items as arrays, with spans as labels (-1 where there is none), and where each token of each context stands."""
+        """Encode items as arrays, with spans as labels (-1 where there is none), and where each
+        token of each context stands.
+        """
         import numpy as np
 
-        from taskloom.learners.scratch.nets.losses import SPAN
+        from taskloom.learners.scratch.nets.ops import SPAN
 
         rows, offsets, labels = [], [], []
         for item in items:
             question, (words, places) = cut(item.question)[0], cut(item.context)
             if len(question) > self.asked:
                 raise LearnerError(
-                    f"the question {item.question[:60]!r} has {len(question)} words and this learner was fitted with at most "
-                    f"{self.asked}; shorten it, or fit with it in a split"
+                    f"the question {item.question[:60]!r} has {len(question)} words and this"
+                    f" learner was fitted with at most {self.asked}; shorten it, or fit with it in"
+                    " a split"
                 )
             ids = [
                 i + 1
@@ -123,10 +128,11 @@ def load_bidaf(folder: Path) -> Fitted:
 )
 @dataclass(frozen=True)
 class BiDAFLearner(Stacked["Pointer"]):
-    """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12 epochs (of bAbI's 9,000 here).
+    """Seo et al. 2017: batches of 60, states of 100, 100 filters of 5 letters, dropout 0.2, 12
+    epochs (of bAbI's 9,000 here).
 
-    Two things are not the paper's: word vectors are learned with the rest (the paper's come out of GloVe), and Adam with 1e-3
-    stands in for AdaDelta.
+    Two things are not the paper's: word vectors are learned with the rest (the paper's come out of
+    GloVe), and Adam with 1e-3 stands in for AdaDelta.
 
     Attributes:
         words: Size of word vectors.
@@ -210,7 +216,9 @@ class Pointer:
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
     ) -> list[list[float]]:
-        """Return the log-probability of each candidate, wherever it stands; minus infinity for what is not in the input."""
+        """Return the log-probability of each candidate, wherever it stands; minus infinity for what
+        is not in the input.
+        """
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         return [

@@ -1,11 +1,12 @@
 """Steps of a language model as CUDA graphs, one per shape of batch.
 
-A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand a step), not by arithmetic; a
-captured step starts them all at once. Layers are compiled as well, and the first batch of each shape is computed both ways.
+A model of 135 million weights on short inputs is bound by the starting of kernels (over a thousand
+a step), not by arithmetic; a captured step starts them all at once. Layers are compiled as well,
+and the first batch of each shape is computed both ways.
 
-Buys fine-tuning SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms a step, with graphs alone 52.2, where plain
-`transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200). To do without
-set `graphs: false`.
+Buys fine-tuning SmolLM2-135M's size on 512 x 16 tokens in 27.4 ms a step, with graphs alone 52.2,
+where plain `transformers` takes 132.1; on 256 x 160 tokens 82.8 and 189.4 against 253.5 (one H200).
+To do without set `graphs: false`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.language.llama import Rounded, Shortcuts, can_follow
+from taskloom.learners.accelerated.llama import Rounded, Shortcuts, can_follow
 from taskloom.learners.pretrained.forward import Batch, plain
 from taskloom.learners.pretrained.models import Base
 from taskloom.learners.training.settings import Training
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """Return whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks must follow the step.
+    """Return whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks
+    must follow the step.
 
-    Nor in fp16, where a step whose gradients overflow has to be left out, nor with Adafactor, which counts steps in Python.
+    Nor in fp16, where a step whose gradients overflow has to be left out, nor with Adafactor, which
+    counts steps in Python.
     """
     if (
         device.type != "cuda"
@@ -64,8 +67,9 @@ class Captured:
             tuple[int, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], tuple[Tensor, Tensor]]
         ] = {}
         self.pool: Any = None
-        # Layers with adapters inside are the library's own; a prompt's keys would reach those through a cache object, which a
-        # compiled layer would have to guard, and so it would the choice of a task's adapter.
+        # Layers with adapters inside are the library's own; a prompt's keys would reach those
+        # through a cache object, which a compiled layer would have to guard, and so it would the
+        # choice of a task's adapter.
         known = can_follow(adapter.base.model)
         use = adapter.how.compile and not adapter.stacked and not known
         rounded = (
@@ -80,7 +84,8 @@ class Captured:
             if use
             else {}
         )
-        # What is trained as the run begins, in the machine's memory: a checkpoint is read only later.
+        # What is trained as the run begins, in the machine's memory: a checkpoint is read only
+        # later.
         self.start = {
             n: t.detach().to("cpu", copy=True)
             for n, t in adapter.trained.items()
@@ -120,7 +125,8 @@ class Captured:
         places = [t.clone() for t in given]
         self._check_compiler(places)
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        # After the first shape the libraries are ready, and one run is enough for them to choose their algorithms.
+        # After the first shape the libraries are ready, and one run is enough for them to choose
+        # their algorithms.
         with put_back(self.adapter), self._compiled_layers():
             graph, out = record(
                 lambda: self._one(places), self.pool, 1 if self.graphs else WARM_UPS
@@ -132,12 +138,14 @@ class Captured:
         return self.fast.wrap is not None or bool(self.layers)
 
     def _check_compiler(self, places: list[Tensor]) -> None:
-        """Compare the compiled gradient of a batch with the plain one; where they differ, compile no more.
+        """Compare the compiled gradient of a batch with the plain one; where they differ, compile
+        no more.
 
-        Both are computed with the weights that the run began with, whenever a shape first comes, so that a resumed run decides as
-        an uninterrupted one does: what is learned leaves small gradients, sums that nearly cancel. Measured on a CPU with a small
-        Llama fine-tuned in bf16: layers that round less than plain ones are 0.6 % from them at the start and 4 to 5 % after 400
-        steps. Where the two differ by more than rounding mostly explains, fp32 decides.
+        Both are computed with the weights that the run began with, whenever a shape first comes, so
+        that a resumed run decides as an uninterrupted one does: what is learned leaves small
+        gradients, sums that nearly cancel. Measured on a CPU with a small Llama fine-tuned in bf16:
+        layers that round less than plain ones are 0.6 % from them at the start and 4 to 5 % after
+        400 steps. Where the two differ by more than rounding mostly explains, fp32 decides.
         """
         if not self._compiles():
             return
@@ -170,7 +178,9 @@ class Captured:
     def _gradients(
         self, places: list[Tensor], fast: Shortcuts, rows: int, precision: str | None = None
     ) -> dict[str, Tensor]:
-        """Compute the gradient of every trained tensor, some rows at a time; the first axis is that of tasks."""
+        """Compute the gradient of every trained tensor, some rows at a time; the first axis is that
+        of tasks.
+        """
         adapter = self.adapter
         batch, which = Batch(*places[:-1]), places[-1]
         counts = adapter.counts(batch, which)
@@ -188,7 +198,9 @@ class Captured:
 
     @contextlib.contextmanager
     def _compiled_layers(self) -> Iterator[None]:
-        """Compile the layers while a step is recorded, not for answering: each new shape there would compile again."""
+        """Compile the layers while a step is recorded, not for answering: each new shape there
+        would compile again.
+        """
         for layer, quick in self.layers.items():
             layer._compiled_call_impl = quick
         try:
@@ -200,7 +212,9 @@ class Captured:
 
 @contextlib.contextmanager
 def put_back(adapter: Adapter) -> Iterator[None]:
-    """Restore weights and moments after the block, even where memory runs out in the middle of it."""
+    """Restore weights and moments after the block, even where memory runs out in the middle of
+    it.
+    """
     weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
     moments = {
         n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()}
@@ -213,5 +227,6 @@ def put_back(adapter: Adapter) -> Iterator[None]:
             for name, tensor in adapter.trained.items():
                 tensor.copy_(weights[name])
                 for part, value in adapter.optimiser.state[tensor].items():
-                    # In place, since captured graphs know the memory. Before the first step moments are zero.
+                    # In place, since captured graphs know the memory. Before the first step moments
+                    # are zero.
                     value.copy_(moments[name][part]) if part in moments[name] else value.zero_()
