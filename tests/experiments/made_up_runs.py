@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.store import Store
 
 
@@ -29,7 +28,9 @@ def write(
     curve: Sequence[tuple[int, str, float, float]] = (),
     keep: bool = True,
 ) -> str:
-    """Write one run: for each split the score of every item. `data` names the items; `traits` and `tasks` go with the items."""
+    """Write one run: for each split the score of every item. `data` names the items; `traits` and
+    `tasks` go with the items.
+    """
     config = {
         "recipes": [{"recipe": recipe, "seed": 0}],
         "learners": [{"learner": learner}],
@@ -79,6 +80,6 @@ def write(
         "host": "here",
         "versions": {"taskloom": "0.1.0", "python": "3.11"},
     }
-    run_writer.write_run(beside, config, said, curves, predictions, environment, b"")
+    run_files.write_run(beside, config, said, curves, predictions, environment, b"")
     assert store.publish(run, beside)
     return run

@@ -97,7 +97,9 @@ def environment() -> dict[str, str]:
 
 
 def contents(path: Path) -> dict[str, str]:
-    """Digests of all bytes that are a function of the experiment: the table, and the files of every run."""
+    """Digests of all bytes that are a function of the experiment: the table, and the files of every
+    run.
+    """
     store = Store(path)
     sink = store.runs()
     buffer = pa.BufferOutputStream()

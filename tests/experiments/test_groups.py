@@ -1,4 +1,6 @@
-"""Groups of scores by one sort, and their estimates many at a time, equal those found one by one."""
+"""Groups of scores by one sort, and their estimates many at a time, equal those found one by
+one.
+"""
 
 from __future__ import annotations
 

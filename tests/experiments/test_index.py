@@ -1,4 +1,6 @@
-"""The index of a store: the same answers as from the runs' own files, whatever happened to them or to it since."""
+"""The index of a store: the same answers as from the runs' own files, whatever happened to them or
+to it since.
+"""
 
 from __future__ import annotations
 

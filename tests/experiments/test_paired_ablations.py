@@ -1,4 +1,6 @@
-"""Ablations are paired: training sizes, layouts, separators and permuted labels are compared on the same test items."""
+"""Ablations are paired: training sizes, layouts, separators and permuted labels are compared on the
+same test items.
+"""
 
 from __future__ import annotations
 

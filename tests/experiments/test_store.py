@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.execute.writer import write_run
-from taskloom.experiments.files import CURVE_COLUMNS, SCHEMA, SCORES, StoreError
+from taskloom.experiments.files import CURVE_COLUMNS, SCHEMA, SCORES, StoreError, write_run
 from taskloom.experiments.store import Store
 
 RUN = "ab" + "0" * 30

@@ -1,4 +1,6 @@
-"""Scores that suites compute of whole splits: the same as their own evaluation, and columns of runs, results and reports."""
+"""Scores that suites compute of whole splits: the same as their own evaluation, and columns of
+runs, results and reports.
+"""
 
 from __future__ import annotations
 
@@ -109,5 +111,6 @@ def test_sequences_have_scores_by_position_and_as_a_whole(tmp_path: Path) -> Non
     assert sequences["scores"]["per-position"] >= sequences["scores"]["whole-sequence"]
     assert sequences["scores"]["per-position"] == pytest.approx(sequences["score"], abs=0.1)
     assert data_folder(outcome.store, outcome.cells[0].data.key).is_dir()
-    # Described inputs are scored by the bare ones, which the store's dataset has and the predictions have not.
+    # Described inputs are scored by the bare ones, which the store's dataset has and the
+    # predictions have not.
     assert {change.changed for change in rescore(tmp_path / "runs", "own")} == {0}

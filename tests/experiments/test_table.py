@@ -1,4 +1,6 @@
-"""Runs as a table: means with intervals against the statistics by hand, comparisons, other tools, bad questions."""
+"""Runs as a table: means with intervals against the statistics by hand, comparisons, other tools,
+bad questions.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,8 @@ def test_other_intervals(runs: Runs, over: str) -> None:
         assert (row["low"], row["high"], row["seeds"]) == pytest.approx(
             (expected.low, expected.high, SEEDS)
         )
-    # By a trait, the seeds' scores are taken from the predictions; by none, from the runs: both are the same numbers.
+    # By a trait, the seeds' scores are taken from the predictions; by none, from the runs: both are
+    # the same numbers.
     fast, slow = (runs.accuracy(by=by, split="iid", over="seeds") for by in ((), ("task",)))
     assert [r["mean"] for r in fast] == pytest.approx([r["mean"] for r in slow])
 
@@ -412,6 +415,25 @@ def test_selection_by_inequality(runs: Runs, rule: str) -> None:
             expected.add(row["run"])
     assert chosen == expected
     assert 0 < len(chosen) < len(runs)
+
+
+class Digest(str):
+    """A digest that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Digest.compared += 1
+        return str.__eq__(self, str(other))
+
+    __hash__ = str.__hash__
+
+
+def test_many_digests_are_not_compared_one_by_one(runs: Runs) -> None:
+    wanted = list(map(Digest, runs.names))
+    assert runs.where({"run": wanted}).names == runs.names
+    assert Digest.compared <= 2 * runs.table.num_rows
+    assert runs.where({"run": runs.names[:2], "seed": [[0], 0, 1]}).names == runs.names[:2]
 
 
 def test_the_best_seeds_of_each(runs: Runs) -> None:

@@ -1,4 +1,6 @@
-"""`taskloom verify RUNS`: scores against predictions; files of a store with values of the wrong type."""
+"""`taskloom verify RUNS`: scores against predictions; files of a store with values of the wrong
+type.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ import pytest
 
 from taskloom.cli.app import run as cli
 from taskloom.experiments.files import PREDICTIONS, SCORES, StoreError, read_parquet
+from taskloom.experiments.rescore import verify_runs
 from taskloom.experiments.sources import runs
 from taskloom.experiments.store import Store
-from taskloom.experiments.verify import verify_runs
 from tests.experiments.made_up_runs import write
 from tests.experiments.sweeps import fill, recipe
 

@@ -13,10 +13,15 @@ import pyarrow.compute as pc
 
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.errors import nearest
-from taskloom.experiments.groups import ScoreGroup, SortedScores, sort_scores
+from taskloom.experiments.groups import (
+    ScoredRows,
+    ScoreGroup,
+    SortedScores,
+    shown_traits,
+    sort_scores,
+)
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, RunsError
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.scored_rows import ScoredRows, shown_traits
 from taskloom.experiments.statistics import (
     Estimate,
     over_binary_items,
@@ -44,15 +49,16 @@ def accuracy(
 ) -> ResultTable:
     """Compute mean score, interval, spread over seeds, number of items and seeds for each group.
 
-    Recipes, learners, fields and splits that differ are always kept apart; only seeds (and with `over="tasks"` also
-    recipes, which are the tasks then) are averaged.
+    Recipes, learners, fields and splits that differ are always kept apart; only seeds (and with
+    `over="tasks"` also recipes, which are the tasks then) are averaged.
 
     Args:
         runs: The runs.
         by: Columns of the runs, `task`, or traits of the examples.
         splits: Only these; all by default.
-        over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`, `seeds+tasks`. Where there is one
-            seed, the items alone are left. By default `seeds+items`; `seeds` where no run has scores of items.
+        over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`,
+            `seeds+tasks`. Where there is one seed, the items alone are left. By default
+            `seeds+items`; `seeds` where no run has scores of items.
         level: The confidence level.
         threshold: Adds the column `success`: the share of seeds whose score is over it.
     """
@@ -95,16 +101,20 @@ def accuracy(
 
 
 def _default_over(runs: Runs) -> str:
-    """Return what an interval generalizes to where nobody says it: as much as the scores of the runs allow."""
+    """Return what an interval generalizes to where nobody says it: as much as the scores of the
+    runs allow.
+    """
     return "seeds+items" if any(map(runs.keeps_item_scores, runs.names)) else "seeds"
 
 
 def _two_way_estimates(
     data: ScoredRows, scores: SortedScores, level: float
 ) -> dict[int, tuple[Estimate, Sequence[float], float]]:
-    """Estimate the groups in which all seeds answered the same items, with the mean of each seed and the spread of the means.
+    """Estimate the groups in which all seeds answered the same items, with the mean of each seed
+    and the spread of the means.
 
-    Left out are groups of runs of several kinds or with a seed twice, of one item, and of one seed with partial scores.
+    Left out are groups of runs of several kinds or with a seed twice, of one item, and of one seed
+    with partial scores.
     """
     estimates: dict[int, tuple[Estimate, Sequence[float], float]] = {}
     seeds = np.array([about["seed"] for about in data.about])
@@ -130,7 +140,9 @@ def _two_way_estimates(
 
 
 def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
-    """Return the mean score of each seed; where a seed has several runs (over tasks), each run counts the same."""
+    """Return the mean score of each seed; where a seed has several runs (over tasks), each run
+    counts the same.
+    """
     means: dict[int, list[float]] = {}
     for run, scores in zip(group.runs, group.scores, strict=True):
         means.setdefault(data.about[run]["seed"], []).append(float(scores.mean()))
@@ -150,7 +162,8 @@ class SuiteScores:
     """The scores that suites compute of whole splits, and their means over runs.
 
     Attributes:
-        columns: Their names, as results have them: without `score.`, but for names that results have already (`score.mean`).
+        columns: Their names, as results have them: without `score.`, but for names that results
+            have already (`score.mean`).
     """
 
     def __init__(self, runs: Runs, splits: Sequence[str]) -> None:
@@ -204,9 +217,10 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
     "seeds": lambda group: group.estimate.seeds,
     "method": lambda group: group.estimate.method,
 }
-"""The columns that every group gets (`success` where there is a threshold). se: standard error of the mean, over what the interval
-is over. sd: standard deviation over seeds. A new statistic is a line here,
-and a `Column` in `taskloom.analysis.report.report_columns`."""
+"""The columns that every group gets (`success` where there is a threshold). se: standard error of
+the mean, over what the interval is over. sd: standard deviation over seeds. A new statistic is a
+line here, and a `Column` in `taskloom.analysis.report.report_columns`.
+"""
 
 
 def _success(group: Measured) -> float:
@@ -221,7 +235,9 @@ def _row(values: dict[str, Any], group: Measured) -> dict[str, Any]:
 
 
 def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Compute the requested interval, or the nearest that the group's shape allows; its `method` says which."""
+    """Compute the requested interval, or the nearest that the group's shape allows; its `method`
+    says which.
+    """
     if over.endswith("tasks"):
         return _over_tasks(data, group, over, level)
     means = [float(s.mean()) for s in group.scores]
@@ -237,7 +253,8 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
             else over_items(group.scores[0], level)
         )
     if not (group.crossed and data.alike(group.runs)):
-        # Different items for different seeds: their luck is already in the spread of the seeds' means.
+        # Different items for different seeds: their luck is already in the spread of the seeds'
+        # means.
         return (
             over_seeds(means, level, items)
             if len(means) > 1
@@ -266,7 +283,9 @@ def task_means(data: ScoredRows, group: ScoreGroup) -> TaskMeans:
 
 
 def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> Estimate:
-    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by seed."""
+    """Compute the interval over tasks: every task counts the same, and its mean is taken seed by
+    seed.
+    """
     cells = task_means(data, group)
     seeds, names = sorted({s for s, _ in cells}), sorted({n for _, n in cells}, key=str)
     if len(names) < 2:
@@ -281,7 +300,9 @@ def _over_tasks(data: ScoredRows, group: ScoreGroup, over: str, level: float) ->
 
 
 def _without_interval(means: Sequence[float], method: str, level: float) -> Estimate:
-    """Return the mean of a group of one task or example without an interval: from one, nothing is known of others."""
+    """Return the mean of a group of one task or example without an interval: from one, nothing is
+    known of others.
+    """
     mean = sum(means) / len(means)
     return Estimate(mean, math.nan, math.nan, math.nan, len(means), 1, math.nan, method, level)
 
@@ -294,7 +315,9 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
             runs.find_column(name) if name != "task" else None
         )  # the examples' own, of runs on one task as well
         if column is not None and column != name and name in shown_traits(runs):
-            column = None  # `length` is the examples' own, where they have it, before it is short for `recipe.length`
+            # `length` is the examples' own, where they have it, before it is short for
+            # `recipe.length`
+            column = None
         if column in ("n", "score", *runs.suite_scores):
             raise RunsError(f"'{name}' is what is measured; group by another column or trait")
         own.append(column) if column else traits.append(name)
@@ -302,7 +325,9 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def varying(runs: Runs) -> list[str]:
-    """Return the columns of recipes, learners and fields that vary, without fields that only mirror the learner (its own steps)."""
+    """Return the columns of recipes, learners and fields that vary, without fields that only mirror
+    the learner (its own steps).
+    """
     table = runs.table
     columns = [c for c in ("recipe", "learner") if len(table[c].unique()) > 1]
     pair = list(zip(table["recipe"].to_pylist(), table["learner"].to_pylist(), strict=True))
@@ -313,7 +338,9 @@ def varying(runs: Runs) -> list[str]:
 
 
 def without_tasks(columns: Sequence[str]) -> list[str]:
-    """Return the columns that tell runs apart when tasks are averaged: recipes and their tasks are the tasks then."""
+    """Return the columns that tell runs apart when tasks are averaged: recipes and their tasks are
+    the tasks then.
+    """
     return [c for c in columns if c not in ("recipe", TASK_FIELD)]
 
 
@@ -346,7 +373,9 @@ def _of_scores(
 
 
 def _alone(mean: float, n: int, level: float) -> Estimate:
-    """Return the mean of one seed without an interval: with its items unseen, partial scores would pass for right or wrong."""
+    """Return the mean of one seed without an interval: with its items unseen, partial scores would
+    pass for right or wrong.
+    """
     return Estimate(
         mean, float("nan"), float("nan"), float("nan"), 1, n, float("nan"), "one seed", level
     )

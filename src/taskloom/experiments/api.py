@@ -45,7 +45,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What an experiment would do: its cells, which of them exist, and the estimated cost of the rest."""
+    """What an experiment would do: its cells, which of them exist, and the estimated cost of the
+    rest.
+    """
 
     cells: list[Cell]
     present: set[str]
@@ -85,7 +87,8 @@ def fill(
 ) -> Outcome:
     """Run what is missing of an experiment; see `run`.
 
-    Several experiments are run as one, with the resources and the store of the first: processes start once.
+    Several experiments are run as one, with the resources and the store of the first: processes
+    start once.
     """
     together = _together(experiment)
     table = _cells(together)
@@ -122,7 +125,9 @@ def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
 
 
 def _defined_here(cell: Cell) -> bool:
-    """Return whether a cell needs what only this process knows: a task or learner of a notebook or of the running script."""
+    """Return whether a cell needs what only this process knows: a task or learner of a notebook or
+    of the running script.
+    """
     modules = {data.recipe.suite.module for data in cell.datasets} | {type(cell.learner).__module__}
     return "__main__" in modules
 
@@ -142,12 +147,13 @@ def run(
     watch: Watch | bool | None = None,
     **more: Any,
 ) -> Runs:
-    """Run recipes x learners x seeds and return the table of the runs; runs that are in the store are not repeated.
+    """Run recipes x learners x seeds and return the table of the runs; runs that are in the store
+    are not repeated.
 
     Args:
         experiment: A YAML file, instead of the arguments that follow.
-        recipes: Names, files, blocks, or tasks of `@tl.task`. What a notebook or the running script itself defines is run in this
-            process, one run after the other.
+        recipes: Names, files, blocks, or tasks of `@tl.task`. What a notebook or the running script
+            itself defines is run in this process, one run after the other.
         learners: Names or blocks.
         seeds: How many, or which.
         store: The folder of the runs; `runs` by default.
@@ -155,10 +161,12 @@ def run(
         workers: Processes; as many as there are cores by default.
         address: The address of a Ray cluster.
         tracker: `trackio`, `wandb` or `mlflow`: shows finished runs as well.
-        progress: Whether to show how far it is: a table on a terminal, a line in a notebook or a log; by default in notebooks only.
-            Or a function that is called with the state of the experiment now and then.
+        progress: Whether to show how far it is: a table on a terminal, a line in a notebook or a
+            log; by default in notebooks only. Or a function that is called with the state of the
+            experiment now and then.
         watch: The old name of `progress`; deprecated.
-        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`, `track`.
+        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`,
+            `track`.
     """
     if experiment is None:
         given = {"recipes": _named(recipes), "learners": learners, "seeds": seeds, **more}
@@ -196,7 +204,7 @@ def _warn(outcome: Outcome) -> None:
 
     first = next(iter(outcome.state.failed.values()))
     warnings.warn(
-        f"{len(outcome.state.failed)} of {len(outcome.cells)} runs failed; the first: {first}; call taskloom.run again to "
-        "retry them",
+        f"{len(outcome.state.failed)} of {len(outcome.cells)} runs failed; the first: {first}; call"
+        " taskloom.run again to retry them",
         stacklevel=3,
     )

@@ -19,10 +19,9 @@ from taskloom.experiments.accuracy import (
     task_means,
     without_tasks,
 )
-from taskloom.experiments.groups import ScoreGroup
+from taskloom.experiments.groups import ScoredRows, ScoreGroup
 from taskloom.experiments.record import RunsError
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.scored_rows import ScoredRows
 from taskloom.experiments.statistics import (
     Comparison,
     cohens_h,
@@ -39,7 +38,9 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 Selection = str | Mapping[str, Any]
-"""Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with their values."""
+"""Which runs: a learner's or recipe's name, an inequality such as `iid > 0.5`, or columns with
+their values.
+"""
 
 OVER = ("items", "tasks")
 """What is paired."""
@@ -62,7 +63,8 @@ MEASURES = (
 
 
 class ComparedSide:
-    """The runs of one side of a comparison, read once however many other sides they are compared with.
+    """The runs of one side of a comparison, read once however many other sides they are compared
+    with.
 
     Args:
         runs: All runs.
@@ -85,7 +87,9 @@ class ComparedSide:
     def scored(
         self, apart: Sequence[str], traits: Sequence[str], splits: Sequence[str], tasks: bool
     ) -> tuple[ScoredRows, dict[tuple[Any, ...], ScoreGroup]]:
-        """Return the scores row by row, and their groups by what the rows of a group have in common."""
+        """Return the scores row by row, and their groups by what the rows of a group have in
+        common.
+        """
         key = (tuple(apart), tuple(traits), tuple(splits), tasks)
         if key not in self._read:
             rows = ScoredRows(self.runs, apart, traits, splits, tasks=tasks)
@@ -104,7 +108,8 @@ def compare(
     level: float,
     over: str = "items",
 ) -> ResultTable:
-    """Compare b with a in each split and group: difference with its interval, p, and p corrected for all rows together.
+    """Compare b with a in each split and group: difference with its interval, p, and p corrected
+    for all rows together.
 
     Args:
         runs: The runs.
@@ -112,11 +117,13 @@ def compare(
         b: The runs of the other.
         splits: Only these; all that both answered by default.
         by: Columns of the runs, `task`, or traits to tell apart.
-        test: `auto` takes the test over seeds × items where both have several seeds, McNemar's (or for partial scores the paired
-            bootstrap) where they have one, and Welch's over seeds where the items differ; or one of them by name.
+        test: `auto` takes the test over seeds × items where both have several seeds, McNemar's (or
+            for partial scores the paired bootstrap) where they have one, and Welch's over seeds
+            where the items differ; or one of them by name.
         correction: `holm`, `benjamini-hochberg`, `bonferroni` or `none`.
         level: Of the intervals.
-        over: `items` pairs the examples; `tasks` pairs the means of the tasks, each counting the same.
+        over: `items` pairs the examples; `tasks` pairs the means of the tasks, each counting the
+            same.
     """
     if over not in OVER:
         raise RunsError(f"a comparison cannot be over '{over}'; {nearest(over, OVER)}")
@@ -145,7 +152,8 @@ def compare_sides(
     """Compare two sides that may have been read before; see `compare`."""
     if a.names & b.names:
         raise RunsError(
-            f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different groups"
+            f"{a.selection!r} and {b.selection!r} share runs; a comparison needs two different"
+            " groups"
         )
     apart, traits = _grouped_by(runs, (a, b), splits, by, over)
     rows_a, groups_a = a.scored(apart, traits, splits, over == "tasks")
@@ -153,8 +161,8 @@ def compare_sides(
     shared = [values for values in groups_a if values in groups_b]
     if not shared:
         raise RunsError(
-            f"{a.selection!r} and {b.selection!r} have nothing in common to compare: no split, or no value of "
-            f"{', '.join(apart)}"
+            f"{a.selection!r} and {b.selection!r} have nothing in common to compare: no split, or"
+            f" no value of {', '.join(apart)}"
         )
     # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
     beside = _BesideScores((a, b), splits) if not traits and over == "items" else None
@@ -187,7 +195,9 @@ def _grouped_by(
 
 
 class _BesideScores:
-    """Scores that the suites compute themselves, for both sides of a comparison: `a C@90`, `b C@90`."""
+    """Scores that the suites compute themselves, for both sides of a comparison: `a C@90`, `b
+    C@90`.
+    """
 
     def __init__(self, sides: Sequence[ComparedSide], splits: Sequence[str]) -> None:
         self._scores = [SuiteScores(side.runs, splits) for side in sides]
@@ -225,7 +235,9 @@ def _measures(comparison: Comparison) -> dict[str, Any]:
 def _over_tasks(
     data: Sequence[ScoredRows], sides: Sequence[ScoreGroup], test: str, level: float
 ) -> Comparison:
-    """Compare the means of the tasks that both sides have: seeds × tasks where they share several seeds, else sign flips."""
+    """Compare the means of the tasks that both sides have: seeds × tasks where they share several
+    seeds, else sign flips.
+    """
     if test not in ("auto", "two-way", "sign-flip"):
         raise RunsError(
             f"the test '{test}' is over examples; over tasks take 'two-way', 'sign-flip' or 'auto'"
@@ -235,7 +247,8 @@ def _over_tasks(
     tasks = sorted({name for _, name in means[0]} & {name for _, name in means[1]})
     if len(tasks) < 2:
         raise RunsError(
-            f"a comparison over tasks needs at least two tasks that both sides have; they share {len(tasks)}"
+            "a comparison over tasks needs at least two tasks that both sides have; they share"
+            f" {len(tasks)}"
         )
     shared = sorted(set(seeds[0]) & set(seeds[1]))
     whole = all((seed, task) in side for side in means for seed in shared for task in tasks)
@@ -246,7 +259,8 @@ def _over_tasks(
         return replace(paired_two_way(tables[0], tables[1], level), test="t over seeds × tasks")
     if test == "two-way":
         raise RunsError(
-            f"the test 'two-way' needs at least two seeds that both sides have; they share {len(shared)}"
+            "the test 'two-way' needs at least two seeds that both sides have; they share"
+            f" {len(shared)}"
         )
     first, second = (_mean_by_task(side, tasks) for side in means)
     result = sign_flip(first, second, level=level)
@@ -265,7 +279,9 @@ def _mean_by_task(means: TaskMeans, tasks: Sequence[tuple[str, str]]) -> list[fl
 
 
 def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
-    """Return the columns that vary within both sides; raise an error where one varies within one side alone."""
+    """Return the columns that vary within both sides; raise an error where one varies within one
+    side alone.
+    """
     columns = []
     every = ["recipe", "learner", *sides[0].runs.fields]
     for column in without_tasks(every) if over == "tasks" else every:
@@ -276,8 +292,8 @@ def _apart(sides: Sequence[ComparedSide], over: str) -> list[str]:
             which = 0 if len(values[0]) > 1 else 1
             shown = ", ".join(sorted(map(str, values[which]))[:4])
             raise RunsError(
-                f"{sides[which].selection!r} means runs with different {column} ({shown}); choose one, e.g. "
-                f"{{'{column}': {sorted(values[which], key=str)[0]!r}}} with the rest"
+                f"{sides[which].selection!r} means runs with different {column} ({shown}); choose"
+                f" one, e.g. {{'{column}': {sorted(values[which], key=str)[0]!r}}} with the rest"
             )
         columns.append(column)
     return columns
@@ -290,11 +306,13 @@ def _test(
         means = _means(sides)
         if test not in ("auto", "welch", "sign-flip"):
             raise RunsError(
-                f"the test '{test}' needs the same items on both sides; these answered different ones"
+                f"the test '{test}' needs the same items on both sides; these answered different"
+                " ones"
             )
         if min(map(len, means)) < 2:
             raise RunsError(
-                "the two sides answered different items, with one seed: at least two seeds each are needed"
+                "the two sides answered different items, with one seed: at least two seeds each are"
+                " needed"
             )
         return (
             welch(means[0], means[1], level)
@@ -333,8 +351,9 @@ def _automatic(
 def _single(table: NDArray[Any]) -> NDArray[Any]:
     if len(table) > 1:
         raise RunsError(
-            "McNemar's test compares two models, and here are several seeds of each, whose answers to one item are not "
-            "independent; choose one with where(seed=0), or take the test 'two-way'"
+            "McNemar's test compares two models, and here are several seeds of each, whose answers"
+            " to one item are not independent; choose one with where(seed=0), or take the test"
+            " 'two-way'"
         )
     row: NDArray[Any] = table[0]
     return row
@@ -356,7 +375,8 @@ def _common(
     common = _shared_seeds(data, sides)
     if len(common) < 2:
         raise RunsError(
-            f"a test over seeds needs at least two seeds that both sides have; they share {len(common)}"
+            "a test over seeds needs at least two seeds that both sides have; they share"
+            f" {len(common)}"
         )
     shared = []
     for one, side, value in zip(data, sides, values, strict=True):
@@ -366,7 +386,9 @@ def _common(
 
 
 def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool:
-    """Return whether both sides answered the same items: the same indices, and under them the same inputs."""
+    """Return whether both sides answered the same items: the same indices, and under them the same
+    inputs.
+    """
     if not (
         sides[0].crossed
         and sides[1].crossed
@@ -375,8 +397,9 @@ def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool
         return False
     if not all(one.alike(side.runs) for one, side in zip(data, sides, strict=True)):
         return False
-    # Recipes of two names may be tested on one and the same split, and equal names may hide different data: the texts decide, or
-    # where they are written differently (a layout, separators) what the runs noted of their items.
+    # Recipes of two names may be tested on one and the same split, and equal names may hide
+    # different data: the texts decide, or where they are written differently (a layout, separators)
+    # what the runs noted of their items.
     first, second = (one.inputs(side) for one, side in zip(data, sides, strict=True))
     if first.equals(second):
         return True

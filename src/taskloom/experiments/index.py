@@ -1,9 +1,11 @@
 """The index of a run store: what questions about many runs need, in one SQLite file.
 
-A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The index holds the contents of
-every scores.json, and the scores and traits of the predictions. It is never the truth: an entry counts only as long as size,
-time and inode of the run's own file are those of the file that was read. An index that is missing, stale or damaged is made
-again from the run folders; if it cannot be written, only time is lost. It lies in the cache folder (`TASKLOOM_CACHE`).
+A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The
+index holds the contents of every scores.json, and the scores and traits of the predictions. It is
+never the truth: an entry counts only as long as size, time and inode of the run's own file are
+those of the file that was read. An index that is missing, stale or damaged is made again from the
+run folders; if it cannot be written, only time is lost. It lies in the cache folder
+(`TASKLOOM_CACHE`).
 """
 
 from __future__ import annotations
@@ -29,15 +31,21 @@ from taskloom.core.files import cache_folder, digest
 from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCORES
 
 SCORED = ("split", "index", "task", "score", "traits")
-"""Columns of predictions in the index: what scores are grouped by. Texts, which are most of a file, are not."""
+"""Columns of predictions in the index: what scores are grouped by. Texts, which are most of a file,
+are not.
+"""
 
 SCORED_COLUMNS = pa.schema([PREDICTION_COLUMNS.field(name) for name in SCORED])
 
 FEW = 200
-"""Minimum number of runs for an index on disk. Fewer are read again in less time than anybody notices."""
+"""Minimum number of runs for an index on disk. Fewer are read again in less time than anybody
+notices.
+"""
 
 MOST_ROWS = 4_000_000
-"""Maximum number of rows in the index, about 400 MB in memory. Beyond, it is not the number of files that costs."""
+"""Maximum number of rows in the index, about 400 MB in memory. Beyond, it is not the number of
+files that costs.
+"""
 
 MOST_BYTES = 2**30
 """Maximum bytes that are copied into one array. Long traits can take more than rows usually do."""
@@ -120,7 +128,9 @@ class Index:
         self._loaded: set[str] = set()
 
     def scores(self, runs: Sequence[str], least: int | None = None) -> list[dict[str, Any]]:
-        """Contents of scores.json of each run; what was read is saved if it is of at least so many runs."""
+        """Contents of scores.json of each run; what was read is saved if it is of at least so many
+        runs.
+        """
         self._load("scores", len(runs))
         fresh = []
         for run in runs:
@@ -135,7 +145,9 @@ class Index:
     def rows(
         self, runs: Sequence[str], columns: Sequence[str], least: int | None = None
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, and how many rows each run has: 0 if it kept no predictions."""
+        """Columns of the predictions of runs, and how many rows each run has: 0 if it kept no
+        predictions.
+        """
         marks = {run: mark for run in runs if (mark := self._mark(run, PREDICTIONS)) is not None}
         self._load("rows", len(marks))
         stale = [run for run, mark in marks.items() if self._rows.marks.get(run) != mark]
@@ -156,7 +168,9 @@ class Index:
         return self._rows.of(list(marks), columns), counts
 
     def refresh(self, runs: Sequence[str]) -> None:
-        """Bring the file up to date with these runs, however few of them are new. Damaged runs are left to whoever asks."""
+        """Bring the file up to date with these runs, however few of them are new. Damaged runs are
+        left to whoever asks.
+        """
         if len(runs) < FEW:
             return
         with suppress(DataError):
@@ -164,7 +178,9 @@ class Index:
             self.rows(runs, SCORED, least=1)
 
     def has(self, run: str, columns: Sequence[str]) -> bool:
-        """True if these columns of a run's predictions are in memory, and the run has not changed since."""
+        """True if these columns of a run's predictions are in memory, and the run has not changed
+        since.
+        """
         mark = self._rows.marks.get(run)
         return (
             mark is not None
@@ -227,9 +243,14 @@ class Index:
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS scores (run TEXT PRIMARY KEY, mark TEXT, scores TEXT, digest BLOB)",
-    "CREATE TABLE IF NOT EXISTS segments (number INTEGER PRIMARY KEY, runs TEXT, rows BLOB, digest BLOB)",
+    (
+        "CREATE TABLE IF NOT EXISTS segments (number INTEGER PRIMARY KEY, runs TEXT, rows BLOB,"
+        " digest BLOB)"
+    ),
 )
-"""A segment has the rows of all runs that were read at one time, so that a hundred thousand rows are one value."""
+"""A segment has the rows of all runs that were read at one time, so that a hundred thousand rows
+are one value.
+"""
 
 READ_SCORES = "SELECT run, mark, scores, digest FROM scores"
 REPLACE_SCORES = "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)"
@@ -238,7 +259,9 @@ ADD_SEGMENT = "INSERT INTO segments (runs, rows, digest) VALUES (?, ?, ?)"
 
 
 def _sealed(*values: str | bytes) -> tuple[str | bytes, ...]:
-    """Values with a digest of them: SQLite doesn't notice a changed byte, and Arrow may crash on one."""
+    """Values with a digest of them: SQLite doesn't notice a changed byte, and Arrow may crash on
+    one.
+    """
     seal = blake2b(digest_size=16)
     for value in values:
         seal.update(value.encode() if isinstance(value, str) else value)

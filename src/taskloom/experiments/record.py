@@ -1,4 +1,6 @@
-"""What is known of a run without opening its predictions: a typed record, and the table that many records make."""
+"""What is known of a run without opening its predictions: a typed record, and the table that many
+records make.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class RunsError(TaskloomError):
 
 
 SUITE_SCORE = "score."
-"""Prefix of the columns for scores that a suite computes itself, in the table of runs: `score.C@90`."""
+"""Prefix of the columns for scores that a suite computes itself, in the table of runs:
+`score.C@90`.
+"""
 
 KINDS: Mapping[str, type] = {
     "run": str,
@@ -44,7 +48,9 @@ KINDS: Mapping[str, type] = {
     "scorer": str,
     "splits": dict,
 }
-"""Required keys of scores.json with the types of their values; `data` is required, too, and may be anything."""
+"""Required keys of scores.json with the types of their values; `data` is required, too, and may be
+anything.
+"""
 
 REQUIRED_KEYS = frozenset((*KINDS, "data"))
 
@@ -69,6 +75,12 @@ class SplitScores:
     further: Mapping[str, float] = field(default_factory=dict)
     by_task: Mapping[str, Any] = field(default_factory=dict)
     items: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry of the split in scores.json."""
+        optional = {"scores": self.further, "by_task": self.by_task, "items": self.items}
+        known = {key: value for key, value in optional.items() if value}
+        return {"n": self.n, "score": self.score, **known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,8 @@ def run_record(scores: Any, name: str, path: str) -> Run:
         raise damaged(path, "it is not a mapping")
     if scores.get("schema") != SCHEMA:
         raise StoreError(
-            f"{path} has schema {scores.get('schema')}, this taskloom reads {SCHEMA}; delete {os.path.dirname(path)}"
+            f"{path} has schema {scores.get('schema')}, this taskloom reads {SCHEMA}; delete"
+            f" {os.path.dirname(path)}"
         )
     if not scores.keys() >= REQUIRED_KEYS:
         raise damaged(
@@ -128,7 +141,8 @@ def run_record(scores: Any, name: str, path: str) -> Run:
             raise damaged(path, f"the split '{split}' {problem}")
     if scores["run"] != name:
         raise StoreError(
-            f"{path} is of the run {scores['run']}: its folder was renamed; delete it, or give it back its name"
+            f"{path} is of the run {scores['run']}: its folder was renamed; delete it, or give it"
+            " back its name"
         )
     return record_of(scores)
 
@@ -179,7 +193,8 @@ def _split_problem(entry: Any) -> str:
 
 
 def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> pa.Table:
-    """A row for each run and split: run, recipe, learner, seed, a column per field, split, n, score, suite scores.
+    """A row for each run and split: run, recipe, learner, seed, a column per field, split, n,
+    score, suite scores.
 
     Rows are sorted by everything but the digest, so that equal stores have equal tables.
 
@@ -188,32 +203,44 @@ def run_table(runs: Sequence[Run], seconds: Mapping[str, Any] | None = None) -> 
         seconds: Seconds of each run, for a column of their own.
     """
     fields = sorted({name for run in runs for name in run.fields})
-    rows = []
-    for run in runs:
-        values = [run.fields.get(name) for name in fields]
-        order = (run.recipe, run.learner, json.dumps(values), run.seed, run.name)
-        rows += [(order, split, scores, values, run) for split, scores in run.splits.items()]
-    rows.sort(key=lambda row: row[:2])
-    of_rows = [run for *_, run in rows]
+    rows = _sorted_rows(runs, fields)
+    of_rows = [run for run, _ in rows]
     columns: dict[str, pa.Array] = {
         "run": column([run.name for run in of_rows], pa.string()),
         "recipe": column([run.recipe for run in of_rows], pa.string()),
         "learner": column([run.learner for run in of_rows], pa.string()),
         "seed": column([run.seed for run in of_rows], pa.int64()),
     }
-    for place, name in enumerate(fields):
-        columns[name] = _field_column([values[place] for _, _, _, values, _ in rows])
-    scored = [scores for _, _, scores, _, _ in rows]
-    columns["split"] = column([split for _, split, _, _, _ in rows], pa.string())
-    columns["n"] = column([scores.n for scores in scored], pa.int64())
-    columns["score"] = column([scores.score for scores in scored], pa.float64())
-    for name in sorted({name for scores in scored for name in scores.further}):
-        columns[SUITE_SCORE + name] = column(
-            [scores.further.get(name) for scores in scored], pa.float64()
-        )
+    for name in fields:
+        columns[name] = _field_column([run.fields.get(name) for run in of_rows])
+    columns["split"] = column([split for _, split in rows], pa.string())
+    columns |= _score_columns([run.splits[split] for run, split in rows])
     if seconds is not None:
         columns["seconds"] = column([seconds[run.name] for run in of_rows], pa.float64())
     return pa.table(columns)
+
+
+def _sorted_rows(runs: Sequence[Run], fields: Sequence[str]) -> list[tuple[Run, str]]:
+    """Every run and split, in the order of the table."""
+    rows = []
+    for run in runs:
+        values = json.dumps([run.fields.get(name) for name in fields])
+        order = (run.recipe, run.learner, values, run.seed, run.name)
+        rows += [(order, split, run) for split in run.splits]
+    rows.sort(key=lambda row: row[:2])
+    return [(run, split) for _, split, run in rows]
+
+
+def _score_columns(scored: Sequence[SplitScores]) -> dict[str, pa.Array]:
+    """Size and mean score of every row, then the scores that suites compute."""
+    columns = {
+        "n": column([scores.n for scores in scored], pa.int64()),
+        "score": column([scores.score for scores in scored], pa.float64()),
+    }
+    for name in sorted({name for scores in scored for name in scores.further}):
+        values = [scores.further.get(name) for scores in scored]
+        columns[SUITE_SCORE + name] = column(values, pa.float64())
+    return columns
 
 
 PLAIN: Mapping[type, pa.DataType] = {

@@ -1,15 +1,21 @@
-"""Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own one. No model is called.
+"""Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own
+one. No model is called.
 
-What the scores were is kept beside: `scores-OLD.json` and, example by example, `scores-OLD.parquet`, named by the
-scorer. First the predictions get their new scores, then scores.json; rerun the command
-to complete a rescoring that was killed in between.
+What the scores were is kept beside: `scores-OLD.json` and, example by example,
+`scores-OLD.parquet`, named by the scorer. First the predictions get their new scores, then
+scores.json; rerun the command to complete a rescoring that was killed in between.
+
+Verifying changes nothing: sizes, means and means by task are computed again from the stored scores,
+and the stored scores from the stored answers by the run's scorer. Code that a run's configuration
+names by file is never executed, because it may have come with the runs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,22 +24,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from taskloom.core.errors import TaskloomError
 from taskloom.core.example import Example, Trait
 from taskloom.core.files import atomic
 from taskloom.core.registry import find_scorer
 from taskloom.core.scoring import Scorer
 from taskloom.data.dataset import MANIFEST
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.execute.predictions import (
     SplitPart,
     data_folder,
     read_examples,
+    scorer_name,
     suite_scores,
     summary,
 )
-from taskloom.experiments.spec.cells import expand
-from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit
+from taskloom.experiments.spec.cells import EvaluatedSplit, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
 from taskloom.recipe.yaml_files import parse
@@ -44,7 +50,9 @@ OWN = "own"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What rescoring did to one split of a run: its mean before and after, and how many examples changed."""
+    """What rescoring did to one split of a run: its mean before and after, and how many examples
+    changed.
+    """
 
     run: str
     recipe: str
@@ -67,7 +75,8 @@ def rescore(
 
     Args:
         path: The store.
-        name: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has it.
+        name: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has
+            it.
         runs: Digests; all by default.
         finished: Called with each run that is done.
     """
@@ -119,7 +128,7 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
         place = table.column_names.index("score")
         changed_table = table.set_column(place, "score", column).cast(run_files.PREDICTION_COLUMNS)
         with atomic(path) as beside:
-            beside.write_bytes(run_writer.parquet_content(changed_table))
+            beside.write_bytes(run_files.parquet_content(changed_table))
         _write(folder / run_files.SCORES, new)
     return changes
 
@@ -131,8 +140,9 @@ def _label(old: dict[str, Any], by_split: dict[str, Scorer]) -> str:
 
 def recipe_data(config: str) -> dict[str, EvaluatedSplit]:
     """Return the data of each split that the run of a config answered."""
-    # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their tasks are mixed.
-    plain = {**parse(config, ours=True), "tasks": "mixed", "seeds": [0], "learners": ["majority"]}
+    # It is the recipe's, whichever tasks the run has; runs of older versions do not say that their
+    # tasks are mixed.
+    plain = {**parse(config), "tasks": "mixed", "seeds": [0], "learners": ["majority"]}
     return _recipe_data(json.dumps(plain))
 
 
@@ -145,7 +155,9 @@ def _recipe_data(config: str) -> dict[str, EvaluatedSplit]:
 def stored_examples(
     store: Store, table: pa.Table, data: Mapping[str, EvaluatedSplit]
 ) -> list[Example]:
-    """Return the examples of stored predictions: whole where the store has their dataset, else as far as they were kept."""
+    """Return the examples of stored predictions: whole where the store has their dataset, else as
+    far as they were kept.
+    """
     kept = list(_examples(table))
     splits, places = table["split"].to_pylist(), table["index"].to_pylist()
     for split, test in data.items():
@@ -189,3 +201,140 @@ def _write(path: Path, scores: dict[str, Any]) -> None:
         beside.write_text(
             json.dumps(scores, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
         )
+
+
+ROUNDING = 1e-9
+"""Scores that differ by less are the same number, summed on another machine."""
+
+
+@dataclass(slots=True)
+class RunVerification:
+    """What checking a store has shown.
+
+    Attributes:
+        runs: Runs that were checked.
+        answers: Answers that were scored again.
+        unscored: Runs whose answers could not be scored again, with the reason.
+        without: Runs that kept no predictions, of which nothing can be checked.
+        wrong: What does not agree, a sentence each.
+    """
+
+    runs: int = 0
+    answers: int = 0
+    unscored: dict[str, str] = field(default_factory=dict)
+    without: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return asdict(self)
+
+
+def verify_runs(path: str | Path) -> RunVerification:
+    """Check every run of a store.
+
+    Args:
+        path: The store.
+    """
+    store, result = Store(path), RunVerification()
+    for run in store.names():
+        result.runs += 1
+        try:
+            _check(store, run, result)
+        except TaskloomError as error:
+            result.wrong.append(f"{run}: {error}")
+    return result
+
+
+def _check(store: Store, run: str, result: RunVerification) -> None:
+    scores = store.scores(run)
+    path = store.answer_file(run)
+    if path is None:
+        result.without += 1
+        return
+    table = run_files.read_parquet(path)
+    splits = table["split"].cast(pa.string())
+    strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
+    if strange:
+        result.wrong.append(
+            f"{run}: {run_files.SCORES} lacks the split '{strange[0]}', which has predictions"
+        )
+    for split, entry in scores["splits"].items():
+        part = table.filter(pc.equal(splits, split))
+        again = summary(part["task"].to_pylist(), part["score"].to_pylist())
+        result.wrong += [
+            f"{run}: {split}: {what}"
+            for what in _differences(entry, again, ("n", "score", "by_task"))
+        ]
+    _score_again(store, run, scores, table, result)
+
+
+def _score_again(
+    store: Store, run: str, scores: Mapping[str, Any], table: pa.Table, result: RunVerification
+) -> None:
+    config = store.config(run)
+    if ".py" in config:
+        result.unscored[run] = "its configuration names a Python file, which is not executed"
+        return
+    try:
+        data = recipe_data(config)
+    except TaskloomError as error:
+        result.unscored[run] = str(error)
+        return
+    if scorer_name(one.data for one in data.values()) != scores["scorer"] or set(data) != set(
+        scores["splits"]
+    ):
+        result.unscored[run] = (
+            f"it was scored by '{scores['scorer']}', not by the scorer of its recipe"
+        )
+        return
+    examples = stored_examples(store, table, data)
+    rows = zip(
+        table["split"].to_pylist(),
+        table["prediction"].to_pylist(),
+        table["score"].to_pylist(),
+        strict=True,
+    )
+    places_of: dict[str, list[int]] = {}
+    for place, (split, prediction, score) in enumerate(rows):
+        again = data[split].data.plan.scorer.score(prediction, examples[place])
+        places_of.setdefault(split, []).append(place)
+        if not _same(again, score):
+            index = table["index"][place].as_py()
+            result.wrong.append(
+                f"{run}: {split} {index}: the answer scores {again:g}, and {score} is stored"
+            )
+    result.answers += table.num_rows
+    predictions = table["prediction"].to_pylist()
+    for split, places in places_of.items():
+        own = suite_scores(
+            data[split].data, [examples[i] for i in places], [predictions[i] for i in places]
+        )
+        entry = scores["splits"][split]
+        result.wrong += [
+            f"{run}: {split}: {what}" for what in _differences(entry, own, ("scores",))
+        ]
+
+
+def _differences(
+    stored: Mapping[str, Any], again: Mapping[str, Any], keys: tuple[str, ...]
+) -> Iterator[str]:
+    for key in keys:
+        if not _same(stored.get(key), again.get(key)):
+            yield (
+                f"'{key}' is {_short(stored.get(key))} in {run_files.SCORES}, and"
+                f" {_short(again.get(key))} by the predictions"
+            )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return one is None and other is None
+
+
+def _short(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import pyarrow as pa
 
+from taskloom.core.tables import Table
 from taskloom.experiments.record import RunsError
 
 
 class ResultTable:
     """Rows of plain values under named columns.
 
-    `print(rows)` gives an aligned table, a notebook an HTML one; `to_pandas`, `to_polars` and `table` give it to other tools.
-    Where there are `low` and `high`, they are shown as one interval.
+    `print(rows)` gives an aligned table, a notebook an HTML one; `to_html`, `to_markdown`,
+    `to_latex` and `to_csv` write it for pages and papers; `to_pandas`, `to_polars` and `table` give
+    it to other tools. `low` and `high` are shown as one interval.
 
     Args:
         columns: Names, in order.
@@ -53,67 +56,56 @@ class ResultTable:
         """Return the values for JSON, where what is not finite is null."""
         return [{c: _plain(v) for c, v in row.items()} for row in self._rows]
 
-    def shown(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return heads and cells as people read them."""
-        heads = [c for c in self.columns if c not in ("high", "level")]
-        return (
-            tuple(
-                "interval" if h == "low" and "high" in self.columns else h.replace("_", " ")
-                for h in heads
-            ),
-            [tuple(_cell(h, row) for h in heads) for row in self._rows],
-        )
+    def shown(self) -> Table:
+        """The table as people read it: rounded numbers, one interval from `low` and `high`."""
+        names = [c for c in self.columns if c not in ("high", "level")]
+        heads = tuple(self._head(name) for name in names)
+        cells = tuple(tuple(_cell(name, row) for name in names) for row in self._rows)
+        numeric = tuple(all(isinstance(r[c], int | float) for r in self._rows) for c in names)
+        return Table(heads, cells, numeric)
+
+    def _head(self, name: str) -> str:
+        is_interval = name == "low" and "high" in self.columns
+        return "interval" if is_interval else name.replace("_", " ")
 
     def __str__(self) -> str:
-        heads, cells = self.shown()
-        numeric = self._numeric()
-        widths = [max(len(x) for x in column) for column in zip(heads, *cells, strict=True)]
-
-        def line(values: Sequence[str]) -> str:
-            parts = [
-                v.rjust(w) if n else v.ljust(w)
-                for v, w, n in zip(values, widths, numeric, strict=True)
-            ]
-            return "  ".join(parts).rstrip()
-
-        return "\n".join([line(heads), *(line(row) for row in cells)])
+        return str(self.shown())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        heads, cells = self.shown()
-        sides = ["right" if number else "left" for number in self._numeric()]
-        head = "".join(
-            f'<th style="text-align:{side}">{escape(h)}</th>'
-            for h, side in zip(heads, sides, strict=True)
-        )
-        rows = (
-            "".join(
-                f'<td style="text-align:{side}">{escape(v)}</td>'
-                for v, side in zip(row, sides, strict=True)
-            )
-            for row in cells
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return self.to_html()
 
-    def _numeric(self) -> list[bool]:
-        """Return which of the shown columns are numbers."""
-        return [
-            all(isinstance(r[c], int | float) for r in self._rows)
-            for c in self.columns
-            if c not in ("high", "level")
-        ]
+    def to_html(self) -> str:
+        """Return the table as HTML."""
+        return self.shown().html()
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        return self.shown().markdown()
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX, for the `booktabs` package."""
+        return self.shown().latex()
+
+    def to_csv(self) -> str:
+        """Return the values as CSV, with numbers of nine digits: rounding on another machine does
+        not reach them.
+        """
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
+        writer.writeheader()
+        for row in self.to_dicts():
+            writer.writerow({name: _nine_digits(value) for name, value in row.items()})
+        return out.getvalue()
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:
     value = row[name]
     if name == "low" and "high" in row:
-        return (
-            ""
-            if value is None or math.isnan(value)
-            else f"[{_number(value)}, {_number(row['high'])}]"
-        )
+        if value is None or math.isnan(value):
+            return ""
+        return f"[{_number(value)}, {_number(row['high'])}]"
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -173,3 +165,7 @@ def to_polars(table: pa.Table) -> Any:
 
 def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _nine_digits(value: Any) -> Any:
+    return float(f"{value:.9g}") if isinstance(value, float) else value

@@ -6,13 +6,15 @@
         scores.json                  what the table of runs needs
         curves.parquet               step, split, score, loss; for learners that learn in steps
         predictions.parquet          every example with its traits, prediction and score
+        replies.parquet              whole replies of a model behind an API
         environment.json, log.txt    machine, versions, seconds, what was printed
         model/                       the fitted learner, where `keep` names it
     STORE/data/                      datasets, made once
     STORE/work/                      claims, unfinished runs, checkpoints, reasons of failures
 
-Everything but environment.json and log.txt is a function of the run's digest: the same bytes from every engine, after
-any number of kills, on any machine of the same libraries. Times are therefore in environment.json alone.
+Everything but environment.json and log.txt is a function of the run's digest: the same bytes from
+every engine, after any number of kills, on any machine of the same libraries. Times are therefore
+in environment.json alone.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from taskloom.experiments.files import (
     CURVES,
     DIGEST,
     ENVIRONMENT,
+    LOG,
     MODEL,
     PREDICTION_COLUMNS,
     PREDICTIONS,
@@ -60,7 +63,8 @@ from taskloom.recipe.yaml_files import YamlError, parse
 
 
 class RunSource(ABC):
-    """Where runs come from: a folder of runs, a file of scores, or predictions that were made elsewhere.
+    """Where runs come from: a folder of runs, a file of scores, or predictions that were made
+    elsewhere.
 
     Attributes:
         path: The folder or file.
@@ -86,7 +90,9 @@ class RunSource(ABC):
 
     @abstractmethod
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of the predictions (`predictions.parquet`) or curves of a run; None if they were not kept."""
+        """Columns of the predictions (`predictions.parquet`) or curves of a run; None if they were
+        not kept.
+        """
 
     @abstractmethod
     def keeps_predictions(self, run: str) -> bool:
@@ -96,14 +102,21 @@ class RunSource(ABC):
         """True if the score of each example is known, and not only the mean."""
         return self.keeps_predictions(run)
 
-    @abstractmethod
-    def folder(self, run: str) -> Path:
-        """Where the folder of a run is, or would be if it had one."""
+    def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions of one run; None if it kept none."""
+        return self.rows(run, PREDICTIONS, columns)
+
+    def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the learning curve of one run; None if it has none."""
+        return self.rows(run, CURVES, columns)
 
     def model(self, run: str) -> Path | None:
         """The folder of the trained model that a run kept; None if it kept none."""
-        folder = self.folder(run) / MODEL
-        return folder if folder.is_dir() else None
+        return None
+
+    def config_file(self, run: str) -> Path | None:
+        """The file with the experiment of this run alone; None if the run has no folder."""
+        return None
 
     def record(self, run: str) -> Run:
         """What is known of one run."""
@@ -114,7 +127,8 @@ class RunSource(ABC):
 
         Args:
             names: Digests of the runs; all by default.
-            seconds: Adds how long each run took. Not part of the plain table, which is the same on every machine.
+            seconds: Adds how long each run took. Not part of the plain table, which is the same on
+                every machine.
         """
         records = self.records(names)
         took = (
@@ -138,7 +152,7 @@ class RunSource(ABC):
             pa.Table.from_batches([], pa.schema([PREDICTION_COLUMNS.field(c) for c in columns]))
         ]
         for run in runs:
-            rows = self.rows(run, PREDICTIONS, columns)
+            rows = self.answers(run, columns)
             parts.append(parts[0] if rows is None else rows)
         counts = np.array([part.num_rows for part in parts[1:]], np.int64)
         return pa.concat_tables(parts).unify_dictionaries(), counts
@@ -150,7 +164,8 @@ class RunSource(ABC):
         *,
         splits: Sequence[str] | None = None,
     ) -> pa.Table:
-        """Predictions of runs as one table, with the run's own columns (run, recipe, learner, seed) in front.
+        """Predictions of runs as one table, with the run's own columns (run, recipe, learner, seed)
+        in front.
 
         Args:
             runs: Digests; all by default.
@@ -204,7 +219,10 @@ def _not_a_store(path: Path) -> str:
     if not path.exists():
         return f"there is no folder {path}; runs are made by 'taskloom run'"
     if path.is_file():
-        return f"{path} is a file and not a run store; 'taskloom study' reads files of scores and predictions"
+        return (
+            f"{path} is a file and not a run store; 'taskloom study' reads files of scores and"
+            " predictions"
+        )
     return f"{path} is not a run store (it has no {STORE}); create one with 'taskloom run'"
 
 
@@ -240,7 +258,8 @@ class Store(RunSource):
             strange = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if strange and STORE not in strange:
                 raise StoreError(
-                    f"{self.path} is not empty ({sorted(strange)[0]}) and is not a run store; choose another folder as the store"
+                    f"{self.path} is not empty ({sorted(strange)[0]}) and is not a run store;"
+                    " choose another folder as the store"
                 )
             with atomic(mark, StoreError) as beside:
                 beside.write_text(
@@ -258,19 +277,49 @@ class Store(RunSource):
         if schema != SCHEMA:
             age = "an older" if isinstance(schema, int) and schema < SCHEMA else "another"
             raise StoreError(
-                f"{self.path} was made by {age} version of taskloom (schema {schema}, this one writes {SCHEMA}); its runs are "
-                "untouched: read them with that version, or choose another folder as the store"
+                f"{self.path} was made by {age} version of taskloom (schema {schema}, this one"
+                f" writes {SCHEMA}); its runs are untouched: read them with that version, or choose"
+                " another folder as the store"
             )
 
     def folder(self, run: str) -> Path:
         """Return the folder of a run, finished or not."""
         return Path(f"{self.path}/{run[:2]}/{run}")  # three paths joined take three times as long
 
+    def model(self, run: str) -> Path | None:
+        """The folder of the trained model that a run kept; None if it kept none."""
+        folder = self.folder(run) / MODEL
+        return folder if folder.is_dir() else None
+
+    def config_file(self, run: str) -> Path | None:
+        """The file with the experiment of this run alone."""
+        return self.folder(run) / CONFIG
+
+    def curve_file(self, run: str) -> Path | None:
+        """The file with the learning curve of a run; None if it has none."""
+        path = self.folder(run) / CURVES
+        return path if path.is_file() else None
+
+    def answer_file(self, run: str) -> Path | None:
+        """The file with the predictions of a run; None if it kept none."""
+        path = self.folder(run) / PREDICTIONS
+        return path if path.is_file() else None
+
+    def log_file(self, run: str) -> Path:
+        """The file with what a run printed, if it has not been deleted."""
+        return self.folder(run) / LOG
+
+    def status(self, run: str) -> os.stat_result:
+        """Size and time of the file that makes a run whole; an `OSError` if there is none."""
+        return os.stat(f"{self.path}/{run[:2]}/{run}/{SCORES}")
+
     def __contains__(self, run: str) -> bool:
         return files.is_readable(self.folder(run) / SCORES)
 
     def names(self) -> list[str]:
-        """Return the digests of all finished runs, sorted; not folders that were renamed by hand or lost their scores."""
+        """Return the digests of all finished runs, sorted; not folders that were renamed by hand or
+        lost their scores.
+        """
         runs: list[str] = []
         for group in files.listing(self.path):
             path = f"{self.path}/{group}"
@@ -312,7 +361,7 @@ class Store(RunSource):
         path = self.folder(run) / CONFIG
         try:
             text = path.read_text(encoding="utf-8")
-            sound = isinstance(parse(text, ours=True), dict)
+            sound = isinstance(parse(text), dict)
         except (OSError, ValueError, YamlError) as error:
             raise damaged(path, str(error).splitlines()[0]) from error
         if not sound:
@@ -320,7 +369,9 @@ class Store(RunSource):
         return text
 
     def environment(self, run: str) -> dict[str, Any]:
-        """Read machine, versions and seconds of a run; empty if the file was lost, since no result depends on it."""
+        """Read machine, versions and seconds of a run; empty if the file was lost, since no result
+        depends on it.
+        """
         try:
             environment = json.loads((self.folder(run) / ENVIRONMENT).read_bytes())
         except (OSError, ValueError, RecursionError):
@@ -341,13 +392,16 @@ class Store(RunSource):
     def scored(
         self, runs: Sequence[str], columns: Sequence[str], n: int
     ) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Columns of the predictions of runs, from the index unless they are too many to be held in memory."""
+        """Columns of the predictions of runs, from the index unless they are too many to be held in
+        memory.
+        """
         if n > MOST_ROWS:
             return super().scored(runs, columns, n)
         return self._index.rows(runs, columns)
 
     def refresh_index(self) -> None:
-        """Add new runs to the index of a large store, so that the first question about them needn't open all their files.
+        """Add new runs to the index of a large store, so that the first question about them needn't
+        open all their files.
 
         For 10,000 runs that takes 4 CPU-seconds, of which a run of a millisecond has 10.
         """
@@ -375,15 +429,20 @@ class Store(RunSource):
         return True
 
 
+def failed_folder(store: Path) -> Path:
+    """The folder with the reasons of failed runs, in a store's folder."""
+    return store / "work" / "failed"
+
+
 def failure(store: Path, run: str) -> Path:
     """The file in a store's folder that holds the reason of a failed run until the run succeeds."""
-    return store / "work" / "failed" / f"{run}.json"
+    return failed_folder(store) / f"{run}.json"
 
 
 def failures(store: Path) -> dict[str, str]:
     """Reasons of the runs of a store's folder that have failed and not succeeded since."""
     reasons = {}
-    for path in sorted((store / "work" / "failed").glob("*.json")):
+    for path in sorted(failed_folder(store).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError):
             reasons[path.stem] = str(json.loads(path.read_text(encoding="utf-8"))["reason"])
     return reasons
@@ -412,10 +471,6 @@ class LoadedRuns(RunSource):
                 raise DataError(f"{self.path} has no run {run}")
             records.append(record_of(self._scores[run]))
         return records
-
-    def folder(self, run: str) -> Path:
-        """Where the folder of a run would be; there is none."""
-        return self.path / run
 
     def keeps_predictions(self, run: str) -> bool:
         """False: a score file has at most the scores of examples."""

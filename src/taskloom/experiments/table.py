@@ -1,4 +1,5 @@
-"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than a.
+"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than
+a.
 
 runs = taskloom.runs("runs/")
 print(runs.accuracy(by=["question", "support"], split="mix"))
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -22,10 +23,10 @@ import pyarrow.compute as pc
 
 from taskloom.core.arrow import numbers, strings
 from taskloom.core.errors import nearest
-from taskloom.core.notebook import paragraph
+from taskloom.core.tables import paragraph
 from taskloom.experiments.accuracy import accuracy, check_splits
 from taskloom.experiments.compare import Selection, compare
-from taskloom.experiments.files import CURVES, PREDICTIONS, StoreError
+from taskloom.experiments.files import StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
 from taskloom.experiments.store import RunSource
@@ -52,8 +53,8 @@ MANY = 200
 class Runs:
     """The run table: what everything that looks at runs reads.
 
-    It is a snapshot: the records of the runs (`runs["3f2a…"].seed`), a table with a row per run and split (`runs.table`), and the
-    predictions and curves behind it.
+    It is a snapshot: the records of the runs (`runs["3f2a…"].seed`), a table with a row per run and
+    split (`runs.table`), and the predictions and curves behind it.
 
     Args:
         source: Where the runs come from: a folder, a score file, or predictions made elsewhere.
@@ -79,11 +80,6 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         """The records, in the order of the table."""
         return map(self._records.__getitem__, self.names)
-
-    @property
-    def store(self) -> RunSource:
-        """The source by its old name: the guide to studies of one's own used it until 0.2.0."""
-        return self.source
 
     @property
     def path(self) -> Path:
@@ -136,9 +132,11 @@ class Runs:
         )
 
     def overview(self) -> ResultTable:
-        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no predictions.
+        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no
+        predictions.
 
-        Thousands of runs are shown at once by their scores alone; `accuracy()` opens the predictions.
+        Thousands of runs are shown at once by their scores alone; `accuracy()` opens the
+        predictions.
         """
         try:
             return self.accuracy(over="seeds" if len(self) > MANY else None)
@@ -146,7 +144,9 @@ class Runs:
             return self.accuracy(over="seeds")
 
     def _over_tasks(self) -> list[str]:
-        """Return the lines with mean and standard error over tasks, where every task has runs of its own."""
+        """Return the lines with mean and standard error over tasks, where every task has runs of
+        its own.
+        """
         tasks = (
             set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
         )
@@ -170,14 +170,17 @@ class Runs:
         return to_polars(self.table)
 
     def where(self, *selection: Selection, **values: Any) -> Runs:
-        """Select some of the runs: `where(learner="bilstm", seed=[0, 1])`, `where({"learner.state": 64})`, `where("iid > 0.5")`."""
+        """Select some of the runs: `where(learner="bilstm", seed=[0, 1])`, `where({"learner.state":
+        64})`, `where("iid > 0.5")`.
+        """
         chosen = set(self.names)
         for one in (*selection, *([values] if values else [])):
             chosen &= set(self.select(one))
         return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
-        """Select the n seeds with the highest score on a split, of each recipe, learner and fields; all where there are no more.
+        """Select the n seeds with the highest score on a split, of each recipe, learner and fields;
+        all where there are no more.
 
         Equal scores are taken in the order of the seeds.
         """
@@ -195,9 +198,10 @@ class Runs:
         """Return the digests of the runs that a selection means.
 
         Args:
-            selection: Columns with the value, or the list of values, that they must have; an inequality, `iid > 0.5`, between a
-                number and the score on a split or a column (`seed`, `learner.steps`, `score.C@90`); columns as text,
-                `learner=bilstm and state=64`; or one word: a learner, a recipe, or the beginning of a run's digest.
+            selection: Columns with the value, or the list of values, that they must have; an
+                inequality, `iid > 0.5`, between a number and the score on a split or a column
+                (`seed`, `learner.steps`, `score.C@90`); columns as text, `learner=bilstm and
+                state=64`; or one word: a learner, a recipe, or the beginning of a run's digest.
         """
         table = self.table
         if isinstance(selection, str) and (match := INEQUALITY.fullmatch(selection)):
@@ -207,14 +211,9 @@ class Runs:
         if isinstance(selection, Mapping):
             mask = pa.chunked_array([numbers(np.ones(table.num_rows, np.bool_))])
             for name, wanted in selection.items():
-                many = list(wanted) if isinstance(wanted, list | tuple | set | range) else [wanted]
-                column = table[self.column(name)]
-                mask = pc.and_(
-                    mask,
-                    pa.chunked_array(
-                        [numbers(np.array([v in many for v in column.to_pylist()], np.bool_))]
-                    ),
-                )
+                many = _choices(wanted)
+                chosen = [value in many for value in table[self.column(name)].to_pylist()]
+                mask = pc.and_(mask, pa.chunked_array([numbers(np.array(chosen, np.bool_))]))
             matching = table.filter(mask)["run"].to_pylist()
             if not matching:
                 wanted_values = ", ".join(
@@ -245,7 +244,8 @@ class Runs:
             if column is None:
                 known = [*self.splits, *self.table.column_names]
                 raise RunsError(
-                    f"'{selection}': '{name}' is neither a split nor a column; {nearest(name, known)}"
+                    f"'{selection}': '{name}' is neither a split nor a column;"
+                    f" {nearest(name, known)}"
                 )
             pairs = [(row["run"], row[column]) for row in rows]
         for _, value in pairs:
@@ -271,7 +271,9 @@ class Runs:
         )
 
     def column(self, name: str) -> str:
-        """Return the table's column of that name; `state` is short for `learner.state` where no other column ends so."""
+        """Return the table's column of that name; `state` is short for `learner.state` where no
+        other column ends so.
+        """
         column = self.find_column(name)
         if column is None:
             raise RunsError(
@@ -294,7 +296,9 @@ class Runs:
         level: float = 0.95,
         threshold: float | None = None,
     ) -> ResultTable:
-        """Compute the mean score with its interval for each group; see `taskloom.experiments.accuracy.accuracy`."""
+        """Compute the mean score with its interval for each group; see
+        `taskloom.experiments.accuracy.accuracy`.
+        """
         return accuracy(self, _listed(by), _listed(split), over, level, threshold)
 
     def compare(
@@ -308,7 +312,9 @@ class Runs:
         level: float = 0.95,
         over: str = "items",
     ) -> ResultTable:
-        """Compare b with a on the same items or tasks, for each split and group; see `taskloom.experiments.compare.compare`."""
+        """Compare b with a on the same items or tasks, for each split and group; see
+        `taskloom.experiments.compare.compare`.
+        """
         return compare(self, a, b, _listed(split), _listed(by), test, correction, level, over)
 
     def curves(self) -> pa.Table:
@@ -334,11 +340,11 @@ class Runs:
 
     def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the predictions of one run; None if it kept none."""
-        return self.source.rows(run, PREDICTIONS, columns)
+        return self.source.answers(run, columns)
 
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""
-        return self.source.rows(run, CURVES, columns)
+        return self.source.curve(run, columns)
 
     def model(self, run: str) -> Path | None:
         """The folder of the trained model that a run kept; None if it kept none."""
@@ -352,9 +358,9 @@ class Runs:
         """Machine, versions and seconds of one run; empty if they are not known."""
         return self.source.environment(run)
 
-    def folder(self, run: str) -> Path:
-        """The folder of a run; there is none if the runs come from a file."""
-        return self.source.folder(run)
+    def config_file(self, run: str) -> Path | None:
+        """The file with the experiment of one run alone; None if the runs come from a file."""
+        return self.source.config_file(run)
 
     def keeps_predictions(self, run: str) -> bool:
         """True if inputs and answers of the run are known."""
@@ -366,7 +372,9 @@ class Runs:
 
 
 def _columns(selection: str) -> dict[str, list[Any]]:
-    """Read `learner=bilstm and state=64`; a value is meant as YAML has it, or as the text that it is."""
+    """Read `learner=bilstm and state=64`; a value is meant as YAML has it, or as the text that it
+    is.
+    """
     columns: dict[str, list[Any]] = {}
     for part in selection.split(" and "):
         name, equals, text = (piece.strip() for piece in part.partition("="))
@@ -390,6 +398,15 @@ def _either(wanted: Any) -> str:
     """
     many = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
     return " or ".join(dict.fromkeys(map(str, many)))
+
+
+def _choices(wanted: Any) -> Collection[Any]:
+    """The values that a column may have; a set, since 10,000 digests may be asked for."""
+    many = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
+    try:
+        return frozenset(many)
+    except TypeError:
+        return list(many)  # some are lists, which equal no value of a column
 
 
 def _listed(value: str | Iterable[str] | None) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.driver import Claims
 
 
 def test_one_of_many_gets_a_claim(tmp_path: Path) -> None:

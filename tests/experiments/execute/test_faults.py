@@ -1,4 +1,6 @@
-"""What goes wrong in sweeps, done to a real one: kills, crashes, full disks, two drivers, interrupts."""
+"""What goes wrong in sweeps, done to a real one: kills, crashes, full disks, two drivers,
+interrupts.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def prepared(folder: Path, experiment: dict[str, Any]) -> Path:
 
 
 def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(tmp_path: Path) -> None:
-    """One kill of a worker in the middle of a stack. The slow tests have fifty kills, half of them of drivers."""
+    """One kill of a worker in the middle of a stack. The slow tests have fifty kills, half of them
+    of drivers.
+    """
     experiment = networks(seeds=2, steps=60)  # a stack that leaves checkpoints
     write(tmp_path, {**experiment, "recipes": [recipe()], "learners": experiment["learners"][:2]})
     fill(yaml.safe_load((tmp_path / "experiment.yaml").read_text()), tmp_path / "undisturbed")
@@ -119,7 +123,9 @@ def test_a_sweep_killed_fifty_times_ends_with_the_same_table(tmp_path: Path) -> 
 
 
 def tasks_each(folder: Path) -> dict[str, Any]:
-    """Cells by task of every kind: tasks in one batch, tasks one by one, and two tasks that training lacks."""
+    """Cells by task of every kind: tasks in one batch, tasks one by one, and two tasks that
+    training lacks.
+    """
     pytest.importorskip("transformers")
     from taskloom.learners.pretrained.models import Sizes, from_scratch
 
@@ -173,7 +179,9 @@ def test_runs_of_tasks_killed_fifty_times_end_with_the_same_table(tmp_path: Path
 
 @pytest.mark.slow
 def test_two_drivers_on_one_store_share_the_work(filled: Path, tmp_path: Path) -> None:
-    """By day test_network_file_system.py has two drivers, whose views of the store are old as well."""
+    """By day test_network_file_system.py has two drivers, whose views of the store are old as
+    well.
+    """
     write(tmp_path, baselines())
     first, second = (start(tmp_path, "shared", workers=1) for _ in range(2))
     for driver in (first, second):
@@ -376,7 +384,9 @@ def test_damaged_data_of_a_store_say_what_to_delete(tmp_path: Path) -> None:
 
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
-    """As on a full disk: one sentence, what was finished stays, and the command resumes later. By night on a real one."""
+    """As on a full disk: one sentence, what was finished stays, and the command resumes later. By
+    night on a real one.
+    """
     fill(baselines(seeds=1), tmp_path / "runs")
     before = contents(tmp_path / "runs")
     write(tmp_path, baselines(seeds=2))

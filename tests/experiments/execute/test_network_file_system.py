@@ -1,7 +1,8 @@
-"""A store on a network file system: renames are slow, and what others have renamed is seen late and in another order.
+"""A store on a network file system: renames are slow, and what others have renamed is seen late and
+in another order.
 
-Two drivers, each a process with such a view of its own, share a store. Every run is published and counted once, none is lost,
-and the store has the same bytes as one that nobody disturbed.
+Two drivers, each a process with such a view of its own, share a store. Every run is published and
+counted once, none is lost, and the store has the same bytes as one that nobody disturbed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from taskloom.core import files
 from taskloom.experiments.execute import driver
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import expand
-from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.store import Store
 
 number, claimed = int(sys.argv[1]), sys.argv[2] == "claimed"
@@ -67,7 +68,9 @@ Path(f"counted-{number}.json").write_text(json.dumps({"counted": counted, "faile
 def test_two_drivers_with_old_views_of_the_store_count_every_run_once_and_lose_none(
     tmp_path: Path, claims: str
 ) -> None:
-    """Claims spare double work and nothing depends on them: without them both drivers run the same cells, and one counts."""
+    """Claims spare double work and nothing depends on them: without them both drivers run the same
+    cells, and one counts.
+    """
     experiment = yaml.safe_load(write(tmp_path, baselines(seeds=4)).read_text())
     processes = [
         subprocess.Popen(

@@ -12,30 +12,29 @@ from rich.console import Console
 
 from taskloom.cli.runs import print_outcome
 from taskloom.experiments.api import Outcome
-from taskloom.experiments.execute.claims import Claims
-from taskloom.experiments.execute.driver import Driver, ExperimentState
+from taskloom.experiments.execute.driver import Claims, Driver, ExperimentState
 from taskloom.experiments.execute.engines import HereEngine
 from taskloom.experiments.execute.progress import display, duration, line, rate, table
 from taskloom.experiments.execute.worker import JobProgress, read_progress, recorded
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Progress
-from taskloom.learners.run_watch import report_answers, report_step
+from taskloom.learners.interface import Progress, report_answers, report_step
 from tests.experiments.sweeps import baselines
 
 
 def state(**more: object) -> ExperimentState:
     return ExperimentState(
-        **{"total": 100, "before": 10, "done": 30, "began": time.monotonic() - 60, **more}
-    )  # type: ignore[arg-type]
+        **{"total": 100, "before": 10, "done": 30, "began": time.monotonic() - 60, **more}  # type: ignore[arg-type]
+    )
 
 
 def test_a_line_says_what_is_done_and_what_is_left() -> None:
     said = line(state(running=4, failed={"a": "why"}, elsewhere=2, making=1))
-    assert said == (
-        "40 of 100 runs done, 4 running, 1 dataset being made, 2 claimed elsewhere, 1 failed, 30.0 a minute, "
-        "about 2 min left"
+    assert (
+        said
+        == "40 of 100 runs done, 4 running, 1 dataset being made, 2 claimed elsewhere, 1 failed,"
+        " 30.0 a minute, about 2 min left"
     )
     assert "left" not in line(state(done=0))
     assert "left" not in line(state(running=0, elsewhere=60)), (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -56,6 +58,37 @@ def test_no_cluster_at_an_address_is_one_sentence(tmp_path: Path) -> None:
         api.fill(check(baselines(), "test"), tmp_path / "runs", engine="ray", address="head:port")
     with pytest.raises(TaskloomError, match="no engine is called 'rai'; did you mean 'ray'"):
         taskloom.make("ctl/A", tmp_path / "data", engine="rai")
+
+
+@pytest.mark.slow
+def test_a_local_ray_that_is_killed_while_it_starts_is_one_sentence(tmp_path: Path) -> None:
+    write(tmp_path, baselines())
+    driver = subprocess.Popen(
+        command("run", "experiment.yaml", "--engine", "ray", "--workers", "1"),
+        cwd=tmp_path,
+        env={**environment(), "RAY_raylet_start_wait_time_s": "5"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while driver.poll() is None and not (raylets := _raylets(driver.pid)):
+        time.sleep(0.02)
+    for raylet in raylets:
+        os.kill(raylet, signal.SIGKILL)
+    _, said = driver.communicate(timeout=200)
+    assert driver.returncode == 2, said
+    assert "Traceback" not in said
+    assert "taskloom: Ray does not start here (" in said
+
+
+def _raylets(parent: int) -> list[int]:
+    """The processes of Ray that assign work, among those that a process has started."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if "raylet/raylet" in _command_line(pid)]
+
+
+def _command_line(pid: str) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0]
 
 
 @pytest.mark.slow

@@ -70,7 +70,10 @@ def test_what_a_tracker_is_told() -> None:
 def elsewhere(code: str, folder: Path, **environment: str) -> str:
     """Run code in a process of its own: these libraries leave threads and settings behind."""
     given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    head = "from pathlib import Path\nfrom taskloom.experiments.execute import trackers\nnan = float('nan')\n"
+    head = (
+        "from pathlib import Path\nfrom taskloom.experiments.execute import trackers\nnan ="
+        " float('nan')\n"
+    )
     head += f"SCORES = {SCORES!r}\nCURVE = {CURVE!r}\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code],
@@ -103,7 +106,8 @@ def test_trackio(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_wandb(tmp_path: Path) -> None:
     elsewhere(
-        "t = trackers.open_tracker('wandb', 'here')\ntrackers.record(t, SCORES, CURVE)\ntrackers.record(t, SCORES, CURVE)",
+        "t = trackers.open_tracker('wandb', 'here')\ntrackers.record(t, SCORES,"
+        " CURVE)\ntrackers.record(t, SCORES, CURVE)",
         tmp_path,
     )
     files = sorted((tmp_path / "here" / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -116,13 +120,14 @@ def test_wandb(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_mlflow(tmp_path: Path) -> None:
     out = elsewhere(
-        "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\n"
-        "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\n"
-        "import json\nfrom mlflow import MlflowClient\n"
-        "c = MlflowClient(tracking_uri=Path('here/mlflow').absolute().as_uri())\n"
-        "runs = c.search_runs([c.get_experiment_by_name('taskloom').experiment_id])\n"
-        "losses = [(m.step, m.value) for m in c.get_metric_history(runs[0].info.run_id, 'train/loss')]\n"
-        "print(json.dumps([len(runs), runs[0].data.params, runs[0].data.metrics, losses, runs[0].info.status]))",
+        "trackers.record(trackers.open_tracker('mlflow', 'here'), SCORES,"
+        " CURVE)\ntrackers.record(trackers.open_tracker('mlflow', 'here'), SCORES, CURVE)\nimport"
+        " json\nfrom mlflow import MlflowClient\nc ="
+        " MlflowClient(tracking_uri=Path('here/mlflow').absolute().as_uri())\nruns ="
+        " c.search_runs([c.get_experiment_by_name('taskloom').experiment_id])\nlosses = [(m.step,"
+        " m.value) for m in c.get_metric_history(runs[0].info.run_id,"
+        " 'train/loss')]\nprint(json.dumps([len(runs), runs[0].data.params, runs[0].data.metrics,"
+        " losses, runs[0].info.status]))",
         tmp_path,
     )
     n, params, metrics, losses, status = json.loads(out.splitlines()[-1])
@@ -192,7 +197,8 @@ def test_a_failing_tracker_is_said_once_and_fails_nothing(
     trackers.record(told, SCORES, CURVE)
     trackers.record(told, SCORES, CURVE)
     assert said == [
-        "tracking with mlflow failed and is not used any more (the server is gone); the runs themselves are not affected"
+        "tracking with mlflow failed and is not used any more (the server is gone); the runs"
+        " themselves are not affected"
     ]
     assert told.failed
 

@@ -116,7 +116,10 @@ def test_duckdb_and_polars_read_a_store(filled: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     polars = pytest.importorskip("polars")
     files = f"{filled}/??/*/predictions.parquet"
-    mean = "select split, avg(score), count(traits['length']) from read_parquet(?) group by split order by split"
+    mean = (
+        "select split, avg(score), count(traits['length']) from read_parquet(?) group by split"
+        " order by split"
+    )
     by_duck = {split: score for split, score, _ in duckdb.execute(mean, [files]).fetchall()}
     by_polars = polars.read_parquet(files).group_by("split").agg(polars.col("score").mean())
     table = Store(filled).predictions().to_pandas().groupby("split", observed=True)["score"].mean()

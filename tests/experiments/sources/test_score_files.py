@@ -68,7 +68,9 @@ def test_conditions_have_the_settings_of_presets_and_the_recipes_defaults(tmp_pa
 
 
 def test_steps_of_a_training_by_epochs_are_those_that_its_epochs_amount_to(tmp_path: Path) -> None:
-    """Steps that are set don't count if epochs are. A limit is about test items, and leaves the training as it is."""
+    """Steps that are set don't count if epochs are. A limit is about test items, and leaves the
+    training as it is.
+    """
     for used in ({}, {"recipe.limit": 3_200}):
         settings = {"learner.preset": "dyna-babi", **used}
         runs = made_up(tmp_path, group("babi/concat-T7", "stm", {"mix": [0.9]}, settings))

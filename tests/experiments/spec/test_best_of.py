@@ -1,4 +1,6 @@
-"""Best of k: of several seeds or checkpoints the one with the highest score on `dev`, and the run says which one it was."""
+"""Best of k: of several seeds or checkpoints the one with the highest score on `dev`, and the run
+says which one it was.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any
 import pytest
 
 from taskloom.core.errors import TaskloomError
+from taskloom.experiments.rescore import verify_runs
 from taskloom.experiments.spec.cells import expand
 from taskloom.experiments.spec.experiment import check
-from taskloom.experiments.verify import verify_runs
 from taskloom.learners.interface import LEARNERS, register_learner
 from tests.experiments.sweeps import fill
 

@@ -1,4 +1,6 @@
-"""Mixes: one model learns from several recipes or files at given rates, and is evaluated on each; own data under `evaluate`."""
+"""Mixes: one model learns from several recipes or files at given rates, and is evaluated on each;
+own data under `evaluate`.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,11 @@ import pytest
 
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments.execute.predictions import training_rows
-from taskloom.experiments.rescore import rescore
+from taskloom.experiments.rescore import rescore, verify_runs
 from taskloom.experiments.spec.cell_data import CellData, RecipeMix
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check, read
 from taskloom.experiments.table import Runs
-from taskloom.experiments.verify import verify_runs
 from tests.experiments.spec.test_own_data import COLUMNS, save
 from tests.experiments.sweeps import SMALL, fill, recipe
 
@@ -144,7 +145,8 @@ def test_files_beside_the_experiment_are_mixed_and_evaluated_on(tmp_path: Path) 
         for split in ("train", "test"):
             (tmp_path / name / f"{split}.jsonl").write_text('{"input": "a", "target": "b"}\n')
     (tmp_path / "experiment.yaml").write_text(
-        "recipes: [{mix: [./mine, babi/1]}]\nlearners: [majority]\nevaluate: [./yours, babi/2:test]\n"
+        "recipes: [{mix: [./mine, babi/1]}]\nlearners: [majority]\nevaluate: [./yours,"
+        " babi/2:test]\n"
     )
     [cell] = expand(read(tmp_path / "experiment.yaml"))
     assert [(test.name, test.data.name) for test in cell.tests] == [

@@ -1,4 +1,6 @@
-"""Own data in the place of a recipe: every format gives the same rows, columns by name, digests of content."""
+"""Own data in the place of a recipe: every format gives the same rows, columns by name, digests of
+content.
+"""
 
 from __future__ import annotations
 

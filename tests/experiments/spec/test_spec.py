@@ -297,6 +297,15 @@ def test_the_experiments_that_come_with_taskloom_are_sound() -> None:
             },
             "9,801 recipes",
         ),
+        (
+            {"seeds": 10**9},
+            "1 recipes x 1 learners x 1,000,000,000 seeds are more than 200,000 runs",
+        ),
+        ({"seeds": range(10**9)}, "seeds: 1,000,000,000 seeds are more than 200,000 runs"),
+        (
+            {"recipes": ["taskbench/english"], "tasks": "each", "seeds": 150_000},
+            "taskbench/english: .* tasks x 1 learners x 150,000 seeds are more than 200,000 runs",
+        ),
         ({"seeds": 300_000}, "1 recipes x 1 learners x 300,000 seeds are more than 200,000 runs"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Recipes of several tasks in experiments: a model for each, one that is given the task, and the mixture only by name."""
+"""Recipes of several tasks in experiments: a model for each, one that is given the task, and the
+mixture only by name.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def test_scores_over_tasks_and_by_family_and_composition(store: Store) -> None:
 
 
 def test_learners_are_compared_over_tasks(tmp_path: Path) -> None:
-    """Three tasks, where one learner knows all answers and the other the most frequent one: paired over tasks, one seed and two."""
+    """Three tasks, where one learner knows all answers and the other the most frequent one: paired
+    over tasks, one seed and two.
+    """
     folder = tmp_path / "mine"
     folder.mkdir()
     for split in ("train", "test"):
@@ -192,7 +196,9 @@ ZEST = {
 
 
 def test_tasks_that_training_lacks_are_answered_by_one_model_of_all_others(tmp_path: Path) -> None:
-    """ZEST: a row for every task, one training, and the same answers as the run of all tasks at once."""
+    """ZEST: a row for every task, one training, and the same answers as the run of all tasks at
+    once.
+    """
     plain = {"recipes": [ZEST], "learners": ["nearest-neighbour"], "evaluate": ["dev"]}
     cells = expand(check({**plain, "tasks": "each"}, "test"))
     store = Store(tmp_path / "runs", create=True)

@@ -22,7 +22,8 @@ from taskloom.experiments.statistics import (
     odds_ratio,
 )
 
-# Benjamini and Hochberg (1995), section 3: fifteen tests of one study; theirs finds four, Bonferroni three.
+# Benjamini and Hochberg (1995), section 3: fifteen tests of one study; theirs finds four,
+# Bonferroni three.
 STUDY = [
     0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0
 ]  # fmt: skip

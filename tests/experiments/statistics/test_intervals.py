@@ -81,7 +81,8 @@ def test_t_agrees_with_scipy(scores: list[float]) -> None:
 
 
 def test_published_t_interval() -> None:
-    # Student's sleep data (1908): differences of two drugs in ten patients, R's t.test gives 0.70 to 2.46, t = 4.06.
+    # Student's sleep data (1908): differences of two drugs in ten patients, R's t.test gives 0.70
+    # to 2.46, t = 4.06.
     found = over_seeds([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])
     assert (found.low, found.high) == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
     assert found.mean / found.se == pytest.approx(4.0621, abs=1e-4)
@@ -103,8 +104,8 @@ def test_items_of_one_run() -> None:
 def test_variance_components_by_hand() -> None:
     """A table of sums of squares small enough for paper: rows 1 2 3 / 3 2 7."""
     table = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 7.0]])
-    # Row means 2, 4; column means 2, 2, 5; mean 3. Seeds: 3(1+1)/1 = 6; items: 2(1+1+4)/2 = 6; rest: squares of
-    # (0, 1, -1, 0, -1, 1) = 4 over 2 = 2.
+    # Row means 2, 4; column means 2, 2, 5; mean 3. Seeds: 3(1+1)/1 = 6; items: 2(1+1+4)/2 = 6;
+    # rest: squares of (0, 1, -1, 0, -1, 1) = 4 over 2 = 2.
     mean, variance, df = crossed(table)
     assert mean == 3
     assert variance == pytest.approx((6 + 6 - 2) / 6)
@@ -136,7 +137,9 @@ def test_an_interval_never_collapses() -> None:
 def test_seeds_that_score_the_same_do_not_promise_that_all_seeds_will(
     score: float, seeds: int
 ) -> None:
-    """A hundred items at most can tell an accuracy of 1 from one of 0.99, however many seeds are right on all of them."""
+    """A hundred items at most can tell an accuracy of 1 from one of 0.99, however many seeds are
+    right on all of them.
+    """
     alike = over_seeds([score] * seeds, items=100)
     assert alike.method == "Wilson over items, seeds alike"
     assert (alike.seeds, alike.items) == (seeds, 100)
@@ -284,7 +287,9 @@ def test_equal_scores_or_differences_have_no_interval_of_no_width(equal: list[fl
 
 
 def test_one_item_does_not_make_an_interval_jump() -> None:
-    """200 zeros, or 199 and a score of 0.05: nearly the same data, nearly the same interval, that of Wilson."""
+    """200 zeros, or 199 and a score of 0.05: nearly the same data, nearly the same interval, that
+    of Wilson.
+    """
     zeros = over_items([0.0] * 200)
     nearly = over_items([0.0] * 199 + [0.05])
     assert zeros.high == pytest.approx(0.019, abs=0.001)
@@ -298,7 +303,9 @@ def test_one_item_does_not_make_an_interval_jump() -> None:
 
 @pytest.mark.parametrize("scored", [0.01, 0.03, 0.2])
 def test_few_partial_scores_above_zero_are_covered(scored: float) -> None:
-    """Most items score 0, a few anything up to 1; t alone covers less than 0.80 in the first case."""
+    """Most items score 0, a few anything up to 1; t alone covers less than 0.80 in the first
+    case.
+    """
     rng, times, n = generator("partial", round(100 * scored)), 400, 200
     truth = scored / 2
     covered = 0
@@ -309,7 +316,9 @@ def test_few_partial_scores_above_zero_are_covered(scored: float) -> None:
 
 
 def test_low_partial_scores_of_two_seeds_are_covered() -> None:
-    """Scores of 0 or 0.25 with a mean of 0.02: the interval must not be pulled towards one half beyond the truth."""
+    """Scores of 0 or 0.25 with a mean of 0.02: the interval must not be pulled towards one half
+    beyond the truth.
+    """
     rng, times, truth = generator("low partial"), 400, 0.02
     covered = 0
     for _ in range(times):
@@ -326,7 +335,9 @@ def test_many_partial_scores_are_hardly_wider_than_t() -> None:
 
 
 def test_newcombe_of_shares() -> None:
-    """Newcombe, Statistics in Medicine 17 (1998), table II of the second paper: 56 of 70 against 48 of 80, method 10."""
+    """Newcombe, Statistics in Medicine 17 (1998), table II of the second paper: 56 of 70 against 48
+    of 80, method 10.
+    """
     found = newcombe(56 / 70, wilson(56, 70), 48 / 80, wilson(48, 80))
     assert found == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
@@ -339,7 +350,9 @@ def test_an_estimate_without_an_interval_is_json_and_reads_well() -> None:
 
 
 def test_differences_of_tasks_that_share_parts_are_covered() -> None:
-    """Parts that one procedure finds easier; t over tasks takes 57 pairs of 28 parts for 57 independent tasks."""
+    """Parts that one procedure finds easier; t over tasks takes 57 pairs of 28 parts for 57
+    independent tasks.
+    """
     rng, times = generator("shared parts"), 200
     covered = {"tasks": 0, "parts": 0}
     for _ in range(times):

@@ -32,7 +32,8 @@ def answers(both: int, only_a: int, only_b: int, neither: int) -> tuple[list[int
 
 
 def test_published_mcnemar() -> None:
-    # Fagerland, Lydersen and Laake (BMC Medical Research Methodology 13:91, 2013), airway hyper-responsiveness.
+    # Fagerland, Lydersen and Laake (BMC Medical Research Methodology 13:91, 2013), airway
+    # hyper-responsiveness.
     a, b = answers(1, 1, 7, 12)
     assert mcnemar(a, b, "chi2").p == pytest.approx(0.034, abs=5e-4)
     assert mcnemar(a, b, "exact").p == pytest.approx(0.070, abs=5e-4)
@@ -70,7 +71,9 @@ def test_the_order_of_items_does_not_matter(pairs: list[tuple[int, int]], random
     ("items", "differing"), [(20, 0.3), (50, 0.4), *slow_except([(50, 0.1), (100, 0.2)])]
 )
 def test_mid_p_errs_as_often_as_promised(items: int, differing: float) -> None:
-    """The exact error rate where neither model is better, summed over all outcomes: how many items differ, and which way."""
+    """The exact error rate where neither model is better, summed over all outcomes: how many items
+    differ, and which way.
+    """
     rate = {"exact": 0.0, "mid-p": 0.0}
     for differ in range(items + 1):
         ways = scipy.stats.binom.pmf(np.arange(differ + 1), differ, 0.5)
@@ -92,7 +95,8 @@ def test_bootstrap_is_the_same_everywhere() -> None:
     assert once == paired_bootstrap(a, b, key=3)
     assert once != paired_bootstrap(a, b, key=4)
     assert once == paired_bootstrap(a, b, key=Key("paired bootstrap", 3))
-    # These digits hold on every machine and version of NumPy; what changes them changes everybody's reports.
+    # These digits hold on every machine and version of NumPy; what changes them changes everybody's
+    # reports.
     assert (round(once.low, 6), round(once.high, 6), round(once.p, 6)) == GOLDEN
 
 
@@ -150,7 +154,8 @@ def test_sign_flips_of_many_seeds_are_drawn() -> None:
     assert sign_flip(np.zeros(5), np.ones(5)).p == 2 / 2**5
 
 
-# Thousandths, as shares of items are: for numbers that differ in the sixteenth digit SciPy itself is not exact.
+# Thousandths, as shares of items are: for numbers that differ in the sixteenth digit SciPy itself
+# is not exact.
 SEEDS = st.lists(st.integers(0, 1000).map(lambda n: n / 1000), min_size=2, max_size=9)
 
 
@@ -180,7 +185,8 @@ def errors(world: tuple[int, int, float, float, float], times: int) -> float:
     seeds, items, middle, by_seed, by_item = world
     wrong = 0
     for _ in range(times):
-        # The same items for both: their difficulty is shared, and each learner has a taste of its own.
+        # The same items for both: their difficulty is shared, and each learner has a taste of its
+        # own.
         hard = by_item * rng.normal(size=(1, items))
         tables = []
         for _learner in range(2):
@@ -228,7 +234,9 @@ def table(
 
 
 def test_seeds_of_two_learners_have_no_order() -> None:
-    """Pairing them would make the interval depend on it, and leave out those that one side has more of."""
+    """Pairing them would make the interval depend on it, and leave out those that one side has more
+    of.
+    """
     rng = generator("independent seeds")
     hard = rng.normal(size=(1, 200))
     a, b = table(rng, 3, hard, 0.5), table(rng, 5, hard, 0.5)

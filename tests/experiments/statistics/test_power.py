@@ -29,13 +29,17 @@ from tests.experiments.statistics.test_intervals import generator
 
 @pytest.mark.parametrize(("d", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
 def test_cohens_sizes_of_a_paired_t_test(d: float, n: int) -> None:
-    """Cohen's small, medium and large effect at 80 % power: 199, 34 and 15 pairs (G*Power). Here: seeds, examples without end."""
+    """Cohen's small, medium and large effect at 80 % power: 199, 34 and 15 pairs (G*Power). Here:
+    seeds, examples without end.
+    """
     question = PowerQuestion(gap=0.02, accuracy=0.5, seed_sd=0.02 / d / sqrt(2))
     assert seeds_needed(question, 10**9) == n
 
 
 def test_two_shares_of_different_items() -> None:
-    """0.80 against 0.82, one run each: the textbook's (z + z)² (p q + p q) / d² = 6,036, and two for t."""
+    """0.80 against 0.82, one run each: the textbook's (z + z)² (p q + p q) / d² = 6,036, and two
+    for t.
+    """
     z = scipy.stats.norm.ppf(0.975) + scipy.stats.norm.ppf(0.8)
     found = examples_needed(PowerQuestion(gap=0.02, accuracy=0.8), 1)
     assert found == pytest.approx(z**2 * (0.16 + 0.82 * 0.18) / 0.02**2, abs=4)
@@ -67,7 +71,8 @@ def test_power_is_a_share_and_grows(
     question = PowerQuestion(gap=gap, accuracy=accuracy, seed_sd=sd, paired_correlation=r)
     small = power(question, items, seeds)
     assert 0 <= small <= 1 + 1e-9
-    # With seeds that differ this does not hold to the last: where they come to dominate, degrees of freedom are lost.
+    # With seeds that differ this does not hold to the last: where they come to dominate, degrees of
+    # freedom are lost.
     alike = replace(question, seed_sd=0.0)
     assert power(alike, items, seeds) <= power(alike, 2 * items, seeds) + 1e-9
     assert small <= power(question, items, seeds + 1) + 1e-6
@@ -101,7 +106,9 @@ CASES = [
 def test_simulated_experiments_find_the_gap_as_often(
     question: PowerQuestion, examples: int, seeds: int
 ) -> None:
-    """Within 0.08 of the formula by 400 experiments: three standard errors, and the little that Satterthwaite is off."""
+    """Within 0.08 of the formula by 400 experiments: three standard errors, and the little that
+    Satterthwaite is off.
+    """
     assert simulate(question, examples, seeds, 400) == pytest.approx(
         power(question, examples, seeds), abs=0.08
     )
@@ -118,14 +125,16 @@ def test_many_simulated_experiments(question: PowerQuestion, examples: int, seed
 def answers(
     question: PowerQuestion, examples: int, seeds: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Right or wrong with the question's correlations: with probability r an item's luck is shared by all runs, else its own.
+    """Right or wrong with the question's correlations: with probability r an item's luck is shared
+    by all runs, else its own.
 
-    Two uniform numbers that agree with probability r and are independent otherwise give answers of correlation r where the
-    accuracies are equal, and nearly so where they are close.
+    Two uniform numbers that agree with probability r and are independent otherwise give answers of
+    correlation r where the accuracies are equal, and nearly so where they are close.
     """
     shared = rng.random((1, examples))
     own = rng.random((2, seeds, examples))
-    # Each run takes the shared number with probability sqrt(r): two runs both do with probability r.
+    # Each run takes the shared number with probability sqrt(r): two runs both do with probability
+    # r.
     luck = np.where(
         rng.random((2, seeds, examples)) < sqrt(question.paired_correlation), shared, own
     )
@@ -136,7 +145,9 @@ def answers(
 
 
 def test_real_answers_find_the_gap_as_often() -> None:
-    """The whole chain: correlated right-or-wrong answers of seeds, put to the test that `compare` uses."""
+    """The whole chain: correlated right-or-wrong answers of seeds, put to the test that `compare`
+    uses.
+    """
     question = PowerQuestion(0.05, 0.8, seed_sd=0.02, paired_correlation=0.4, seed_correlation=0.4)
     rng = generator("answers")
     times = 500

@@ -1,9 +1,10 @@
 """Jobs: what the missing cells of an experiment come down to, and what they will cost.
 
-Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed batch, where the
-learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the experiment alone, not from the number
-of workers, and a job that was killed resumes with the very cells that it had: a stack equals its members trained
-alone only within rounding, and the table must come out the same to the last bit.
+Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
+batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the
+experiment alone, not from the number of workers, and a job that was killed resumes with the very
+cells that it had: a stack equals its members trained alone only within rounding, and the table must
+come out the same to the last bit.
 """
 
 from __future__ import annotations
@@ -123,8 +124,9 @@ class CostEstimate:
     """What is known of the cost of cells.
 
     Attributes:
-        seconds: Of those cells that are like a finished run, in all: the same but for the seed, or else the same learner with the
-            same settings but for the length of its training, by which the seconds are scaled.
+        seconds: Of those cells that are like a finished run, in all: the same but for the seed, or
+            else the same learner with the same settings but for the length of its training, by
+            which the seconds are scaled.
         known: How many cells that is.
         unknown: Cells that no finished run is like.
     """
@@ -139,7 +141,8 @@ class TrainingLength:
     """How long a training is, and what it must share with another for their lengths to be compared.
 
     Attributes:
-        like: The learner and its settings, without those of the training loop but the device and the precision.
+        like: The learner and its settings, without those of the training loop but the device and
+            the precision.
         examples: Steps times batch, over all tries.
     """
 
@@ -179,7 +182,9 @@ def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float
 
 
 def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLength | None:
-    """Return the length of a training; None where its settings do not give it: no steps, or epochs over unknown data."""
+    """Return the length of a training; None where its settings do not give it: no steps, or epochs
+    over unknown data.
+    """
     loop = settings.get("training") or settings
     steps, batch = loop.get("steps"), loop.get("batch")
     if not isinstance(steps, int) or not isinstance(batch, int) or loop.get("epochs"):
@@ -194,7 +199,9 @@ def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLe
 
 
 def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
-    """Return the length of the training of a finished run, from the settings that its fields have."""
+    """Return the length of the training of a finished run, from the settings that its fields
+    have.
+    """
     fields = dict(scores["fields"])
     tries = fields.pop(BEST_OF_FIELD, 1)
     own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}

@@ -1,4 +1,5 @@
-"""Answers of a fitted learner, scored: the rows of predictions.parquet and the scores of each split.
+"""Answers of a fitted learner, scored: the rows of predictions.parquet and the scores of each
+split.
 
 Datasets are read once a worker, since many cells share them.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from taskloom.core import shards
 from taskloom.core.arrow import column
@@ -25,15 +27,15 @@ from taskloom.core.files import json_digest
 from taskloom.data import Dataset, Examples, dataset
 from taskloom.experiments import files as run_files
 from taskloom.experiments.spec.cell_data import CellData
-from taskloom.experiments.spec.cells import Cell
-from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit
+from taskloom.experiments.spec.cells import Cell, EvaluatedSplit
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted
-from taskloom.learners.run_watch import report_answers
+from taskloom.learners.interface import Fitted, report_answers
 from taskloom.recipe import Fields
 
 MOST_CANDIDATES = 200
-"""Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate and example."""
+"""Log-probabilities of all answers are for tasks with few of them: they cost a pass per candidate
+and example.
+"""
 
 
 def data_folder(store: Store, key: str) -> Path:
@@ -48,7 +50,8 @@ def _with_remedy(folder: Path) -> Iterator[None]:
         yield
     except DataError as error:
         raise TaskloomError(
-            f"{error}; in a run store: delete {folder}, and rerun the 'taskloom run' command to make it"
+            f"{error}; in a run store: delete {folder}, and rerun the 'taskloom run' command to"
+            " make it"
         ) from error
 
 
@@ -129,7 +132,9 @@ def training_rows(store: Store, cell: Cell) -> Examples | list[Example]:
 
 
 def choosing_rows(store: Store, cell: Cell) -> list[Example]:
-    """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have it."""
+    """Return the rows of the split that tries are chosen by; of a mix, those of all parts that have
+    it.
+    """
     split = cell.best_of.split
     parts = [part for part in cell.data.parts if split in (s.name for s in part.plan.splits)]
     return [
@@ -138,7 +143,9 @@ def choosing_rows(store: Store, cell: Cell) -> list[Example]:
 
 
 def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
-    """Compute the mean score on a split of the training data; of a mix, the mean over the parts that have it."""
+    """Compute the mean score on a split of the training data; of a mix, the mean over the parts
+    that have it.
+    """
     means = []
     for part in cell.data.parts:
         if split not in (s.name for s in part.plan.splits):
@@ -157,7 +164,9 @@ def mean_score(store: Store, cell: Cell, model: Fitted, split: str) -> float:
 
 @lru_cache(maxsize=16)
 def _data_columns(part: SplitPart, split: str) -> pa.Table:
-    """Return the columns of predictions.parquet that the data gives; runs of one recipe share them."""
+    """Return the columns of predictions.parquet that the data gives; runs of one recipe share
+    them.
+    """
     table = read_part(part).table
     examples = read_examples(part)
     traits = [
@@ -180,7 +189,9 @@ def score_split(
     test: EvaluatedSplit,
     predictions: Sequence[str] | None = None,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """Score one split, and answer it first unless it has been; return its rows of predictions.parquet and its scores."""
+    """Score one split, and answer it first unless it has been; return its rows of
+    predictions.parquet and its scores.
+    """
     part, scorer = part_of(store, cell, test.data, test.split, test.limit), test.data.plan.scorer
     examples = read_examples(part)
     if predictions is None:
@@ -200,15 +211,48 @@ def score_split(
         **suite_scores(test.data, examples, predictions),
     }
     scored["items"] = _items_digest(PartOfData(test.data.key, part, test.data))
-    return table.select(run_files.PREDICTION_COLUMNS.names).cast(
-        run_files.PREDICTION_COLUMNS
-    ), scored
+    return (
+        table.select(run_files.PREDICTION_COLUMNS.names).cast(run_files.PREDICTION_COLUMNS),
+        scored,
+    )
+
+
+def reply_rows(split: str, part: pa.Table, model: Fitted) -> list[dict[str, Any]]:
+    """Rows of replies.parquet for a split that was just answered; none unless the learner keeps
+    whole replies (`replies`, one record per input of its last call).
+    """
+    records = getattr(model, "replies", ())
+    if len(records) != part.num_rows:
+        return []
+    return [
+        {"split": split, "index": index, **record}
+        for index, record in zip(part["index"].to_pylist(), records, strict=True)
+    ]
+
+
+def write_replies(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write replies.parquet; the writer of the run makes it durable with the other files."""
+    with run_files.writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist(list(rows), run_files.REPLY_COLUMNS)
+        pq.write_table(table, folder / run_files.REPLIES, compression="zstd")
+
+
+def reply_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Number of replies by split and outcome: `answered`, or why there is no answer."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        split = counts.setdefault(row["split"], {})
+        split[row["outcome"]] = split.get(row["outcome"], 0) + 1
+    return counts
 
 
 def items_digest(data: CellData, part: SplitPart) -> str:
-    """Return a digest of which items a part has, however they are written: layouts of one passage are one item.
+    """Return a digest of which items a part has, however they are written: layouts of one passage
+    are one item.
 
-    An item is known by its key, or without one by its input as it is written by default, in the same world.
+    An item is known by its key, or without one by its input as it is written by default, in the
+    same world.
     """
     fields, suite = data.recipe.fields, data.recipe.suite
     world = ""
@@ -240,7 +284,9 @@ def _items_digest(whole: PartOfData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WholeSplit:
-    """A split of some data, known by the key of the data and its name: no folder, since all layouts of the data share it."""
+    """A split of some data, known by the key of the data and its name: no folder, since all layouts
+    of the data share it.
+    """
 
     key: str
     split: str
@@ -260,14 +306,18 @@ def _items(whole: WholeSplit) -> list[str]:
 
 
 def scorer_name(data: Iterable[CellData]) -> str:
-    """Return the name of the scorer of the evaluated splits; where there are several, all of them."""
+    """Return the name of the scorer of the evaluated splits; where there are several, all of
+    them.
+    """
     return "+".join(sorted({one.plan.scorer.name for one in data}))
 
 
 def suite_scores(
     data: CellData, examples: Sequence[Example], predictions: Sequence[str]
 ) -> dict[str, Any]:
-    """Compute what the suite itself says of a whole split, under the key `scores`; empty where it says nothing."""
+    """Compute what the suite itself says of a whole split, under the key `scores`; empty where it
+    says nothing.
+    """
     score = data.recipe.suite.run_scores
     scores = dict(score(data.plan, examples, predictions)) if score is not None and examples else {}
     return {"scores": scores} if scores else {}
@@ -284,8 +334,8 @@ def _log_probabilities(
         every = sorted({e.target for e in training_rows(store, cell)})
         if len(every) > MOST_CANDIDATES:
             raise TaskloomError(
-                f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit {MOST_CANDIDATES}); "
-                "keep those of the targets: logprobs: targets"
+                f"keep.logprobs: {cell.data.name} has {len(every)} different answers (limit"
+                f" {MOST_CANDIDATES}); keep those of the targets: logprobs: targets"
             )
         rows = [every] * len(examples)
     return rows, model.logprob([e.input for e in examples], rows)

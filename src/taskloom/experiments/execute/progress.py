@@ -1,4 +1,6 @@
-"""The progress of an experiment: a live table on a terminal, one line in a notebook, a plain line now and then in a log."""
+"""The progress of an experiment: a live table on a terminal, one line in a notebook, a plain line
+now and then in a log.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 DETAIL_EVERY = 30.0
-"""Seconds between two lines where only steps, losses and answers have changed: a log of a night stays short."""
+"""Seconds between two lines where only steps, losses and answers have changed: a log of a night
+stays short.
+"""
 
 SHOWN_JOBS = 3
 """Running jobs whose progress is shown."""
@@ -27,7 +31,9 @@ SHOWN_JOBS = 3
 def given_progress(
     progress: Watch | bool | None, watch: Watch | bool | None
 ) -> Watch | bool | None:
-    """Return what a public function was given as `progress`, or by its old name `watch`, which warns."""
+    """Return what a public function was given as `progress`, or by its old name `watch`, which
+    warns.
+    """
     if watch is None:
         return progress
     # Level 3 is the line that called the public function.
@@ -53,7 +59,8 @@ def watching(progress: Watch | bool | None) -> Iterator[Watch | None]:
 
 @contextlib.contextmanager
 def display(place: progress_display.Place | None = None) -> Iterator[Watch]:
-    """Yield a function that shows the state of an experiment, on standard error or below a notebook's cell.
+    """Yield a function that shows the state of an experiment, on standard error or below a
+    notebook's cell.
 
     Args:
         place: Where; by default where this process writes.
@@ -171,7 +178,9 @@ def table(state: ExperimentState, gpus: str = "") -> Table:
 
 
 class Gpus:
-    """The utilization of the GPUs as nvidia-smi reports it, read in the background because it takes a second."""
+    """The utilization of the GPUs as nvidia-smi reports it, read in the background because it takes
+    a second.
+    """
 
     def __init__(self, every: float = 3.0) -> None:
         self.every, self.text, self._asked = every, "", -every

@@ -1,11 +1,13 @@
 """Trackers: finished runs shown in trackio, Weights & Biases or MLflow as well.
 
-The run store is the record; a tracker is a window on it. So a tracker is given a run when the run is finished, from its files:
-the same for every engine, for seeds trained together, and after any number of kills. What a tracker cannot do never fails a run.
+The run store is the record; a tracker is a window on it. So a tracker is given a run when the run
+is finished, from its files: the same for every engine, for seeds trained together, and after any
+number of kills. What a tracker cannot do never fails a run.
 
-Nothing leaves the machine unless the library's own settings ask for it: W&B writes offline unless WANDB_MODE says otherwise,
-trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes beside the runs unless MLFLOW_TRACKING_URI is set.
-Without other settings all of them write to `work/trackers` in the store.
+Nothing leaves the machine unless the library's own settings ask for it: W&B writes offline unless
+WANDB_MODE says otherwise, trackio keeps to its folder unless TRACKIO_SPACE_ID is set, MLflow writes
+beside the runs unless MLFLOW_TRACKING_URI is set. Without other settings all of them write to
+`work/trackers` in the store.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class Wandb:
 
 
 def open_wandb(folder: Path) -> Wandb:
-    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb sync` sends it later)."""
+    """Weights & Biases: offline, in the runs' folder, unless WANDB_MODE says otherwise (`wandb
+    sync` sends it later).
+    """
     import wandb
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +90,8 @@ def open_wandb(folder: Path) -> Wandb:
 
 def open_trackio(folder: Path) -> Wandb:
     """trackio: local first; its dashboard is `trackio show`."""
-    # If no folder is chosen, the runs' own is better than one in the home directory. Read at import.
+    # If no folder is chosen, the runs' own is better than one in the home directory. Read at
+    # import.
     os.environ.setdefault("TRACKIO_DIR", str(folder.absolute() / "trackio"))
     import trackio
 
@@ -135,7 +140,8 @@ TRACKERS: dict[str, tuple[Callable[[Path], Tracker], str]] = {
 
 
 class SafeTracker:
-    """A tracker that never fails a run: its first error is reported once, and the tracker is not used from then on.
+    """A tracker that never fails a run: its first error is reported once, and the tracker is not
+    used from then on.
 
     Args:
         name: The name of the tracker.
@@ -194,7 +200,8 @@ def open_tracker(
         warn: Called once when the tracker fails; by default prints a line on standard error.
 
     Raises:
-        MissingExtra: Its library is not installed: better known before the first run than after the last.
+        MissingExtra: Its library is not installed: better known before the first run than after the
+            last.
     """
     check_names([name])
     create, library = TRACKERS[name]
@@ -248,7 +255,10 @@ def open_trackers(names: Iterable[str], store: Store) -> Callable[[str], None]:
 
 def title(config: Mapping[str, Scalar]) -> str:
     """Name a run for a tracker: readable, and different for different runs."""
-    return f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')} {str(config.get('run'))[:8]}"
+    return (
+        f"{config.get('recipe')} {config.get('learner')} seed {config.get('seed')}"
+        f" {str(config.get('run'))[:8]}"
+    )
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
@@ -260,4 +270,7 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Scalar]:
 
 def _sentence(name: str, error: Exception) -> str:
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return f"tracking with {name} failed and is not used any more ({first}); the runs themselves are not affected"
+    return (
+        f"tracking with {name} failed and is not used any more ({first}); the runs themselves are"
+        " not affected"
+    )

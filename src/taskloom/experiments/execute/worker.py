@@ -1,9 +1,9 @@
 """The worker: runs jobs, in whatever process or on whatever machine it lives.
 
-A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores one or several
-cells: one learner and seed; many seeds of one learner as one stacked program; or many tasks in one mixed batch. Each
-cell lands in a directory of its own. While a job runs, a small file in its folder says how far it is, which the driver reads on
-whatever machine it lives.
+A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores
+one or several cells: one learner and seed; many seeds of one learner as one stacked program; or
+many tasks in one mixed batch. Each cell lands in a directory of its own. While a job runs, a small
+file in its folder says how far it is, which the driver reads on whatever machine it lives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from taskloom.core.files import json_digest
 from taskloom.data import dataset
 from taskloom.data import make as making
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.execute.predictions import (
     choosing_rows,
     data_folder,
@@ -40,17 +39,19 @@ from taskloom.experiments.execute.predictions import (
     part_of,
     read_examples,
     read_part,
+    reply_counts,
+    reply_rows,
     score_split,
     scorer_name,
     training_rows,
+    write_replies,
 )
-from taskloom.experiments.execute.writer import environment
-from taskloom.experiments.files import StoreError
+from taskloom.experiments.files import StoreError, environment
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted, Learner, Progress
-from taskloom.learners.run_watch import watched
+from taskloom.learners.interface import Fitted, Learner, Progress, watched
+from taskloom.learners.notes import noted
 
 FILE = "progress.json"
 
@@ -68,6 +69,7 @@ class JobProgress:
         loss: The training loss.
         answered: Inputs of the split in hand that are answered, of `inputs`.
         inputs: Inputs of the split in hand; 0 while it trains.
+        note: What is going on, such as a wait that an endpoint asked for.
     """
 
     step: int = 0
@@ -75,6 +77,7 @@ class JobProgress:
     loss: float | None = None
     answered: int = 0
     inputs: int = 0
+    note: str = ""
 
     @property
     def share(self) -> float:
@@ -85,7 +88,8 @@ class JobProgress:
 
     def __str__(self) -> str:
         if self.inputs:
-            return f"answered {self.answered:,} of {self.inputs:,} inputs"
+            note = f" ({self.note})" if self.note else ""
+            return f"answered {self.answered:,} of {self.inputs:,} inputs{note}"
         if self.steps:
             loss = "" if self.loss is None else f", loss {self.loss:.3g}"
             return f"step {self.step:,} of {self.steps:,}{loss}"
@@ -101,7 +105,7 @@ def recorded(folder: Path) -> Iterator[None]:
     def write(progress: JobProgress) -> None:
         nonlocal last, latest
         latest = progress
-        if time.monotonic() - last < EVERY:
+        if time.monotonic() - last < EVERY and not progress.note:
             return
         last = time.monotonic()
         with contextlib.suppress(
@@ -117,7 +121,10 @@ def recorded(folder: Path) -> Iterator[None]:
     def answer(done: int, total: int) -> None:
         write(JobProgress(latest.step, latest.steps, latest.loss, done, total))
 
-    with watched(step, answer):
+    def note(text: str) -> None:
+        write(replace(latest, note=text))
+
+    with watched(step, answer), noted(note):
         yield
 
 
@@ -133,16 +140,22 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """The system's errors for a store that cannot take more."""
 
 SHARED = "shared"
-"""The kind of a job whose cells answer one task each by one model, since training has none of their tasks."""
+"""The kind of a job whose cells answer one task each by one model, since training has none of their
+tasks.
+"""
 
 ATTEMPTS = 5
-"""Times that a folder is made again which another driver removes: each takes microseconds, and a job ends once."""
+"""Times that a folder is made again which another driver removes: each takes microseconds, and a
+job ends once.
+"""
 
 ENDPOINT_ANSWERS = "work/endpoint-answers.sqlite"
 """In a store: answers of endpoints, by question, so that none is paid for twice."""
 
 TOGETHER = "together.json"
-"""In the folder of an unfinished job: the runs that are trained as one program, so that the next driver resumes it as it was."""
+"""In the folder of an unfinished job: the runs that are trained as one program, so that the next
+driver resumes it as it was.
+"""
 
 
 @dataclass(frozen=True)
@@ -178,7 +191,8 @@ class JobResult:
         name: Of the job.
         failed: For each failed cell (or the dataset's key) the reason in one sentence.
         seconds: Its duration.
-        fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be written.
+        fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be
+            written.
         published: The runs that this job put in their place, and nobody else before it.
     """
 
@@ -229,12 +243,15 @@ def _perform(job: Job) -> JobResult:
 
 
 def _check_versions(cells: Sequence[Cell], job: Job) -> None:
-    """Check that driver and worker agree on what a cell is; on a cluster they may have different code."""
+    """Check that driver and worker agree on what a cell is; on a cluster they may have different
+    code.
+    """
     for cell, run in zip(cells, job.runs, strict=True):
         if cell.run != run:
             raise TaskloomError(
-                f"{cell} is {cell.run[:8]}… for this worker and {run[:8]}… for the driver: they have different versions of "
-                "taskloom or of a task; install the same one everywhere"
+                f"{cell} is {cell.run[:8]}… for this worker and {run[:8]}… for the driver: they"
+                " have different versions of taskloom or of a task; install the same one"
+                " everywhere"
             )
 
 
@@ -244,7 +261,9 @@ def job_folder(store: Store, name: str) -> Path:
 
 
 def _cell(config: Mapping[str, Any], zero_shot: bool) -> Cell:
-    """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and learner."""
+    """Return the cell of a config; runs that differ in seed or task alone share recipe, plan and
+    learner.
+    """
     [seed] = config["seeds"]
     tasks = config.get("tasks")
     shared = {**config, "seeds": [0], **({"tasks": "mixed"} if tasks else {})}
@@ -275,7 +294,9 @@ def _make(store: Store, job: Job, cell: Cell) -> dict[str, str]:
 def _run(
     store: Store, job: Job, cells: list[Cell], folder: Path, published: list[str]
 ) -> dict[str, str]:
-    """Train, answer, score, publish; note what was published. A stack that cannot be trained together is tried one by one."""
+    """Train, answer, score, publish; note what was published. A stack that cannot be trained
+    together is tried one by one.
+    """
     missing = [cell for cell in cells if cell.run not in store]
     if not missing:
         return {}
@@ -327,10 +348,13 @@ def _one_by_one(
 
 
 def _raise_if_full(store: Store, error: BaseException) -> None:
-    """Raise a `StoreError` where the disk is full or read-only: that is not the cell's fault, and it ends the experiment."""
+    """Raise a `StoreError` where the disk is full or read-only: that is not the cell's fault, and
+    it ends the experiment.
+    """
     cause: BaseException | None = error
     while cause is not None:
-        # safetensors wraps the system's error in one of its own, and keeps the number only in the text
+        # safetensors wraps the system's error in one of its own, and keeps the number only in the
+        # text
         number = getattr(cause, "errno", None) or next(
             (n for n in NO_ROOM if f"os error {n})" in str(cause)), None
         )
@@ -359,7 +383,9 @@ class Chosen:
 
 
 def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
-    """Train one cell; where it is the best of several tries, the one with the highest mean score on the split that chooses."""
+    """Train one cell; where it is the best of several tries, the one with the highest mean score on
+    the split that chooses.
+    """
     train, tests = _splits(store, cell)
     learner: Any = _with_cache(store, cell)
     if cell.best_of.seeds == 1:
@@ -390,12 +416,15 @@ def _tries(
 
 
 def _fit_shared(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen]:
-    """Train one model for all cells: training has none of their tasks, so all of them learn from all of it."""
+    """Train one model for all cells: training has none of their tasks, so all of them learn from
+    all of it.
+    """
     return [_fit_alone(store, cells[0].of_all_tasks, folder)] * len(cells)
 
 
 def _with_cache(store: Store, cell: Cell) -> Learner:
-    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the store, since they are paid for.
+    """Return the learner; one that asks an endpoint and names no cache keeps the answers in the
+    store, since they are paid for.
 
     Not where the model is kept: its card would name a file of this machine.
     """
@@ -432,10 +461,11 @@ def _fit_tasks(store: Store, cells: Sequence[Cell], folder: Path) -> list[Chosen
 def _answer_tasks(
     store: Store, cells: Sequence[Cell], fitted: Sequence[Chosen]
 ) -> dict[str, dict[str, list[str]]]:
-    """Return the answers by run and split of models that answer in one batch; none where they answer one by one.
+    """Return the answers by run and split of models that answer in one batch; none where they
+    answer one by one.
 
-    Always those of the whole stack, also where some of its runs are there already: what a batch is made of must not depend on
-    when a run was interrupted.
+    Always those of the whole stack, also where some of its runs are there already: what a batch is
+    made of must not depend on when a run was interrupted.
     """
     learner: Any = cells[0].learner
     if not hasattr(learner, "answer_tasks"):
@@ -502,26 +532,35 @@ def _finish(
     published: list[str],
     answers: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, str]:
-    """Answer and score the test splits and put the run in its place; note it, unless somebody else was first."""
+    """Answer and score the test splits and put the run in its place; note it, unless somebody else
+    was first.
+    """
     began, model = time.monotonic(), chosen.model
     beside = store.path / "work" / f".tmp-{cell.run}-{uuid.uuid4().hex[:8]}"
     try:
-        parts, scores = [], {}
+        parts, scores, replies = [], {}, []
         for test in cell.tests:
             part, scores[test.name] = score_split(
                 store, cell, model, test, (answers or {}).get(test.name)
             )
             parts.append(part)
+            replies += reply_rows(test.name, part, model)
         if cell.keep.model:
             with run_files.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
                 model.save(beside / run_files.MODEL)
+        if replies and cell.keep.predictions:
+            write_replies(beside, replies)
         choice = {**chosen.choice, **_checkpoint(cell, model)}
         spent = how.seconds + time.monotonic() - began
-        run_writer.write_run(
+        run_files.write_run(
             beside,
             cell.config(),
-            {**scores_json(store, cell, scores), **({"chosen": choice} if choice else {})},
+            {
+                **scores_json(store, cell, scores),
+                **({"chosen": choice} if choice else {}),
+                **({"replies": reply_counts(replies)} if replies else {}),
+            },
             _curves(model) if cell.keep.curves and model.curve else None,
             pa.concat_tables(parts).unify_dictionaries() if cell.keep.predictions else None,
             {
@@ -543,7 +582,9 @@ def _finish(
 
 
 def _checkpoint(cell: Cell, model: Fitted) -> dict[str, Any]:
-    """Return the step whose weights a model has, where they were chosen among several points of its training by `dev`."""
+    """Return the step whose weights a model has, where they were chosen among several points of its
+    training by `dev`.
+    """
     patience = (cell.settings.get("training") or {}).get("patience")
     step = getattr(model, "step", None)
     return {"by": cell.best_of.split, "step": step} if patience and step is not None else {}
@@ -576,7 +617,9 @@ def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str
 
 @contextlib.contextmanager
 def capture_output(path: Path) -> Iterator[None]:
-    """Send everything that is printed in the block, by Python or by libraries, to a file, which survives a crash."""
+    """Send everything that is printed in the block, by Python or by libraries, to a file, which
+    survives a crash.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     with run_files.writing(path):
@@ -597,7 +640,9 @@ def capture_output(path: Path) -> Iterator[None]:
 
 
 def _open_log(path: Path) -> int:
-    """Open a log for appending; another driver that ran the same job may remove its folder meanwhile."""
+    """Open a log for appending; another driver that ran the same job may remove its folder
+    meanwhile.
+    """
     for _ in range(ATTEMPTS):
         try:
             return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
@@ -607,7 +652,9 @@ def _open_log(path: Path) -> int:
 
 
 def _log(folder: Path, own: bool) -> bytes | Path:
-    """Return what a job has printed: the file itself where all of it is of one run, which may then have it."""
+    """Return what a job has printed: the file itself where all of it is of one run, which may then
+    have it.
+    """
     path = folder / run_files.LOG
     try:
         sys.stdout.flush()

@@ -1,11 +1,13 @@
-"""Where runs come from: a store, a score file, or predictions that were made elsewhere."""
+"""Where runs come from: a store, a score file, predictions that were made elsewhere, or logs of other
+tools.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from taskloom.core.arguments import path_of
-from taskloom.experiments.files import SCORES
+from taskloom.experiments.files import STORE
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 
@@ -14,14 +16,14 @@ def runs(path: str | Path = "runs") -> Runs:
     """The runs of a store, or those that a file has or names.
 
     Args:
-        path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet), or the folder of a study's page with one; or a
-            YAML file that names predictions.
+        path: The store's folder; a file of scores by seed (JSON, CSV, TSV, Parquet), or the folder
+            of a study's page with one; a YAML file that names predictions; or a log of Inspect
+            (`.eval`) or lm-evaluation-harness (`samples_*.jsonl`), or a folder of logs.
     """
     folder = path_of(path)
-    if folder.is_dir() and not (folder / SCORES).is_file():
+    if (folder / STORE).is_file():
         return Runs(Store(folder))
-    from taskloom.experiments.sources.score_files import (
-        open_runs,
-    )  # only files need what reads them
+    # Only files need what reads them.
+    from taskloom.experiments.sources.score_files import open_runs
 
     return open_runs(path)

@@ -6,8 +6,9 @@
       - {model: t5-11b, split: dev, file: t5-dev.txt}
       - {model: t5-11b, split: dev, seed: 1, file: t5-dev-1.txt}
 
-A file has one prediction a line in the order of the examples, or records with ids, as `taskloom score` takes them. Its path is
-relative to this file; paths in `set` are what they would be on the command line. Predictions are scored by the recipe's scorer.
+A file has one prediction a line in the order of the examples, or records with ids, as `taskloom
+score` takes them. Its path is relative to this file; paths in `set` are what they would be on the
+command line. Predictions are scored by the recipe's scorer.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class PredictedRuns(LoadedRuns):
         entry = self._scores.setdefault(run, self._empty(run, kind, one))
         if one.split in entry["splits"]:
             raise DataError(
-                f"{self.path} has predictions of {one.model}, seed {one.seed}, for '{one.split}' twice; give each its own seed"
+                f"{self.path} has predictions of {one.model}, seed {one.seed}, for '{one.split}'"
+                " twice; give each its own seed"
             )
         examples = self._split(one.split)
         texts = self._read(self.path.parent / one.file, examples)
@@ -119,7 +121,8 @@ class PredictedRuns(LoadedRuns):
         texts = (self._data.recipe.suite.predictions or _read_file)(file, len(examples))
         if len(texts) != len(examples):
             raise DataError(
-                f"{file} has {len(texts):,} predictions and the split has {len(examples):,} examples; give one for each"
+                f"{file} has {len(texts):,} predictions and the split has {len(examples):,}"
+                " examples; give one for each"
             )
         return texts
 

@@ -1,4 +1,5 @@
-"""Scores of many runs in one small file: what is committed of a large experiment, or brought along from another program.
+"""Scores of many runs in one small file: what is committed of a large experiment, or brought along
+from another program.
 
     {"format": "taskloom scores", "schema": 1, "groups": [
       {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},
@@ -11,13 +12,15 @@ CSV, TSV and Parquet files have a row for each run and split instead:
     ctl/A,bilstm,0,iid,1000,1.0,80000
     ctl/A,bilstm,0,ood,1000,0.977,80000
 
-Their columns are those of `tl.runs(...).table`, which may be written to such a file as it is. Settings that were made have columns
-that begin with `recipe.` or `learner.`; a row without a value has the default. Further numbers are columns `score.NAME`.
+Their columns are those of `tl.runs(...).table`, which may be written to such a file as it is.
+Settings that were made have columns that begin with `recipe.` or `learner.`; a row without a value
+has the default. Further numbers are columns `score.NAME`.
 
-A group is a recipe and a learner with the settings that were made; `n` is the number of items of each split. Studies take such a
-file in place of a run store. It has no models, and answers to single items only where a study needs their traits
-(`scored_items.py`); studies that need more refuse it in one sentence. `further` may have other numbers of a split by seed
-(`score.NAME` in tables), and `curves` learning curves by seed: step, split and score of each point.
+A group is a recipe and a learner with the settings that were made; `n` is the number of items of
+each split. Studies take such a file in place of a run store. It has no models, and answers to
+single items only where a study needs their traits (`scored_items.py`); studies that need more
+refuse it in one sentence. `further` may have other numbers of a split by seed (`score.NAME` in
+tables), and `curves` learning curves by seed: step, split and score of each point.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ from taskloom.experiments.record import (
     TASK_FIELD,
     Run,
 )
+from taskloom.experiments.sources.eval_logs import LoggedRuns, find_logs, is_log
 from taskloom.experiments.sources.predicted_runs import PredictedRuns
 from taskloom.experiments.sources.scored_items import (
     AnswerFields,
@@ -92,7 +96,8 @@ def read_groups(path: Path) -> list[dict[str, Any]]:
         path: The table.
 
     Raises:
-        DataError: For a file that cannot be read, columns that are missing or unknown, and rows that contradict each other.
+        DataError: For a file that cannot be read, columns that are missing or unknown, and rows
+            that contradict each other.
     """
     table = _read_table(path)
     _check_columns(path, table.column_names)
@@ -131,17 +136,20 @@ def _add(group: dict[str, Any], row: Mapping[str, Any], where: str) -> None:
         )
     if not isinstance(score, int | float) or not 0 <= score <= 1:
         raise DataError(
-            f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per cent"
+            f"{where} has the score {echo(row['score'])}; a score is a share from 0 to 1, not per"
+            " cent"
         )
     if group["n"].setdefault(split, n) != n:
         raise DataError(
-            f"{where} has n {echo(n)} for '{split}', where a row of the same learner has {group['n'][split]}"
+            f"{where} has n {echo(n)} for '{split}', where a row of the same learner has"
+            f" {group['n'][split]}"
         )
     seed = str(number)
     scores = group["seeds"].setdefault(seed, {})
     if split in scores:
         raise DataError(
-            f"{where} has a second score of seed {seed} on '{split}'; tell the rows apart by their settings"
+            f"{where} has a second score of seed {seed} on '{split}'; tell the rows apart by their"
+            " settings"
         )
     scores[split] = score
     further = {
@@ -173,8 +181,8 @@ def _check_columns(path: Path, columns: list[str]) -> None:
     for name in columns:
         if name not in (*NEEDED, *IGNORED) and not name.startswith((*SETTINGS, SUITE_SCORE)):
             raise DataError(
-                f"{path} has an unknown column '{name}'; {nearest(name, NEEDED)}; settings are called recipe.NAME and "
-                f"learner.NAME, further numbers {SUITE_SCORE}NAME"
+                f"{path} has an unknown column '{name}'; {nearest(name, NEEDED)}; settings are"
+                f" called recipe.NAME and learner.NAME, further numbers {SUITE_SCORE}NAME"
             )
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
@@ -191,7 +199,9 @@ def is_seed(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return the number of a cell; cells of a column with a word in it are all text. What is no number stays as it is."""
+    """Return the number of a cell; cells of a column with a word in it are all text. What is no
+    number stays as it is.
+    """
     if isinstance(value, bool):
         return None
     try:
@@ -276,7 +286,9 @@ class ScoreFile(LoadedRuns):
                 self._add(group, seed, splits)
 
     def _check_names(self, groups: Iterable[ScoreGroupFields]) -> None:
-        """Refuse settings that recipes and learners of ours do not have; many groups differ in the task alone."""
+        """Refuse settings that recipes and learners of ours do not have; many groups differ in the
+        task alone.
+        """
         preset = "learner.preset"
         different = {
             (g.recipe, g.learner, str(g.fields.get(preset)), *sorted(g.fields)): g for g in groups
@@ -296,7 +308,8 @@ class ScoreFile(LoadedRuns):
         for split in splits:
             if not group.n.get(split):
                 raise DataError(
-                    f"{where} has a score on '{split}'; 'n' must give the number of examples of that split"
+                    f"{where} has a score on '{split}'; 'n' must give the number of examples of"
+                    " that split"
                 )
         kind = json_digest(["scores", group.recipe, group.learner, group.fields, group.data])
         run = json_digest([kind, int(seed)])
@@ -346,7 +359,9 @@ class ScoreFile(LoadedRuns):
         return yaml.safe_dump(config, sort_keys=False)
 
     def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
-        """Return columns of the predictions or curves of a run; None where the file has no answers to items, or no curves."""
+        """Return columns of the predictions or curves of a run; None where the file has no answers
+        to items, or no curves.
+        """
         group, seed = self._groups[run], str(self._scores[run]["seed"])
         if file == CURVES and seed in group.curves:
             points = [
@@ -373,7 +388,8 @@ class ScoreFile(LoadedRuns):
 
 
 def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str) -> None:
-    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one would pass for one without it.
+    """Refuse settings that a recipe or learner of ours does not have: a run with a misspelt one
+    would pass for one without it.
 
     Recipes and learners that are not known here may have any.
 
@@ -384,11 +400,11 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
         where: The file, for error messages.
     """
     # Finding a learner may import all of them, which reading a run store does not need.
+    from taskloom.core.registry import SUITES, TASKS
     from taskloom.learners.config import settings as settings_of
     from taskloom.learners.interface import LEARNERS
     from taskloom.learners.presets import presets_of
     from taskloom.recipe import read as read_recipe
-    from taskloom.recipe.finder import names as recipe_names
     from taskloom.recipe.recipe import RESERVED
 
     known: dict[str, set[str]] = {}
@@ -400,9 +416,11 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
         preset = fields.get("learner.preset")
         if preset is not None and preset not in presets_of(learner):
             raise DataError(
-                f"{where}: {learner} has no preset {echo(preset)}; {nearest(str(preset), presets_of(learner))}"
+                f"{where}: {learner} has no preset {echo(preset)};"
+                f" {nearest(str(preset), presets_of(learner))}"
             )
-    if recipe in recipe_names():
+    suite = SUITES.find(recipe.partition("/")[0])
+    if (suite and recipe in suite.recipe_files()) or TASKS.find(recipe):
         used = {name.partition(".")[2] for name in (TASK_FIELD, LIMIT_FIELD)}.union(RESERVED)
         fields_of_suite = type(read_recipe(recipe).fields).model_fields
         known["recipe"] = {one.alias or name for name, one in fields_of_suite.items()} | used
@@ -412,7 +430,8 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
         if head in known and own not in known[head]:
             of = recipe if head == "recipe" else learner
             raise DataError(
-                f"{where}: {of} has no setting '{own}' (give a {head} of your own another name); {nearest(own, known[head])}"
+                f"{where}: {of} has no setting '{own}' (give a {head} of your own another name);"
+                f" {nearest(own, known[head])}"
             )
 
 
@@ -447,8 +466,9 @@ def _check_answers(
                 or len(answers.predictions) not in (0, n)
             ):
                 raise DataError(
-                    f"{path}: seed '{seed}' of {group.recipe}, {group.learner} has answers on '{split}' that do not fit 'items' "
-                    "and 'texts'; write the file again with scripts/build_results.py"
+                    f"{path}: seed '{seed}' of {group.recipe}, {group.learner} has answers on"
+                    f" '{split}' that do not fit 'items' and 'texts'; write the file again with"
+                    " scripts/build_results.py"
                 )
 
 
@@ -457,16 +477,23 @@ FILES = (".json", ".yaml", ".yml", *ENDINGS)
 
 
 def open_runs(path: str | Path) -> Runs:
-    """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of predictions that a YAML file names.
+    """Return the runs of a store's folder, of a file of scores (JSON, CSV, TSV, Parquet), or of
+    predictions that a YAML file names.
 
     Args:
-        path: The folder or file; of a folder that is no store its file of scores, such as that of a study's page.
+        path: The folder or file; of a folder that is no store its file of scores, such as that of a
+            study's page.
     """
     path = path_of(path)
     if (path / SCORES).is_file() and not any(
         (path / name).exists() for name in (STORE, CONFIG)
     ):  # a run has a config
         path = path / SCORES
+    logs = [path] if is_log(path) else []
+    if path.is_dir() and not (path / STORE).exists():
+        logs = find_logs(path)
+    if logs:
+        return Runs(LoggedRuns(path, logs))
     if path.suffix in FILES and not path.exists():
         raise DataError(f"there is no file {path}; {READ}")
     if path.suffix in (".yaml", ".yml"):
@@ -477,11 +504,13 @@ def open_runs(path: str | Path) -> Runs:
 def score_groups(
     runs: Runs, traits: Sequence[str] = (), curves: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return runs as the groups of a file of scores, and its items: what is worth committing of them.
+    """Return runs as the groups of a file of scores, and its items: what is worth committing of
+    them.
 
     Args:
         runs: The runs.
-        traits: Traits of the examples that are kept, with the score and the prediction of each example; none: neither.
+        traits: Traits of the examples that are kept, with the score and the prediction of each
+            example; none: neither.
         curves: Whether to keep learning curves.
     """
     groups: dict[str, dict[str, Any]] = {}
@@ -544,7 +573,9 @@ def _add_answers(
 
 
 MACHINE = ("gpu", "versions", "command", "precision")
-"""What is kept of a run's environment: what a result may depend on, not names of machines or times."""
+"""What is kept of a run's environment: what a result may depend on, not names of machines or
+times.
+"""
 
 
 def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,16 @@
-"""Items of runs in a file of scores: which kind each is, by its traits and its answer, and how each run answered it.
+"""Items of runs in a file of scores: which kind each is, by its traits and its answer, and how each
+run answered it.
 
-    "items": {"1f3a…": {"traits": ["answer", "question", "support"], "kinds": [["garden", "where-O", "2"]], "of": [0, 0]}}
+    "items": {"1f3a…": {"traits": ["answer", "question", "support"], "kinds": [["garden", "where-O",
+    "2"]], "of": [0, 0]}}
 
-A kind is a combination of values, and `of` has the kind of each item in the order in which it was answered. A group then says which
-items a split has, and for each seed what was answered: `scores` as one digit an item (a list where an item can be half right), and
-`predictions` as places in `texts`:
+A kind is a combination of values, and `of` has the kind of each item in the order in which it was
+answered. A group then says which items a split has, and for each seed what was answered: `scores`
+as one digit an item (a list where an item can be half right), and `predictions` as places in
+`texts`:
 
-    "items": {"mix": "1f3a…"}, "texts": ["garden", "park"], "answers": {"0": {"mix": {"scores": "10", "predictions": [0, 1]}}}
+    "items": {"mix": "1f3a…"}, "texts": ["garden", "park"], "answers": {"0": {"mix": {"scores":
+    "10", "predictions": [0, 1]}}}
 
 A hundred runs on 3,000 items take a megabyte; their predictions.parquet take a hundred.
 """
@@ -25,14 +29,18 @@ from taskloom.experiments.files import PREDICTION_COLUMNS
 from taskloom.recipe import Fields
 
 ANSWER = "answer"
-"""The name that the official answer has among the traits of an item; a trait of that name is not kept."""
+"""The name that the official answer has among the traits of an item; a trait of that name is not
+kept.
+"""
 
 TASK = "task"
 """The name under which the task of an item is kept, where it is wanted."""
 
 
 class ItemTableFields(Fields):
-    """The items of a split: `traits` are names, `kinds` combinations of their values, `of` the kind of each item."""
+    """The items of a split: `traits` are names, `kinds` combinations of their values, `of` the kind
+    of each item.
+    """
 
     traits: list[str]
     kinds: list[list[str | None]]
@@ -110,7 +118,9 @@ def items_key(items: Mapping[str, Any]) -> str:
 def unpack(
     split: str, items: ItemTableFields, answers: AnswerFields, texts: Sequence[str]
 ) -> pa.Table:
-    """Return the rows of predictions.parquet, without inputs: indices count the items that were answered."""
+    """Return the rows of predictions.parquet, without inputs: indices count the items that were
+    answered.
+    """
     n = len(items.of)
     kinds = [items.kinds[place] for place in items.of]
     traits = [

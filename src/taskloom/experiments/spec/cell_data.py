@@ -1,4 +1,10 @@
-"""The data of cells: recipes under a data seed, somebody's own files, and mixes of both."""
+"""The data of cells: recipes under a data seed, a person's own files, and mixes of both.
+
+Own data are a folder, a JSONL, CSV or Parquet file, or a Hugging Face dataset on disk. Every file
+is a split (`train.jsonl`, `test/*.parquet`, `test/*.arrow`). Columns are named `input` and
+`targets` (or `target`), or are renamed by `columns`; a column `task` distinguishes tasks, and all
+other columns of plain values become traits. The digest is that of the rows, whatever their path.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
+from pydantic import Field
 
+from taskloom.core import shards
+from taskloom.core.arguments import path_of
 from taskloom.core.descriptions import task_column
-from taskloom.core.errors import echo, nearest
-from taskloom.core.files import json_digest
-from taskloom.core.plan import Plan, apportion
+from taskloom.core.errors import DataError, echo, nearest
+from taskloom.core.files import json_digest, refuse_special
+from taskloom.core.plan import Level, Plan, Split, Tasks, apportion, role_of
+from taskloom.core.registry import FunctionSuite
+from taskloom.core.scoring import AnyOf
 from taskloom.core.seeding import Key
+from taskloom.data import dataset
+from taskloom.data.foreign import adapt, read_jsonl
 from taskloom.experiments.spec.experiment import ExperimentError
-from taskloom.experiments.spec.own_data import is_own_data, own_recipe
 from taskloom.recipe import Fields, Recipe, check
 from taskloom.recipe import read as read_recipe
 from taskloom.recipe.fields import Described
@@ -86,7 +99,9 @@ class CellData:
         }
 
     def _tasks_in(self, split: str) -> frozenset[str]:
-        """Return the tasks that occur in a split: as the plan lists them, or where it does not, by its rows."""
+        """Return the tasks that occur in a split: as the plan lists them, or where it does not, by
+        its rows.
+        """
         planned, by = self.plan.split(split), self.plan.tasks.by
         names = self.plan.tasks.names if planned.tasks is None else planned.tasks
         if names is None:
@@ -113,7 +128,9 @@ class CellData:
         return CellData(recipe, self.seed, block, {**self.fields, "described": True})
 
     def plainly(self) -> CellData:
-        """Return the same items as they are written by default: nothing described, fields of presentation at their defaults."""
+        """Return the same items as they are written by default: nothing described, fields of
+        presentation at their defaults.
+        """
         recipe, described = self.recipe, self.recipe.described
         fields = recipe.fields.plainly() if isinstance(recipe.fields, Fields) else recipe.fields
         if described is not None and not described.unseen:
@@ -137,7 +154,8 @@ class RecipeMix:
 
     Attributes:
         parts: What is mixed.
-        rates: The share of each part among the training rows, as parts of their sum; empty: every row of every part once.
+        rates: The share of each part among the training rows, as parts of their sum; empty: every
+            row of every part once.
         rows: Training rows in all; 0: as many as the parts have together.
         given: The name that the user gave it; empty: those of its parts.
     """
@@ -173,7 +191,9 @@ class RecipeMix:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return what was set or tried: the fields of each part, the rates and the number of rows."""
+        """Return what was set or tried: the fields of each part, the rates and the number of
+        rows.
+        """
         own = {
             f"{label}.{k}": v
             for label, part in zip(self.labels, self.parts, strict=True)
@@ -188,7 +208,9 @@ class RecipeMix:
         return any(part.unlabelled for part in self.parts)
 
     def described(self) -> RecipeMix:
-        """Return the mix with a description before the inputs of every part that does not state its task itself."""
+        """Return the mix with a description before the inputs of every part that does not state its
+        task itself.
+        """
         return dataclasses.replace(
             self, parts=tuple(p if p.states_task else p.described() for p in self.parts)
         )
@@ -201,7 +223,8 @@ class RecipeMix:
     def order(self, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield part and row of every training row, shuffled by the key of the mix.
 
-        A part that has fewer rows than its rate asks for is repeated from its first row on; one that has more gives its first.
+        A part that has fewer rows than its rate asks for is repeated from its first row on; one
+        that has more gives its first.
 
         Args:
             sizes: The training rows of each part.
@@ -225,7 +248,9 @@ def products(grid: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 def read_data(
     block: str | dict[str, Any], grid: Mapping[str, list[Any]]
 ) -> Iterator[CellData | RecipeMix]:
-    """Yield the data that a block of an experiment's recipes stands for, one for each combination of the grid's values."""
+    """Yield the data that a block of an experiment's recipes stands for, one for each combination
+    of the grid's values.
+    """
     if isinstance(block, dict) and "mix" in block:
         yield from _mixes(block, grid)
     else:
@@ -251,7 +276,9 @@ MIX_KEYS = ("mix", "rates", "rows", "name", "grid")
 
 
 def _mixes(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> Iterator[RecipeMix]:
-    """Yield a mix for each combination of the values of the grid, which may be over `rates`, `rows` and fields of all parts."""
+    """Yield a mix for each combination of the values of the grid, which may be over `rates`, `rows`
+    and fields of all parts.
+    """
     for key in block:
         if key not in MIX_KEYS:
             raise ExperimentError(f"recipes: a mix has no key '{key}'; {nearest(key, MIX_KEYS)}")
@@ -282,8 +309,8 @@ def _mix(parts: tuple[CellData, ...], block: Mapping[str, Any]) -> RecipeMix:
         rates and (len(rates) != len(parts) or not all(0 < r < float("inf") for r in rates))
     ):
         raise ExperimentError(
-            f"recipes: rates must be a number above 0 for each of the {len(parts)} parts of the mix, e.g. "
-            f"rates: {[1] * len(parts)}, not {rates!r}"
+            f"recipes: rates must be a number above 0 for each of the {len(parts)} parts of the"
+            f" mix, e.g. rates: {[1] * len(parts)}, not {rates!r}"
         )
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         raise ExperimentError(
@@ -302,8 +329,8 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
     ]
     if unknown or grid:
         raise ExperimentError(
-            f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a block of data has 'columns', e.g. "
-            "columns: {input: question, target: answer}"
+            f"recipes: {block['recipe']} is data, which has no '{(unknown or list(grid))[0]}'; a"
+            " block of data has 'columns', e.g. columns: {input: question, target: answer}"
         )
     columns = _mapping(block.get("columns"), f"recipes: {block['recipe']}: columns")
     recipe = own_recipe(str(block["recipe"]), {k: str(v) for k, v in columns.items()})
@@ -314,7 +341,9 @@ def _own(block: dict[str, Any], grid: Mapping[str, list[Any]]) -> CellData:
 
 
 def _spelled(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block with its changes under the key that runs are recorded by: `changes` is another name for `set`."""
+    """Return a block with its changes under the key that runs are recorded by: `changes` is another
+    name for `set`.
+    """
     if "changes" not in block:
         return block
     if "set" in block:
@@ -326,8 +355,8 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
     unknown = [k for k in block if k not in ("recipe", "set", "seed", "grid")]
     if unknown:
         raise ExperimentError(
-            f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand under 'changes', e.g. "
-            f"changes: {{{unknown[0]}: …}}"
+            f"recipes: {block['recipe']}: unknown key '{unknown[0]}'; fields of the recipe stand"
+            f" under 'changes', e.g. changes: {{{unknown[0]}: …}}"
         )
     given = parse_changes(block["set"]) if isinstance(block.get("set"), list) else block.get("set")
     fields = {**_mapping(given, f"recipes: {block['recipe']}: set"), **tried}
@@ -344,13 +373,15 @@ def _named_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
 
 
 def _inline_recipe(block: dict[str, Any], tried: dict[str, Any]) -> CellData:
-    """Build the data of a recipe that stands in the experiment itself; `name` is what tables call it."""
+    """Build the data of a recipe that stands in the experiment itself; `name` is what tables call
+    it.
+    """
     body = {k: v for k, v in block.items() if k not in ("name", "grid")}
     if not {"suite", "task"} & set(body):
         named = str(block.get("extends") or block.get("name") or "NAME")
         raise ExperimentError(
-            f"recipes: a block with the keys {echo(list(block))} names no recipe; write {{recipe: {named}, set: {{…}}}}, or a "
-            "recipe with its 'suite' or 'task'"
+            f"recipes: a block with the keys {echo(list(block))} names no recipe; write {{recipe:"
+            f" {named}, set: {{…}}}}, or a recipe with its 'suite' or 'task'"
         )
     for path, value in tried.items():
         here = body
@@ -379,3 +410,197 @@ def own_grid(block: dict[str, Any]) -> dict[str, list[Any]]:
         if not isinstance(values, list) or not values:
             raise ExperimentError(f"grid: '{key}' needs a list of values to try, not {values!r}")
     return grid
+
+
+FILES = (".jsonl", ".csv", ".parquet")
+COLUMNS = ("input", "targets", "target", "task", "question", "key", "derivation", "traits", "index")
+"""Columns that are not traits."""
+
+
+class OwnFields(Fields):
+    """What is said of own data.
+
+    Attributes:
+        path: Where it lies; not part of the digest.
+        columns: Our name of a column to the name that the data has for it: `{input: question,
+            target: answer}`.
+    """
+
+    path: str = Field(exclude=True)
+    columns: dict[str, str] = Field(default_factory=dict)
+
+
+def is_own_data(name: str) -> bool:
+    """Return whether a name is the path of somebody's data: a file of rows, or a folder written
+    with `./`, `../`, `/` or `~`.
+    """
+    path = path_of(name)
+    return (path.suffix in FILES and path.is_file()) or (
+        name.startswith(("./", "../", "/", "~")) and path.is_dir()
+    )
+
+
+def own_recipe(path: str, columns: dict[str, str]) -> Recipe:
+    """Return a recipe whose plan has the rows of the files."""
+    tables = {
+        name: _adapted(table, name, columns) for name, table in _tables(path_of(path)).items()
+    }
+    traits = _traits(tables)
+    rows = {name: _with_traits(table, traits) for name, table in tables.items()}
+    digests = {name: json_digest(table.to_pylist()) for name, table in rows.items()}
+    name = Path(path).stem or Path(path).resolve().name
+
+    def weave(fields: OwnFields, key: Key) -> Plan:
+        splits = tuple(_split(split, table) for split, table in rows.items())
+        names = tuple(sorted({task for split in splits for task in split.tasks or ()}))
+        return Plan(splits, traits, scorer=AnyOf(), tasks=Tasks(tell=_name, names=names))
+
+    suite = FunctionSuite(
+        name="own-data",
+        describe="your own data",
+        fields=OwnFields,
+        weave=weave,
+        version=1,
+        module=__name__,
+        code=lambda fields: digests,
+    )
+    return Recipe(name, suite, OwnFields(path=path, columns=columns))
+
+
+def _name(task: str, level: Level) -> str:
+    """Return the name of a task, which is all that is known of it."""
+    return task
+
+
+def _split(name: str, table: pa.Table) -> Split:
+    tasks = tuple(sorted({task for task in table["task"].to_pylist() if task}))
+    return Split(
+        name,
+        table.num_rows,
+        lambda start, stop: table.slice(start, stop - start),
+        role_of(name),
+        tasks=tasks,
+    )
+
+
+def _tables(path: Path) -> dict[str, pa.Table]:
+    if path.is_file():
+        return {path.stem: _read([path])}
+    if (path / dataset.MANIFEST).is_file():
+        loaded = dataset.load(path)
+        return {split: loaded.table(split) for split in loaded.splits}
+    if list(path.glob("*.arrow")):
+        return {path.name: _read(sorted(path.glob("*.arrow")))}
+    tables: dict[str, pa.Table] = {}
+    for entry in sorted(path.iterdir()):
+        files = (
+            sorted([*entry.glob("*.parquet"), *entry.glob("*.arrow")])
+            if entry.is_dir()
+            else [entry]
+        )
+        if not files or (entry.is_file() and entry.suffix not in FILES):
+            continue
+        name = entry.name if entry.is_dir() else entry.stem
+        if name in tables:
+            raise DataError(
+                f"{path} has two sources for the split '{name}' ({entry.name} is the second);"
+                " keep one"
+            )
+        tables[name] = _read(files)
+    if not tables:
+        raise DataError(
+            f"{path} holds no JSONL, CSV, Parquet or Arrow file; name each by its split, e.g."
+            " train.jsonl"
+        )
+    return tables
+
+
+def _read(files: list[Path]) -> pa.Table:
+    try:
+        return pa.concat_tables([_read_one(file) for file in files], promote_options="default")
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{files[0]} cannot be read ({str(error).splitlines()[0]})") from error
+
+
+def _read_one(file: Path) -> pa.Table:
+    refuse_special(file)
+    if file.suffix == ".jsonl":
+        return read_jsonl(file)
+    if file.suffix == ".csv":
+        return pyarrow.csv.read_csv(file)
+    if file.suffix == ".arrow":
+        with pa.memory_map(str(file)) as source:
+            return pa.ipc.open_stream(source).read_all()
+    return shards.read(file)
+
+
+def _adapted(table: pa.Table, split: str, columns: dict[str, str]) -> pa.Table:
+    """Return a split with our columns, and its other columns of plain values as they are."""
+    for ours, theirs in columns.items():
+        if ours not in COLUMNS:
+            raise DataError(
+                f"columns: '{ours}' is not a column of a dataset; {nearest(ours, COLUMNS)}"
+            )
+        if theirs not in table.column_names:
+            raise DataError(
+                f"columns: {split} has no column '{theirs}'; {nearest(theirs, table.column_names)}"
+            )
+        place = table.column_names.index(theirs)
+        table = table.rename_columns(
+            [ours if i == place else c for i, c in enumerate(table.column_names)]
+        )
+    adapted = adapt(table, Path(split))
+    for name in table.column_names:
+        if name not in COLUMNS and _kind(table.schema.field(name).type) is not None:
+            adapted = adapted.append_column(name, table.column(name))
+    return adapted
+
+
+def _kind(arrow: pa.DataType) -> type | None:
+    if pa.types.is_boolean(arrow):
+        return bool
+    if pa.types.is_integer(arrow):
+        return int
+    if pa.types.is_floating(arrow):
+        return float
+    return str if pa.types.is_string(arrow) or pa.types.is_large_string(arrow) else None
+
+
+def _traits(tables: dict[str, pa.Table]) -> dict[str, type]:
+    """Return the traits of all splits; one of two types is text."""
+    kinds: dict[str, set[type]] = {}
+    for table in tables.values():
+        own = [(f.name, f.type) for f in table.schema if f.name not in COLUMNS]
+        if "traits" in table.column_names:
+            own += [(f.name, f.type) for f in table.schema.field("traits").type]
+        for name, arrow in own:
+            kind = _kind(arrow)
+            if kind is not None:
+                kinds.setdefault(name, set()).add(kind)
+    return {
+        name: next(iter(types)) if len(types) == 1 else str for name, types in sorted(kinds.items())
+    }
+
+
+def _with_traits(table: pa.Table, traits: dict[str, type]) -> pa.Table:
+    plain = table.select([c for c in table.column_names if c in COLUMNS and c != "traits"])
+    if not traits:
+        return shards.to_table(plain, 0, {})
+    given = (
+        table.column("traits").to_pylist()
+        if "traits" in table.column_names
+        else [{}] * table.num_rows
+    )
+    values: dict[str, Any] = {}
+    for name, kind in traits.items():
+        column = (
+            table.column(name).to_pylist()
+            if name in table.column_names
+            else [(t or {}).get(name) for t in given]
+        )
+        values[name] = [None if v is None else kind(v) for v in column]
+    wanted = shards.schema(traits)
+    struct = [dict(zip(traits, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    return shards.to_table(
+        plain.append_column("traits", pa.array(struct, wanted.field("traits").type)), 0, traits
+    )

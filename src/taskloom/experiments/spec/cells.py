@@ -1,10 +1,11 @@
-"""Cells: what an experiment comes down to, one for each run, with a digest of everything that determines it.
+"""Cells: what an experiment comes down to, one for each run, with a digest of everything that
+determines it.
 
-The digest covers the recipe with all its fields and the suite's version, the digests of outside resources, the data
-seed, the learner's name, version and settings (and its code, where it comes from a file), the seed, the splits, what
-is kept, and the version of the code that runs and scores. It does not cover machines, engines,
-times, how a person spelt the same thing, or a setting that a learner got later (`taskloom.learners.interface.later_setting`)
-and that was left alone.
+The digest covers the recipe with all its fields and the suite's version, the digests of outside
+resources, the data seed, the learner's name, version and settings (and its code, where it comes
+from a file), the seed, the splits, what is kept, and the version of the code that runs and scores.
+It does not cover machines, engines, times, how a person spelt the same thing, or a setting that a
+learner got later (`taskloom.learners.interface.later_setting`) and that was left alone.
 """
 
 from __future__ import annotations
@@ -12,25 +13,38 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from taskloom.core.errors import nearest
+from taskloom.core.errors import RecipeError, nearest
 from taskloom.core.files import json_digest
 from taskloom.core.registry import is_python
 from taskloom.experiments.record import BEST_OF_FIELD, LIMIT_FIELD, TASK_FIELD
-from taskloom.experiments.spec.cell_data import CellData, RecipeMix, own_grid, products, read_data
-from taskloom.experiments.spec.evaluated_splits import EvaluatedSplit, SplitFinder, spell
-from taskloom.experiments.spec.experiment import BestOf, Experiment, ExperimentError, Keep
+from taskloom.experiments.spec.cell_data import (
+    CellData,
+    RecipeMix,
+    is_own_data,
+    own_grid,
+    products,
+    read_data,
+    read_recipes,
+)
+from taskloom.experiments.spec.experiment import (
+    MOST_CELLS,
+    BestOf,
+    Experiment,
+    ExperimentError,
+    Keep,
+)
 from taskloom.learners.config import read as read_learner
 from taskloom.learners.interface import LEARNERS, Learner, find_learner
 
 MOST_RECIPES = 2_000
-MOST_CELLS = 200_000
-"""Recipes (each takes a tenth of a second to plan) and cells up to which an experiment can be listed in a few minutes."""
+"""Maximum number of recipes of an experiment. Planning one takes a tenth of a second."""
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -42,14 +56,18 @@ def refuse_monsters(experiment: Experiment, recipe_grid: Grid, learner_grid: Gri
     seeds = experiment.seeds if isinstance(experiment.seeds, int) else len(experiment.seeds)
     if recipes > MOST_RECIPES:
         raise ExperimentError(
-            f"recipes: {recipes:,} recipes, their grids counted, are more than {MOST_RECIPES:,}; each has to be planned: use "
-            "shorter grids, or several experiments on one store"
+            f"recipes: {recipes:,} recipes, their grids counted, are more than {MOST_RECIPES:,};"
+            " each has to be planned: use shorter grids, or several experiments on one store"
         )
     if recipes * learners * seeds > MOST_CELLS:
-        raise ExperimentError(
-            f"{recipes:,} recipes x {learners:,} learners x {seeds:,} seeds are more than {MOST_CELLS:,} runs; use shorter grids, "
-            "or several experiments on one store"
-        )
+        raise _too_many(f"{recipes:,} recipes x {learners:,} learners x {seeds:,} seeds")
+
+
+def _too_many(what: str) -> ExperimentError:
+    return ExperimentError(
+        f"{what} are more than {MOST_CELLS:,} runs; use shorter grids or fewer seeds, or several"
+        " experiments on one store"
+    )
 
 
 def _count(blocks: Sequence[Any], grid: Grid) -> int:
@@ -108,7 +126,9 @@ class Cell:
 
     @cached_property
     def kind(self) -> str:
-        """Return the digest of everything but the seed: cells of one kind are repetitions of each other."""
+        """Return the digest of everything but the seed: cells of one kind are repetitions of each
+        other.
+        """
         return self._digest(None)
 
     @cached_property
@@ -133,7 +153,9 @@ class Cell:
 
     @property
     def tries(self) -> list[int]:
-        """Return the seeds of the tries that the run is chosen from: its own, where there is no choice."""
+        """Return the seeds of the tries that the run is chosen from: its own, where there is no
+        choice.
+        """
         count = self.best_of.seeds
         return list(range(self.seed * count, (self.seed + 1) * count))
 
@@ -209,6 +231,11 @@ def expand(experiment: Experiment) -> list[Cell]:
         tests = _limited(splits.find(data, experiment.evaluate), experiment.limit)
         tasks = _tasks(data, experiment.tasks, train, tests)
         _check_choice(data, experiment.best_of)
+        count = len(experiment.seed_list)
+        if len(cells) + len(tasks) * len(learners) * count > MOST_CELLS:
+            raise _too_many(
+                f"{data.name}: {len(tasks):,} tasks x {len(learners):,} learners x {count:,} seeds"
+            )
         for task, (block, name, learner), seed in itertools.product(
             tasks, learners, experiment.seed_list
         ):
@@ -246,27 +273,32 @@ def _check_choice(data: CellData | RecipeMix, best_of: BestOf) -> None:
     splits = {s.name for part in data.parts for s in part.plan.splits}
     if best_of.seeds > 1 and best_of.split not in splits:
         raise ExperimentError(
-            f"best_of: {data.name} has no split '{best_of.split}' to choose by; {nearest(best_of.split, sorted(splits))}"
+            f"best_of: {data.name} has no split '{best_of.split}' to choose by;"
+            f" {nearest(best_of.split, sorted(splits))}"
         )
 
 
 def _given_tasks(
     data: CellData | RecipeMix, choice: str | list[str] | None
 ) -> CellData | RecipeMix:
-    """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless they are asked for."""
+    """Return the data as a choice of tasks has them; refuse tasks that no input tells apart, unless
+    they are asked for.
+    """
     if choice is None and data.unlabelled:
         silent = next(part for part in data.parts if part.unlabelled)
         raise ExperimentError(
-            f"recipes: {silent.name} has {len(silent.tasks)} tasks, and its inputs do not tell which one they are of; choose "
-            "tasks: each (a model for every task), tasks: together (one model, given the description of the task) or "
-            "tasks: mixed (one model, without it)"
+            f"recipes: {silent.name} has {len(silent.tasks)} tasks, and its inputs do not tell"
+            " which one they are of; choose tasks: each (a model for every task), tasks: together"
+            " (one model, given the description of the task) or tasks: mixed (one model,"
+            " without it)"
         )
     if choice == "together":
         return data.described() if data.unlabelled or isinstance(data, RecipeMix) else data
     if isinstance(data, RecipeMix) and choice not in (None, "mixed"):
         raise ExperimentError(
-            f"recipes: {data.name} is one training on several recipes, so its tasks have no models of their own; choose "
-            "tasks: together or tasks: mixed, or list the recipes without 'mix'"
+            f"recipes: {data.name} is one training on several recipes, so its tasks have no models"
+            " of their own; choose tasks: together or tasks: mixed, or list the recipes without"
+            " 'mix'"
         )
     return data
 
@@ -277,7 +309,9 @@ def _tasks(
     train: str,
     tests: Sequence[EvaluatedSplit],
 ) -> dict[str, bool]:
-    """Return the tasks that get cells of their own, and whether training has them; one empty name stands for all in one cell."""
+    """Return the tasks that get cells of their own, and whether training has them; one empty name
+    stands for all in one cell.
+    """
     if choice in (None, "mixed", "together") or isinstance(data, RecipeMix):
         return {"": True}
     tasks = data.evaluated_tasks(train, [test.split for test in tests if test.data is data])
@@ -321,11 +355,14 @@ def _learners(
 
 
 def _named_learner(block: str | dict[str, Any]) -> dict[str, Any]:
-    """Resolve a learner's name: `smollm2/fine-tune` is the learner fine-tune with the model smollm2."""
+    """Resolve a learner's name: `smollm2/fine-tune` is the learner fine-tune with the model
+    smollm2.
+    """
     if isinstance(block, dict):
         if "learner" not in block:
             raise ExperimentError(
-                f"learners: a block says which learner, e.g. {{learner: bilstm, steps: 2000}}; {nearest('', LEARNERS.names())}"
+                "learners: a block says which learner, e.g. {learner: bilstm, steps: 2000};"
+                f" {nearest('', LEARNERS.names())}"
             )
         return dict(block)
     model, slash, method = block.rpartition("/")
@@ -348,3 +385,170 @@ def _settings(name: str) -> set[str]:
     own = {f.name for f in dataclasses.fields(default)}
     loop = getattr(default, "training", None)
     return own | ({f.name for f in dataclasses.fields(loop)} if loop is not None else set())
+
+
+ONLY = "only"
+"""The key of a block under `evaluate` that names some splits of its recipe; all test splits without
+it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSplit:
+    """A split that a cell answers.
+
+    Attributes:
+        name: What tables call it: the split, or `RECIPE:SPLIT` where a recipe has to be named.
+        data: The data that it belongs to.
+        split: Its name there.
+        limit: The most of its examples that are answered; 0: all.
+    """
+
+    name: str
+    data: CellData
+    split: str
+    limit: int = 0
+
+    @property
+    def identity(self) -> list[str]:
+        """Return what the digest of a run says of it."""
+        names = [self.name] if self.name == self.split else [self.name, self.split]
+        return [*names, self.data.key, *([f"limit {self.limit}"] if self.limit else [])]
+
+
+class SplitFinder:
+    """Finds evaluated splits by what an experiment calls them; other recipes are read once."""
+
+    def __init__(self) -> None:
+        self._others: dict[str, CellData] = {}
+
+    def find(
+        self, data: CellData | RecipeMix, evaluate: Sequence[str | dict[str, Any]]
+    ) -> tuple[EvaluatedSplit, ...]:
+        """Return the splits to answer, by name; all test splits, and those of `tested_by`, where
+        `evaluate` is empty.
+        """
+        own = {one.name: one for one in _own(data)}
+        wanted: Sequence[str | dict[str, Any]] = evaluate or _by_default(data, own)
+        tests: list[EvaluatedSplit] = []
+        others: list[EvaluatedSplit] = []
+        for block in wanted:
+            matching = [one for one in own.values() if block in (one.name, one.split)]
+            tests += matching
+            others += [] if matching else self._other(block, data, own)
+        tests += _named(others, tests)
+        if not tests:
+            raise ExperimentError(
+                f"{data.name} has no test split; say what to answer: evaluate: [{', '.join(own)}]"
+            )
+        for name, times in Counter(one.name for one in tests).items():
+            if times > 1:
+                raise ExperimentError(
+                    f"{data.name} would be evaluated on two splits called '{name}'; name the splits"
+                    " you want"
+                )
+        return tuple(sorted(tests, key=lambda one: one.name))
+
+    def _other(
+        self,
+        block: str | dict[str, Any],
+        data: CellData | RecipeMix,
+        own: dict[str, EvaluatedSplit],
+    ) -> Iterator[EvaluatedSplit]:
+        """Yield the splits of another recipe, or of files."""
+        only = block.get(ONLY) if isinstance(block, dict) else None
+        plain = {k: v for k, v in block.items() if k != ONLY} if isinstance(block, dict) else block
+        try:
+            other = self._read(plain)
+        except RecipeError as error:
+            name, colon, split = plain.rpartition(":") if isinstance(plain, str) else ("", "", "")
+            if not colon or not name or name.endswith(":"):
+                raise _unknown(block, data, own) from error
+            try:
+                other, only = self._read(name), [split]
+            except RecipeError:
+                raise _unknown(block, data, own) from error
+        splits = {s.name: s for s in other.plan.splits}
+        names = (
+            [only]
+            if isinstance(only, str)
+            else only or [s.name for s in splits.values() if s.role == "test"]
+        )
+        for name in names:
+            if name not in splits:
+                raise ExperimentError(
+                    f"evaluate: {other.name} has no split '{name}'; {nearest(str(name), splits)}"
+                )
+            yield EvaluatedSplit(name, other, name)
+
+    def _read(self, block: str | dict[str, Any]) -> CellData:
+        known = str(block)
+        if known not in self._others:
+            [other] = read_recipes(block, {})
+            # What is written by its name alone keeps the seed that its recipe names.
+            bare = isinstance(block, str) and not is_own_data(block)
+            self._others[known] = (
+                CellData(other.recipe, other.recipe.seed, {"recipe": block}) if bare else other
+            )
+        return self._others[known]
+
+
+def _own(data: CellData | RecipeMix) -> list[EvaluatedSplit]:
+    """Return all splits of what is learned from; those of a mix are named with their recipe."""
+    if isinstance(data, CellData):
+        return [EvaluatedSplit(s.name, data, s.name) for s in data.plan.splits]
+    pairs = zip(data.labels, data.parts, strict=True)
+    return [
+        EvaluatedSplit(f"{label}:{s.name}", part, s.name)
+        for label, part in pairs
+        for s in part.plan.splits
+    ]
+
+
+def _by_default(data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]) -> list[str]:
+    tests = [name for name, one in own.items() if one.data.plan.split(one.split).role == "test"]
+    tested_by = [getattr(part.recipe.fields, "tested_by", None) for part in data.parts]
+    return [*tests, *dict.fromkeys(str(name) for name in tested_by if name)]
+
+
+def _named(others: Sequence[EvaluatedSplit], own: Sequence[EvaluatedSplit]) -> list[EvaluatedSplit]:
+    """Name the recipe of every foreign split whose name another split has."""
+    taken = Counter([*(one.name for one in own), *(one.split for one in others)])
+    return [
+        (
+            EvaluatedSplit(f"{one.data.name}:{one.split}", one.data, one.split)
+            if taken[one.split] > 1
+            else one
+        )
+        for one in others
+    ]
+
+
+def _unknown(
+    block: str | dict[str, Any], data: CellData | RecipeMix, own: dict[str, EvaluatedSplit]
+) -> ExperimentError:
+    name = block if isinstance(block, str) else str(block.get("recipe", block))
+    return ExperimentError(
+        f"evaluate: {data.name} has no split '{name}'; {nearest(name, own)} (or a recipe whose test"
+        " splits are answered)"
+    )
+
+
+def spell(
+    tests: Sequence[EvaluatedSplit], data: CellData | RecipeMix
+) -> list[str | dict[str, Any]]:
+    """Return splits as an experiment spells them under `evaluate`."""
+    spelt: list[str | dict[str, Any]] = [one.name for one in tests if one.data in data.parts]
+    others: dict[str, list[EvaluatedSplit]] = {}
+    for one in tests:
+        if one.data not in data.parts:
+            others.setdefault(one.data.key, []).append(one)
+    for group in others.values():
+        other = group[0].data
+        names = [one.split for one in group]
+        whole = sorted(names) == sorted(s.name for s in other.plan.splits if s.role == "test")
+        if whole and list(other.block) == ["recipe"]:
+            spelt.append(str(other.block["recipe"]))
+        else:
+            spelt.append({**other.block, **({} if whole else {ONLY: names})})
+    return spelt

@@ -25,6 +25,8 @@ from taskloom.recipe.yaml_files import load, validated
 LAST_SEED = 2**32 - 1
 """The greatest seed that every library takes."""
 
+MOST_CELLS = 200_000
+"""Maximum number of cells of an experiment: they are listed in a few minutes."""
 
 TASKS = ("each", "together", "mixed")
 """How recipes of several tasks are run."""
@@ -39,7 +41,8 @@ class Keep(Fields):
 
     Attributes:
         predictions: Every example with its prediction and score.
-        logprobs: Log-probabilities of candidates: of the example's own `targets`, or of all `answers` of the training split.
+        logprobs: Log-probabilities of candidates: of the example's own `targets`, or of all
+            `answers` of the training split.
         model: The fitted learner, in `model/`.
         curves: The learning curve.
     """
@@ -62,7 +65,8 @@ class Resources(Fields):
     Attributes:
         cpus: Cores, and threads for libraries that choose their own number.
         gpus: GPUs, or a share of one; `auto`: one where there is one and the learner can use it.
-        stack: The most seeds (or tasks) of one learner that are trained as one program; 1: each alone.
+        stack: The most seeds (or tasks) of one learner that are trained as one program; 1: each
+            alone.
     """
 
     cpus: int = Field(1, ge=1)
@@ -78,7 +82,8 @@ class Resources(Fields):
 
 
 class BestOf(Fields):
-    """Every run is the best of several tries, which differ in the seed alone and are compared by their score on a split.
+    """Every run is the best of several tries, which differ in the seed alone and are compared by
+    their score on a split.
 
     Attributes:
         seeds: Tries of each run; 1: the run's own seed, without a choice.
@@ -93,27 +98,33 @@ class Experiment(Fields):
     """Recipes x learners x seeds.
 
     Attributes:
-        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field: [values]}}`, whole recipes, or
-            your own data: a file or folder (`./mine`), also as `{recipe: ./mine, columns: {input: question, target: answer}}`; or
-            a mix of them that one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
-        learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or blocks
-            `{learner: NAME, setting: value, grid: {setting: [values]}}`.
+        recipes: Names, files, blocks `{recipe: NAME, set: {field: value}, seed: 0, grid: {field:
+            [values]}}`, whole recipes, or your own data: a file or folder (`./mine`), also as
+            `{recipe: ./mine, columns: {input: question, target: answer}}`; or a mix of them that
+            one model learns from, `{mix: [NAME, ./mine], rates: [1, 2]}`.
+        learners: Names (`bilstm`, `smollm2/fine-tune`), files (`mine.py`, `mine.py::NAME`), or
+            blocks `{learner: NAME, setting: value, grid: {setting: [values]}}`.
         seeds: How many, or which.
-        tasks: How recipes of several tasks are run: `each` task by a model of its own, all `together` by one model that is given
-            the description of the task, `mixed` without it, or the names of tasks that each get a model. By default a recipe
-            whose inputs do not tell their task is refused.
-        best_of: How many tries a run chooses from by their score on `dev`, or `{seeds: 10, split: dev}`. Tries of the run with
-            seed s have the seeds s * 10 to s * 10 + 9; of equal scores the first try is taken.
+        tasks: How recipes of several tasks are run: `each` task by a model of its own, all
+            `together` by one model that is given the description of the task, `mixed` without it,
+            or the names of tasks that each get a model. By default a recipe whose inputs do not
+            tell their task is refused.
+        best_of: How many tries a run chooses from by their score on `dev`, or `{seeds: 10, split:
+            dev}`. Tries of the run with seed s have the seeds s * 10 to s * 10 + 9; of equal scores
+            the first try is taken.
         train: The split to learn from.
-        evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for its test splits, also as a block
-            with `only: [SPLIT]`. By default all test splits of the recipe and of the recipe that it names as `tested_by`.
-        limit: The most examples of each evaluated split that are answered, drawn evenly over the split; 0: all. A run with a limit
-            is another run.
-        grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every learner that has it.
+        evaluate: The splits to answer; a recipe's name, or the path of your own data, stands for
+            its test splits, also as a block with `only: [SPLIT]`. By default all test splits of the
+            recipe and of the recipe that it names as `tested_by`.
+        limit: The most examples of each evaluated split that are answered, drawn evenly over the
+            split; 0: all. A run with a limit is another run.
+        grid: Values to try of `recipe.FIELD`, for every recipe, or of `learner.SETTING`, for every
+            learner that has it.
         keep: What each run keeps.
         resources: What each run may use.
         store: The folder of the runs.
-        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no result.
+        track: Where finished runs are shown as well: `trackio`, `wandb`, `mlflow`. Changes no
+            result.
     """
 
     recipes: list[str | dict[str, Any]]
@@ -154,9 +165,11 @@ class Experiment(Fields):
 
     @model_validator(mode="after")
     def _seeds_of_tries(self) -> Experiment:
-        if (max(self.seed_list) + 1) * self.best_of.seeds > LAST_SEED + 1:
+        greatest = self.seeds - 1 if isinstance(self.seeds, int) else max(self.seeds)
+        if (greatest + 1) * self.best_of.seeds > LAST_SEED + 1:
             raise ValueError(
-                f"best_of: the seeds of the tries would exceed {LAST_SEED}; take smaller seeds or fewer tries"
+                f"best_of: the seeds of the tries would exceed {LAST_SEED}; take smaller seeds or"
+                " fewer tries"
             )
         return self
 
@@ -179,6 +192,8 @@ class Experiment(Fields):
     @field_validator("seeds", mode="before")
     @classmethod
     def _whole(cls, value: Any) -> Any:
+        if isinstance(value, range) and len(value) > MOST_CELLS:
+            raise ValueError(f"{len(value):,} seeds are more than {MOST_CELLS:,} runs; take fewer")
         if isinstance(value, range | tuple):
             value = list(value)
         if isinstance(value, bool) or (isinstance(value, int) and value < 1):
@@ -226,7 +241,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def packaged(name: str) -> Path | None:
-    """Return the file of an experiment that comes with Taskloom; None where the user has a file of that name."""
+    """Return the file of an experiment that comes with Taskloom; None where the user has a file of
+    that name.
+    """
     path = EXAMPLES / f"{name}.yaml"
     return path if "/" not in name and not Path(name).exists() and path.is_file() else None
 
@@ -269,7 +286,9 @@ def check(data: Mapping[str, Any], where: str, beside: Path | None = None) -> Ex
 
 
 def _beside(block: str | dict[str, Any], kind: str, folder: Path) -> str | dict[str, Any]:
-    """Resolve a recipe's or learner's file from the experiment's folder first, so that an experiment runs from anywhere."""
+    """Resolve a recipe's or learner's file from the experiment's folder first, so that an
+    experiment runs from anywhere.
+    """
     if isinstance(block, dict):
         if isinstance(block.get("mix"), list):
             return {

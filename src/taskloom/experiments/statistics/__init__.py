@@ -1,6 +1,7 @@
-"""Statistics on results: intervals, paired tests, corrections, effect sizes, power. Pure functions on arrays."""
+"""Statistics on results: intervals, paired tests, corrections, effect sizes, power. Pure functions
+on arrays.
+"""
 
-from taskloom.experiments.statistics.correction import benjamini_hochberg, bonferroni, correct, holm
 from taskloom.experiments.statistics.distributions import StatisticsError
 from taskloom.experiments.statistics.intervals import (
     Estimate,
@@ -20,8 +21,12 @@ from taskloom.experiments.statistics.intervals import (
 )
 from taskloom.experiments.statistics.paired_tests import (
     Comparison,
+    benjamini_hochberg,
+    bonferroni,
     cohens_h,
+    correct,
     hedges_g,
+    holm,
     independent_seeds,
     mcnemar,
     odds_ratio,

@@ -1,7 +1,7 @@
 """Quantiles and tail areas under the names that the statistics here use.
 
-SciPy's special functions load in a tenth of the time of `scipy.stats`, but still in 0.2 s. They are imported when a statistic needs
-them, so that commands without statistics start without them.
+SciPy's special functions load in a tenth of the time of `scipy.stats`, but still in 0.2 s. They are
+imported when a statistic needs them, so that commands without statistics start without them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def f_above(x: float, df: float, df_within: float) -> float:
 
 
 def t_power(shift: float, df: float, alpha: float) -> float:
-    """How often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral t distribution)."""
+    """How often a two-sided t test at `alpha` rejects, when t is shifted by `shift` (the noncentral
+    t distribution).
+    """
     from scipy.special import nctdtr
 
     edge = t_quantile(1 - alpha / 2, df)

@@ -1,4 +1,5 @@
-"""A mean and how well it is known: over items, over seeds, over tasks, over seeds and items at once.
+"""A mean and how well it is known: over items, over seeds, over tasks, over seeds and items at
+once.
 
 Which one is right depends on what a reader will generalize to:
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 ROUNDING = 1e-12
-"""A standard error that is no spread but the rounding of means: that of three times 0.1 is 1e-17."""
+"""A standard error that is no spread but the rounding of means: that of three times 0.1 is
+1e-17.
+"""
 
 FEWEST_PARTS = 4
 """Parts of tasks below which the jackknife says little of how they vary."""
@@ -51,7 +54,8 @@ class Estimate:
         se: The standard error.
         seeds: How many trainings it rests on.
         items: How many items (or tasks) each of them answered.
-        df: Degrees of freedom of the standard error; infinite where a normal or exact interval was used.
+        df: Degrees of freedom of the standard error; infinite where a normal or exact interval was
+            used.
         method: How the interval was made.
         level: The confidence level.
     """
@@ -84,15 +88,17 @@ class Estimate:
 def wilson(right: float, n: float, level: float = LEVEL) -> tuple[float, float]:
     """Compute Wilson's score interval of a share; the one to use for the accuracy of one run.
 
-    Its coverage is near the level for every share and from a handful of items on (Newcombe 1998), where mean ± 2 standard errors
-    collapses to a point at 0 and 1.
+    Its coverage is near the level for every share and from a handful of items on (Newcombe 1998),
+    where mean ± 2 standard errors collapses to a point at 0 and 1.
     """
     _check_share(right, n)
     return _score_interval(right / n, n, dist.normal_quantile(0.5 + dist.check_level(level) / 2))
 
 
 def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Compute the exact interval of a share: it covers at least the level, always, and so is wider than needed on average."""
+    """Compute the exact interval of a share: it covers at least the level, always, and so is wider
+    than needed on average.
+    """
     _check_share(right, n)
     tail = (1 - dist.check_level(level)) / 2
     low = 0.0 if right == 0 else dist.beta_quantile(tail, right, n - right + 1)
@@ -103,9 +109,11 @@ def clopper_pearson(right: int, n: int, level: float = LEVEL) -> tuple[float, fl
 def newcombe(
     a: float, a_ends: tuple[float, float], b: float, b_ends: tuple[float, float]
 ) -> tuple[float, float]:
-    """Interval of a - b from an interval of each (Newcombe 1998): the distances to the ends add up as squares.
+    """Interval of a - b from an interval of each (Newcombe 1998): the distances to the ends add up
+    as squares.
 
-    Works for shares, whose intervals are lopsided near 0 and 1, and for any other pair of independent estimates.
+    Works for shares, whose intervals are lopsided near 0 and 1, and for any other pair of
+    independent estimates.
     """
     gap = a - b
     return gap - hypot(a - a_ends[0], b_ends[1] - b), gap + hypot(a_ends[1] - a, b - b_ends[0])
@@ -114,15 +122,17 @@ def newcombe(
 def one_item(n: int, level: float = LEVEL) -> float:
     """Smallest standard error that the mean of n partial scores between 0 and 1 is given.
 
-    199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well score 1. This floor gives them the
-    upper end that Wilson's interval gives to 200 scores of 0 (0.019), so that the interval doesn't jump with one item. It is
-    added to the variance, and soon negligible: with 1,000 items of standard deviation 0.3 it widens the interval by 2 %.
+    199 scores of 0 and one of 0.05 show hardly any spread, yet the next item may well score 1. This
+    floor gives them the upper end that Wilson's interval gives to 200 scores of 0 (0.019), so that
+    the interval doesn't jump with one item. It is added to the variance, and soon negligible: with
+    1,000 items of standard deviation 0.3 it widens the interval by 2 %.
     """
     return dist.normal_quantile(0.5 + dist.check_level(level) / 2) / n
 
 
 def over_items(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for right or wrong, else t.
+    """Estimate the mean of one run's scores, as it would vary with new items: Wilson's interval for
+    right or wrong, else t.
 
     The standard error of partial scores between 0 and 1 is never below that of `one_item`.
     """
@@ -154,10 +164,12 @@ def over_binary_items(scores: Floats, level: float = LEVEL) -> list[Estimate]:
 
 
 def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estimate:
-    """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same items: Student's t.
+    """Estimate the mean of several trainings' scores, as it would vary with new seeds on the same
+    items: Student's t.
 
-    Seeds that all score the same show no spread, and t would promise that every new seed does too. Of shares whose number of
-    items is known the interval is then Wilson's over the items, each counted once, as `two_way` has it; elsewhere there is none.
+    Seeds that all score the same show no spread, and t would promise that every new seed does too.
+    Of shares whose number of items is known the interval is then Wilson's over the items, each
+    counted once, as `two_way` has it; elsewhere there is none.
 
     Args:
         scores: One score per seed, at least two.
@@ -179,9 +191,11 @@ def over_seeds(scores: ArrayLike, level: float = LEVEL, items: int = 0) -> Estim
 
 
 def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean of differences between two scores of each seed; unlike a mean of shares it may be below 0.
+    """Estimate the mean of differences between two scores of each seed; unlike a mean of shares it
+    may be below 0.
 
-    Differences that are all equal show no spread, and have no interval: two seeds that both gain 0.01 do not prove a gain.
+    Differences that are all equal show no spread, and have no interval: two seeds that both gain
+    0.01 do not prove a gain.
 
     Args:
         differences: One difference per seed, at least two.
@@ -197,13 +211,15 @@ def over_seed_differences(differences: ArrayLike, level: float = LEVEL) -> Estim
 def over_task_differences(
     differences: ArrayLike, parts: Sequence[Collection[str]] | None = None, level: float = LEVEL
 ) -> Estimate:
-    """Estimate the mean of differences between two scores of each task, as it would vary with new tasks: Student's t.
+    """Estimate the mean of differences between two scores of each task, as it would vary with new
+    tasks: Student's t.
 
-    Composed tasks share their parts, and with them whatever makes a part easier under one procedure than under the other. Where
-    the parts are known the standard error is that of the jackknife that leaves out one part at a time, with all tasks that have
-    it, where its interval is wider. In simulations of 57 pairs of 28 parts that have effects of their own, t over tasks held the
-    true difference in 61 to 77 % of the cases, this in 97 %; where parts have none, in 97 % and 99 %. Equal differences have no
-    interval, nor have tasks of fewer than four parts.
+    Composed tasks share their parts, and with them whatever makes a part easier under one procedure
+    than under the other. Where the parts are known the standard error is that of the jackknife that
+    leaves out one part at a time, with all tasks that have it, where its interval is wider. In
+    simulations of 57 pairs of 28 parts that have effects of their own, t over tasks held the true
+    difference in 61 to 77 % of the cases, this in 97 %; where parts have none, in 97 % and 99 %.
+    Equal differences have no interval, nor have tasks of fewer than four parts.
 
     Args:
         differences: One difference per task, at least two.
@@ -235,12 +251,15 @@ def over_task_differences(
 
 
 def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the same kind: Student's t.
+    """Estimate the mean over tasks, each counting the same, as it would vary with new tasks of the
+    same kind: Student's t.
 
-    Tasks that all have the same score show no spread, and have no interval: four at 0 do not prove that a fifth is.
+    Tasks that all have the same score show no spread, and have no interval: four at 0 do not prove
+    that a fifth is.
 
     Args:
-        scores: One score per task, or seeds × tasks (then each task's mean over the seeds is taken).
+        scores: One score per task, or seeds × tasks (then each task's mean over the seeds is
+            taken).
         level: The confidence level.
     """
     values = matrix(scores)
@@ -256,19 +275,23 @@ def over_tasks(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate the mean over seeds and items (or tasks) at once, as it would vary with new ones of both.
+    """Estimate the mean over seeds and items (or tasks) at once, as it would vary with new ones of
+    both.
 
-    Every seed answers every item, so the scores are a crossed table with a seed effect, an item effect and the rest. The
-    variance of the mean is that of the random-effects model, from the mean squares of seeds (A), items (B) and rest (E):
-    (A + B - E) / (seeds · items), with Satterthwaite's degrees of freedom. Shares (scores within 0 and 1) then get Wilson's
-    interval at the effective sample size mean · (1 - mean) / variance with t in place of the normal quantile, which stays
-    within 0 and 1 and does not collapse at them.
+    Every seed answers every item, so the scores are a crossed table with a seed effect, an item
+    effect and the rest. The variance of the mean is that of the random-effects model, from the mean
+    squares of seeds (A), items (B) and rest (E): (A + B - E) / (seeds · items), with
+    Satterthwaite's degrees of freedom. Shares (scores within 0 and 1) then get Wilson's interval at
+    the effective sample size mean · (1 - mean) / variance with t in place of the normal quantile,
+    which stays within 0 and 1 and does not collapse at them.
 
-    Why not a bootstrap of seeds and items: with three to five seeds it draws from three to five values and its intervals are far
-    too short. In simulations with 3 seeds whose accuracy varies it covered 69 % where it promised 95 %; this formula, 93 %.
+    Why not a bootstrap of seeds and items: with three to five seeds it draws from three to five
+    values and its intervals are far too short. In simulations with 3 seeds whose accuracy varies it
+    covered 69 % where it promised 95 %; this formula, 93 %.
 
     Args:
-        scores: seeds × items. With one seed the seeds' variance cannot be known and `over_items` answers instead.
+        scores: seeds × items. With one seed the seeds' variance cannot be known and `over_items`
+            answers instead.
         level: The confidence level.
     """
     values = matrix(scores)
@@ -280,7 +303,8 @@ def two_way(scores: ArrayLike, level: float = LEVEL) -> Estimate:
 
 
 def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
-    """Estimate the means of many tables of one shape as `two_way` does: thousands of small ones at a time.
+    """Estimate the means of many tables of one shape as `two_way` does: thousands of small ones at
+    a time.
 
     Args:
         scores: tables × seeds × items, of finite numbers, at least two seeds and two items.
@@ -301,11 +325,13 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
             half = quantile * sqrt(variance) if variance else nan
             low, high = mean - half, mean + half
         else:
-            # Where all scores are alike no variance can be seen; then the items count once each, which is the cautious reading.
+            # Where all scores are alike no variance can be seen; then the items count once each,
+            # which is the cautious reading.
             spread = mean * (1 - mean)
             effective = spread / variance if variance > 0 and spread > 0 else float(items)
             if is_partial and effective > items:
-                # Partial scores that vary little, such as 199 zeros and one 0.05: no more than the items are counted.
+                # Partial scores that vary little, such as 199 zeros and one 0.05: no more than the
+                # items are counted.
                 low, high = _partial_interval(
                     mean, variance, quantile, items, dist.normal_quantile(tail)
                 )
@@ -319,12 +345,16 @@ def two_way_tables(scores: Floats, level: float = LEVEL) -> list[Estimate]:
 
 
 def crossed(values: Floats) -> tuple[float, float, float]:
-    """Compute mean, its variance and degrees of freedom for a crossed table (at least 2 × 2) with random rows and columns."""
+    """Compute mean, its variance and degrees of freedom for a crossed table (at least 2 × 2) with
+    random rows and columns.
+    """
     return crossed_tables(values[None])[0]
 
 
 def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
-    """Compute mean, its variance and degrees of freedom for each of many crossed tables of one shape."""
+    """Compute mean, its variance and degrees of freedom for each of many crossed tables of one
+    shape.
+    """
     tables, rows, columns = values.shape
     means = values.reshape(tables, rows * columns).mean(axis=1)
     by_row, by_column = values.mean(axis=2), values.mean(axis=1)
@@ -337,7 +367,8 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
     moments = []
     squares = (array.tolist() for array in (means, row_squares, column_squares, rest_squares))
     for mean, a, b, e in zip(*squares, strict=True):
-        # A component that comes out negative is 0: the variance is never below that of independent scores.
+        # A component that comes out negative is 0: the variance is never below that of independent
+        # scores.
         total = max(a, e) + max(b, e) - e
         if total <= 1e-24 * max(1.0, mean * mean):  # all alike, up to the rounding of the means
             moments.append((mean, 0.0, inf))
@@ -350,7 +381,9 @@ def crossed_tables(values: Floats) -> list[tuple[float, float, float]]:
 
 
 def noise_of_mean(table: Floats) -> tuple[float, int]:
-    """Return what neither seeds nor items explain of the variance of a table's mean, and its degrees of freedom."""
+    """Return what neither seeds nor items explain of the variance of a table's mean, and its
+    degrees of freedom.
+    """
     rows, columns = table.shape
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     df = (rows - 1) * (columns - 1)
@@ -403,7 +436,8 @@ def _are_shares(values: Floats) -> bool:
 def _check_share(right: float, n: float) -> None:
     if not (n > 0 and 0 <= right <= n):
         raise StatisticsError(
-            f"{right} right of {n} is not a share: it needs at least one item, and no more right than there are"
+            f"{right} right of {n} is not a share: it needs at least one item, and no more right"
+            " than there are"
         )
 
 
@@ -420,10 +454,11 @@ def _score_interval(share: float, n: float, q: float) -> tuple[float, float]:
 def _partial_interval(
     mean: float, variance: float, q: float, n: int, normal: float
 ) -> tuple[float, float]:
-    """The wider of t, and Wilson's with the variance that was seen and the pull towards one half of n right or wrong items.
+    """The wider of t, and Wilson's with the variance that was seen and the pull towards one half of
+    n right or wrong items.
 
-    Near 0 and 1 the pull alone would exclude the truth on the far side: in a simulation of 2 × 40 scores with a mean of 0.02 the
-    lower end was above it in 9 % of the cases.
+    Near 0 and 1 the pull alone would exclude the truth on the far side: in a simulation of 2 × 40
+    scores with a mean of 0.02 the lower end was above it in 9 % of the cases.
     """
     bend = normal * normal / n
     middle = (mean + bend / 2) / (1 + bend)
@@ -435,7 +470,9 @@ def _partial_interval(
 def _t_interval(
     values: Floats, level: float, shares: bool = True, least: float = 0.0
 ) -> tuple[float, float, float, float]:
-    """Mean, ends of its interval and standard error; `least` is a standard error that is added for scores between 0 and 1."""
+    """Mean, ends of its interval and standard error; `least` is a standard error that is added for
+    scores between 0 and 1.
+    """
     n, mean = len(values), float(values.mean())
     if n == 1:
         raise StatisticsError("one number alone has no spread to judge by; two at least are needed")
@@ -446,18 +483,21 @@ def _t_interval(
     half = dist.t_quantile(0.5 + dist.check_level(level) / 2, n - 1) * se
     low, high = mean - half, mean + half
     if within:
-        # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so cutting it costs no coverage.
+        # The mean of shares is a share: beyond 0 and 1 the interval has no possible value, so
+        # cutting it costs no coverage.
         low, high = max(0.0, low), min(1.0, high)
     return mean, low, high, se
 
 
 def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Estimate:
-    """Estimate how much more the same seeds score on one kind of items than on another, as it would vary with new ones of all.
+    """Estimate how much more the same seeds score on one kind of items than on another, as it would
+    vary with new ones of all.
 
-    The seeds' differences vary by t, with one degree of freedom less than there are seeds; to that the variance of the items of
-    both kinds is added, half-widths as squares. Satterthwaite's degrees of freedom would promise too much: in simulations with two
-    seeds whose differences vary they covered 90 % where they promised 95 %, this 96 %. The items have no t: of a kind with
-    eight of them alone, and many seeds, it covered 88 to 92 %.
+    The seeds' differences vary by t, with one degree of freedom less than there are seeds; to that
+    the variance of the items of both kinds is added, half-widths as squares. Satterthwaite's
+    degrees of freedom would promise too much: in simulations with two seeds whose differences vary
+    they covered 90 % where they promised 95 %, this 96 %. The items have no t: of a kind with eight
+    of them alone, and many seeds, it covered 88 to 92 %.
 
     Args:
         one: seeds × items of one kind, at least two of each.
@@ -470,7 +510,8 @@ def between_kinds(one: ArrayLike, other: ArrayLike, level: float = LEVEL) -> Est
 def between_kinds_by_stratum(
     strata: Sequence[tuple[ArrayLike, ArrayLike]], level: float = LEVEL
 ) -> Estimate:
-    """Estimate as `between_kinds` does, within strata of items that might explain a difference of the kinds.
+    """Estimate as `between_kinds` does, within strata of items that might explain a difference of
+    the kinds.
 
     The differences of the strata are weighted by their numbers of items.
 
@@ -489,8 +530,8 @@ def between_kinds_by_stratum(
             or min(*first.shape, *second.shape) < 2
         ):
             raise StatisticsError(
-                "the difference of two kinds of items needs the same seeds for both, at least two, and two items of each; not "
-                f"{first.shape} and {second.shape}"
+                "the difference of two kinds of items needs the same seeds for both, at least two,"
+                f" and two items of each; not {first.shape} and {second.shape}"
             )
     sizes = [first.shape[1] + second.shape[1] for first, second in pairs]
     weights = [size / sum(sizes) for size in sizes]

@@ -1,19 +1,29 @@
-"""Two learners on the same items: tests that use the pairing, which a look at two intervals does not.
+"""Two learners on the same items: tests that use the pairing, which a look at two intervals does
+not.
 
-Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for it, and a two-sided p-value.
+Each returns a `Comparison` of `a` against `b`: the difference of the means (b - a), an interval for
+it, and a two-sided p-value.
 
-* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They speak of these two models.
-* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They speak of the two learners.
-* Several seeds each that have nothing to do with each other: `independent_seeds` (seeds and items), which pairs items alone.
+* One run each: `mcnemar` (right or wrong) or `paired_bootstrap` (any score). They speak of these
+  two models.
+* Several seeds each: `paired_two_way` (seeds and items), `sign_flip` (seeds alone). They speak of
+  the two learners.
+* Several seeds each that have nothing to do with each other: `independent_seeds` (seeds and items),
+  which pairs items alone.
 * Different items: `welch` over the seeds, which has no pairing to use.
+
+Many comparisons at once need a correction: `correct` raises p-values so that the promise holds for
+all of them together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import asin, comb, exp, inf, isfinite, lgamma, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
+from taskloom.core.errors import nearest
 from taskloom.core.seeding import Key
 from taskloom.experiments.statistics import distributions as dist
 from taskloom.experiments.statistics.distributions import StatisticsError
@@ -28,9 +38,6 @@ from taskloom.experiments.statistics.intervals import (
     vector,
     wilson,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -89,20 +96,24 @@ def discordant(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
     first, second = _items(a, b)
     if not (is_binary(first) and is_binary(second)):
         raise StatisticsError(
-            "McNemar's test needs right or wrong (1 or 0); for partial scores use the paired bootstrap"
+            "McNemar's test needs right or wrong (1 or 0); for partial scores use the paired"
+            " bootstrap"
         )
     return int(((first == 1) & (second == 0)).sum()), int(((first == 0) & (second == 1)).sum())
 
 
 def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LEVEL) -> Comparison:
-    """Compute McNemar's test of two models on the same right-or-wrong items; only items where they differ tell anything.
+    """Compute McNemar's test of two models on the same right-or-wrong items; only items where they
+    differ tell anything.
 
     Args:
         a: 1 or 0 for each item.
         b: The same items, in the same order.
-        method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error at all sizes), `exact` (binomial, never above
-            the nominal error, so less power), or `chi2` (for large numbers, without continuity correction).
-        level: Of the interval, which is Bonett and Price's adjusted one: it behaves where the models hardly differ.
+        method: `mid-p` (recommended by Fagerland et al. 2013: near the nominal error at all sizes),
+            `exact` (binomial, never above the nominal error, so less power), or `chi2` (for large
+            numbers, without continuity correction).
+        level: Of the interval, which is Bonett and Price's adjusted one: it behaves where the
+            models hardly differ.
     """
     only_a, only_b = discordant(a, b)
     first, second = _items(a, b)
@@ -131,11 +142,13 @@ def mcnemar(a: ArrayLike, b: ArrayLike, method: str = "mid-p", level: float = LE
 def paired_bootstrap(
     a: ArrayLike, b: ArrayLike, key: Key | int = 0, resamples: int = RESAMPLES, level: float = LEVEL
 ) -> Comparison:
-    """Compute the paired bootstrap over items, for any score; given seeds × items, it holds the trained models as they are.
+    """Compute the paired bootstrap over items, for any score; given seeds × items, it holds the
+    trained models as they are.
 
-    Items are drawn with replacement, both models' scores together. The interval is between percentiles; p is how often the
-    resampled difference strays from the observed one by at least the observed difference itself, (1 + times) / (1 + resamples).
-    Where all items differ by the same, all resamples are alike: then sign flips of the items answer, and Wilson's interval.
+    Items are drawn with replacement, both models' scores together. The interval is between
+    percentiles; p is how often the resampled difference strays from the observed one by at least
+    the observed difference itself, (1 + times) / (1 + resamples). Where all items differ by the
+    same, all resamples are alike: then sign flips of the items answer, and Wilson's interval.
 
     Args:
         a: A score for each item, or seeds × items.
@@ -167,7 +180,8 @@ def paired_bootstrap(
         gaps, key if isinstance(key, Key) else Key("paired bootstrap", key), resamples
     )
     gap = float(gaps.mean())
-    # A hair of slack: a resample that gives the same difference must count whatever the order of its sum.
+    # A hair of slack: a resample that gives the same difference must count whatever the order of
+    # its sum.
     strayed = int((np.abs(means - gap) >= abs(gap) - 1e-12).sum())
     tail = (1 - dist.check_level(level)) / 2
     low, high = (float(q) for q in np.quantile(means, [tail, 1 - tail]))
@@ -203,12 +217,14 @@ def _resampled_means(gaps: Floats, key: Key, resamples: int) -> Floats:
 
 
 def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Test two learners with several seeds each on the same items: a t test whose error holds for new seeds and new items.
+    """Test two learners with several seeds each on the same items: a t test whose error holds for
+    new seeds and new items.
 
-    The differences per seed and item are a crossed table like the scores themselves (see `intervals.two_way`): variance of the
-    mean (A + B - E) / (seeds · items), Satterthwaite's degrees of freedom. Where seeds share nothing but their number, the
-    pairing costs degrees of freedom and, from three seeds on, no validity: learners alike were found to differ at 0.05 in 2 to 6 %
-    of simulated cases with 3 to 10 seeds each, in 5 to 13 % with two.
+    The differences per seed and item are a crossed table like the scores themselves (see
+    `intervals.two_way`): variance of the mean (A + B - E) / (seeds · items), Satterthwaite's
+    degrees of freedom. Where seeds share nothing but their number, the pairing costs degrees of
+    freedom and, from three seeds on, no validity: learners alike were found to differ at 0.05 in 2
+    to 6 % of simulated cases with 3 to 10 seeds each, in 5 to 13 % with two.
 
     Args:
         a: seeds × items.
@@ -218,21 +234,26 @@ def paired_two_way(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparis
     first, second = matrix(a), matrix(b)
     if first.shape != second.shape or min(first.shape) < 2:
         raise StatisticsError(
-            f"a test over seeds and items needs the same shape for both, at least 2 × 2; not {first.shape} and {second.shape}"
+            "a test over seeds and items needs the same shape for both, at least 2 × 2; not"
+            f" {first.shape} and {second.shape}"
         )
     gap, variance, df = crossed(second - first)
     return _by_t(first, second, gap, variance, df, "t over seeds × items", first.shape[1], level)
 
 
 def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Test two learners, each with seeds of its own, on the same items; the error holds for new seeds and new items.
+    """Test two learners, each with seeds of its own, on the same items; the error holds for new
+    seeds and new items.
 
-    Seed 0 of one learner and seed 0 of another have nothing in common, so that pairing them is arbitrary: the interval would depend
-    on the order of the seeds, and seeds that one side has more of would be left out. Here the variance of the difference is that of
-    the mean of each side's seeds, plus that of the items' differences, less what both count, with Satterthwaite's degrees of
-    freedom. In simulations with two seeds each that vary it erred in 5 % of the cases, `paired_two_way` in 13 %. Two seeds against
-    many are worse than two against two: where the two happen to score alike, their spread is hardly seen. With 2 and 25 seeds it
-    erred in 11 to 16 % of the cases at an accuracy of 0.8, in 5 to 18 % near 0.96, the more the seeds vary (5 and 25: 4 to 11 %).
+    Seed 0 of one learner and seed 0 of another have nothing in common, so that pairing them is
+    arbitrary: the interval would depend on the order of the seeds, and seeds that one side has more
+    of would be left out. Here the variance of the difference is that of the mean of each side's
+    seeds, plus that of the items' differences, less what both count, with Satterthwaite's degrees
+    of freedom. In simulations with two seeds each that vary it erred in 5 % of the cases,
+    `paired_two_way` in 13 %. Two seeds against many are worse than two against two: where the two
+    happen to score alike, their spread is hardly seen. With 2 and 25 seeds it erred in 11 to 16 %
+    of the cases at an accuracy of 0.8, in 5 to 18 % near 0.96, the more the seeds vary (5 and 25: 4
+    to 11 %).
 
     Args:
         a: seeds × items, at least two seeds.
@@ -242,8 +263,8 @@ def independent_seeds(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Compa
     first, second = matrix(a), matrix(b)
     if first.shape[1] != second.shape[1] or min(*first.shape, *second.shape) < 2:
         raise StatisticsError(
-            "a test over seeds of their own needs the same items for both, at least two, and two seeds each; not "
-            f"{first.shape} and {second.shape}"
+            "a test over seeds of their own needs the same items for both, at least two, and two"
+            f" seeds each; not {first.shape} and {second.shape}"
         )
     gaps = second.mean(axis=0) - first.mean(axis=0)
     by_seed = [_variance_of_mean(side.mean(axis=1)) for side in (first, second)]
@@ -268,9 +289,11 @@ def _variance_of_mean(values: Floats) -> tuple[float, int]:
 
 
 def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEVEL) -> Comparison:
-    """Compute the paired permutation test over seeds: if the learners are alike, each difference may have either sign.
+    """Compute the paired permutation test over seeds: if the learners are alike, each difference
+    may have either sign.
 
-    Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05, six can. The interval is t's.
+    Assumes no distribution. With k seeds p cannot be below 2 / 2^k: five seeds never reach 0.05,
+    six can. The interval is t's.
     """
     import numpy as np
 
@@ -310,7 +333,9 @@ def sign_flip(a: ArrayLike, b: ArrayLike, key: Key | int = 0, level: float = LEV
 
 
 def welch(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> Comparison:
-    """Compute Welch's t test of two groups of seeds that share no items (another recipe, another test set)."""
+    """Compute Welch's t test of two groups of seeds that share no items (another recipe, another
+    test set).
+    """
     first, second = vector(a, "scores of seeds", 2), vector(b, "scores of seeds", 2)
     va, vb = float(first.var(ddof=1)) / len(first), float(second.var(ddof=1)) / len(second)
     total = va + vb
@@ -345,11 +370,12 @@ def _by_t(
 def _without_spread(
     a: float, b: float, gap: float, rows_a: int, rows_b: int, items: int, test: str, level: float
 ) -> Comparison:
-    """Return the comparison where all differences are equal (mostly all right against all wrong), so that t is undefined.
+    """Return the comparison where all differences are equal (mostly all right against all wrong),
+    so that t is undefined.
 
-    Then the exact test answers: sign flips of the items, each counted once, or where no items are shared a permutation of the
-    seeds. The interval is Newcombe's, with each side's mean as a share of its items or seeds: 25 of 25 against 25 of 25 is
-    0 ± 0.13.
+    Then the exact test answers: sign flips of the items, each counted once, or where no items are
+    shared a permutation of the seeds. The interval is Newcombe's, with each side's mean as a share
+    of its items or seeds: 25 of 25 against 25 of 25 is 0 ± 0.13.
     """
     ends = (nan, nan)
     if 0 <= a <= 1 and 0 <= b <= 1:
@@ -369,7 +395,9 @@ def _items(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def cohens_h(a: float, b: float) -> float:
-    """Return the distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to 0.51; 0.2 is small, 0.8 large."""
+    """Return the distance of two shares on the arcsine scale: 0.98 to 0.99 is more than 0.50 to
+    0.51; 0.2 is small, 0.8 large.
+    """
     for share in (a, b):
         if not 0 <= share <= 1:
             raise StatisticsError(f"Cohen's h compares shares between 0 and 1, not {share}")
@@ -377,7 +405,9 @@ def cohens_h(a: float, b: float) -> float:
 
 
 def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
-    """Return the mean difference of paired seeds in their standard deviations, corrected for few seeds (Hedges 1981)."""
+    """Return the mean difference of paired seeds in their standard deviations, corrected for few
+    seeds (Hedges 1981).
+    """
     first, second = vector(a, "scores of seeds", 3), vector(b, "scores of seeds", 3)
     if len(first) != len(second):
         raise StatisticsError(f"not the same seeds: {len(first)} and {len(second)}")
@@ -391,7 +421,9 @@ def hedges_g(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def odds_ratio(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> tuple[float, float, float]:
-    """Compute the matched odds ratio of b to a (items only b has right per item only a has right), with its exact interval."""
+    """Compute the matched odds ratio of b to a (items only b has right per item only a has right),
+    with its exact interval.
+    """
     only_a, only_b = discordant(a, b)
     if only_a + only_b == 0:
         return nan, 0.0, inf
@@ -401,3 +433,77 @@ def odds_ratio(a: ArrayLike, b: ArrayLike, level: float = LEVEL) -> tuple[float,
 
 def _odds(share: float) -> float:
     return inf if share == 1 else share / (1 - share)
+
+
+def bonferroni(p: ArrayLike) -> NDArray[Any]:
+    """Compute p · m: the chance of one false finding among all m stays below alpha. Holm does the
+    same and finds more.
+    """
+    import numpy as np
+
+    values = _check(p)
+    raised: NDArray[Any] = np.minimum(1.0, values * len(values))
+    return raised
+
+
+def holm(p: ArrayLike) -> NDArray[Any]:
+    """Compute Holm's step-down: the chance of one false finding among all stays below alpha under
+    any dependence. The default.
+    """
+    import numpy as np
+
+    values = _check(p)
+    order = np.argsort(values, kind="stable")
+    raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    return _back(np.minimum(1.0, raised), order)
+
+
+def benjamini_hochberg(p: ArrayLike) -> NDArray[Any]:
+    """Compute Benjamini and Hochberg's step-up: at most a share alpha of the findings is false on
+    average. For screening many.
+    """
+    import numpy as np
+
+    values = _check(p)
+    order = np.argsort(values, kind="stable")
+    m = len(values)
+    raised = values[order] * m / np.arange(1, m + 1)
+    return _back(np.minimum(1.0, np.minimum.accumulate(raised[::-1])[::-1]), order)
+
+
+def uncorrected(p: ArrayLike) -> NDArray[Any]:
+    """Return the p-values as they are."""
+    return _check(p)
+
+
+CORRECTIONS: dict[str, Callable[[Any], Any]] = {
+    "holm": holm,
+    "benjamini-hochberg": benjamini_hochberg,
+    "bonferroni": bonferroni,
+    "none": uncorrected,
+}
+
+
+def correct(p: ArrayLike, how: str = "holm") -> NDArray[Any]:
+    """Return the p-values corrected by the method of that name."""
+    if how not in CORRECTIONS:
+        raise StatisticsError(f"there is no correction '{how}'; {nearest(how, CORRECTIONS)}")
+    corrected: NDArray[Any] = CORRECTIONS[how](p)
+    return corrected
+
+
+def _back(values: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    restored = np.empty_like(values)
+    restored[order] = values
+    return restored
+
+
+def _check(p: ArrayLike) -> NDArray[Any]:
+    import numpy as np
+
+    values = np.asarray(p, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise StatisticsError("p-values are a row of numbers between 0 and 1")
+    return values

@@ -1,17 +1,19 @@
 """How many examples and seeds it takes to see a gap of d, before any model is trained.
 
-The model is the one that `paired_two_way` tests by. A learner's answer to an item is right with probability `accuracy`; its
-accuracy varies between seeds with the standard deviation `seed_sd`; the answers of two runs to the same item are correlated, by
-`paired_correlation` between the two learners and by `seed_correlation` between seeds of one. For k seeds and n items the
-differences b - a then have the variances
+The model is the one that `paired_two_way` tests by. A learner's answer to an item is right with
+probability `accuracy`; its accuracy varies between seeds with the standard deviation `seed_sd`; the
+answers of two runs to the same item are correlated, by `paired_correlation` between the two
+learners and by `seed_correlation` between seeds of one. For k seeds and n items the differences b -
+a then have the variances
 
-    between seeds        2 seed_sd²
-    between items        seed_correlation (v_a + v_b) - 2 paired_correlation sqrt(v_a v_b),     v = accuracy (1 - accuracy)
-    the rest             (1 - seed_correlation) (v_a + v_b)
+    between seeds        2 seed_sd² between items        seed_correlation (v_a + v_b) - 2
+    paired_correlation sqrt(v_a v_b),     v = accuracy (1 - accuracy) the rest             (1 -
+    seed_correlation) (v_a + v_b)
 
-and their mean is tested by t with Satterthwaite's degrees of freedom at the expected mean squares. More examples do not help
-against the variance between seeds: where that alone hides the gap, no number of examples is enough, and we say so. Against
-simulated experiments the formula is right within 0.06 from three seeds on; with two it can be off by 0.2.
+and their mean is tested by t with Satterthwaite's degrees of freedom at the expected mean squares.
+More examples do not help against the variance between seeds: where that alone hides the gap, no
+number of examples is enough, and we say so. Against simulated experiments the formula is right
+within 0.06 from three seeds on; with two it can be off by 0.2.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ class PowerQuestion:
     """What is to be seen, and in which world.
 
     Attributes:
-        gap: The difference in accuracy that should be found; its sign does not matter but for accuracies near 0 or 1.
+        gap: The difference in accuracy that should be found; its sign does not matter but for
+            accuracies near 0 or 1.
         accuracy: The accuracy of the one learner; the other's is accuracy + gap.
-        seed_sd: Standard deviation of a learner's accuracy between seeds (0: trainings differ by nothing but luck with items).
+        seed_sd: Standard deviation of a learner's accuracy between seeds (0: trainings differ by
+            nothing but luck with items).
         paired_correlation: Of the two learners' answers to the same item; 0 for different items.
-        seed_correlation: Of two seeds of one learner to the same item, which decides how far seeds can stand in for examples.
-            None: halfway between no more alike than two learners (the paired correlation) and the same answers (1).
+        seed_correlation: Of two seeds of one learner to the same item, which decides how far seeds
+            can stand in for examples. None: halfway between no more alike than two learners (the
+            paired correlation) and the same answers (1).
         alpha: How often to find a gap where there is none.
         power: How often to find it where it is.
     """
@@ -67,7 +72,8 @@ class PowerQuestion:
                 raise StatisticsError(f"{name} must be {_ALLOWED[name]}, not {value:g}")
         if not 0 <= other <= 1:
             raise StatisticsError(
-                f"accuracy {self.accuracy} and a gap of {self.gap} make {other:.6g}, which is not an accuracy"
+                f"accuracy {self.accuracy} and a gap of {self.gap} make {other:.6g}, which is not"
+                " an accuracy"
             )
 
     @property
@@ -93,7 +99,10 @@ _ALLOWED = {
     "gap": "a difference other than 0",
     "seed-sd": "between 0 and 0.5",
     "paired-correlation": "from 0 (different items) to below 1",
-    "seed-correlation": "from the paired correlation to 1 (seeds of one learner are at least as alike as two learners)",
+    "seed-correlation": (
+        "from the paired correlation to 1 (seeds of one learner are at least as alike as two"
+        " learners)"
+    ),
     "alpha": "a share between 0 and 1, such as 0.05",
     "power": "a share between alpha and 1, such as 0.8",
 }
@@ -104,8 +113,9 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
     _check_sizes(examples, seeds)
     a, b, e = question.components()
     if seeds == 1:
-        # One training each: the items alone are tested, and the claim is about these two models. Between-seed luck makes
-        # gaps of its own then, so the chance to find *the learners'* gap cannot be stated.
+        # One training each: the items alone are tested, and the claim is about these two models.
+        # Between-seed luck makes gaps of its own then, so the chance to find *the learners'* gap
+        # cannot be stated.
         if a > 0:
             return 0.0
         return dist.t_power(
@@ -128,17 +138,23 @@ def power(question: PowerQuestion, examples: int, seeds: int) -> float:
 
 
 def examples_needed(question: PowerQuestion, seeds: int) -> int | None:
-    """Return the fewest examples with which so many seeds find the gap; None where no number of examples is enough."""
+    """Return the fewest examples with which so many seeds find the gap; None where no number of
+    examples is enough.
+    """
     return _least(lambda n: power(question, n, seeds), question.power, MOST_EXAMPLES)
 
 
 def seeds_needed(question: PowerQuestion, examples: int) -> int | None:
-    """Return the fewest seeds of each learner with which so many examples find the gap; None where no number is enough."""
+    """Return the fewest seeds of each learner with which so many examples find the gap; None where
+    no number is enough.
+    """
     return _least(lambda k: power(question, examples, k), question.power, MOST_SEEDS)
 
 
 def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | None:
-    """Return the smallest gap of the question's sign that so many examples and seeds find; None where none is."""
+    """Return the smallest gap of the question's sign that so many examples and seeds find; None
+    where none is.
+    """
     sign = 1 if question.gap > 0 else -1
     room = (1 - question.accuracy) if sign > 0 else question.accuracy
     low, high = 0.0, room
@@ -157,7 +173,9 @@ def gap_found(question: PowerQuestion, examples: int, seeds: int) -> float | Non
 def plan(
     question: PowerQuestion, examples: int | None = None, seeds: int | None = None
 ) -> list[dict[str, Any]]:
-    """Compute the sizes that are missing; with both given, their power and the smallest gap that they find."""
+    """Compute the sizes that are missing; with both given, their power and the smallest gap that
+    they find.
+    """
     if examples is not None and seeds is not None:
         reached = power(question, examples, seeds)
         gap = gap_found(question, examples, seeds)

@@ -1,4 +1,6 @@
-"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same bytes."""
+"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from taskloom.experiments.execute.worker import Job, JobResult, perform
 
 
 class HereEngine:
-    """The engine without processes: runs a job as soon as it is submitted, and returns when it is done.
+    """The engine without processes: runs a job as soon as it is submitted, and returns when it is
+    done.
 
-    For what only this process knows: a task, a learner or a scorer that a notebook or the running script defines.
+    For what only this process knows: a task, a learner or a scorer that a notebook or the running
+    script defines.
     """
 
     slots = 1

@@ -1,8 +1,8 @@
 """The local engine: worker processes on this machine, some of which have a GPU each.
 
-A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they follow each other
-without a round trip. When a worker dies, the job in hand has failed, with the signal and the end of its log as the
-reason; the one that waited goes to another worker.
+A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they
+follow each other without a round trip. When a worker dies, the job in hand has failed, with the
+signal and the end of its log as the reason; the one that waited goes to another worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from taskloom.experiments.execute.worker import Job, JobResult, job_folder
 from taskloom.experiments.store import Store
 
 QUICK = 0.5
-"""Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long job while others are idle."""
+"""Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long
+job while others are idle.
+"""
 
 
 @dataclass
@@ -62,7 +64,9 @@ class LocalEngine:
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
-        """Send the job to the worker with the least to do; start a new one while there is a free place."""
+        """Send the job to the worker with the least to do; start a new one while there is a free
+        place.
+        """
         worker = self._choose(job)
         if worker is None:
             self.lost.append(job)
@@ -92,7 +96,9 @@ class LocalEngine:
         return results
 
     def close(self) -> None:
-        """Stop all workers; what they were writing lies beside its place and is removed by the next driver."""
+        """Stop all workers; what they were writing lies beside its place and is removed by the next
+        driver.
+        """
         for worker in self.workers:
             worker.connection.close()
             if worker.jobs:
@@ -193,7 +199,8 @@ def visible_gpus() -> list[str]:
     if named is not None:
         return [g for g in named.split(",") if g.strip() and g.strip() != "-1"]
     try:
-        # By name: the driver's tool is on the path of the person who installed it, in no fixed folder.
+        # By name: the driver's tool is on the path of the person who installed it, in no fixed
+        # folder.
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=10)  # noqa: S607
     except (OSError, subprocess.TimeoutExpired):
         return []

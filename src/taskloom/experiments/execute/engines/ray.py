@@ -1,7 +1,8 @@
 """The Ray engine: jobs as Ray tasks, on a cluster that is there or on one started on this machine.
 
-All nodes must see the store under the same path (a shared file system). When a node dies, its jobs go to others; a
-job whose worker process dies again and again has failed, like one that kills its worker on a single machine.
+All nodes must see the store under the same path (a shared file system). When a node dies, its jobs
+go to others; a job whose worker process dies again and again has failed, like one that kills its
+worker on a single machine.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class RayEngine:
         return min(cores, self.workers) if self.workers else cores
 
     def room(self, job: Job) -> bool:
-        """Return whether to submit one more: Ray keeps a queue of its own, and a few jobs more than cores keep all nodes busy."""
+        """Return whether to submit one more: Ray keeps a queue of its own, and a few jobs more than
+        cores keep all nodes busy.
+        """
         return len(self.running) < (self.workers or self.slots + 2)
 
     def submit(self, job: Job) -> None:
@@ -99,18 +102,26 @@ class RayEngine:
                 return str(error)
             return ""
 
-        problem = self.ray.get(
-            self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store)
-        )
+        asked = self.ray.remote(sees).options(runtime_env=_threads(job)).remote(job.store)
+        try:
+            problem = self.ray.get(asked)
+        except self.ray.exceptions.RayError as error:
+            why = str(error).strip().splitlines()[0]
+            raise TaskloomError(
+                f"Ray's first worker died ({why}); rerun the command to resume"
+            ) from error
         if problem:
             raise TaskloomError(
-                f"a Ray node does not see the store {job.store} ({problem}); put it on a file system that all nodes share"
+                f"a Ray node does not see the store {job.store} ({problem}); put it on a file"
+                " system that all nodes share"
             )
         self.seen.add(job.store)
 
 
 def _threads(job: Job) -> dict[str, Any]:
-    """Set as many threads as in a worker of the local engine, so that libraries round in the same way."""
+    """Set as many threads as in a worker of the local engine, so that libraries round in the same
+    way.
+    """
     return {"env_vars": {"OMP_NUM_THREADS": str(job.cpus)}}
 
 

@@ -1,7 +1,9 @@
-"""A worker process of the local engine: reads jobs from its parent, does them, says what came of them.
+"""A worker process of the local engine: reads jobs from its parent, does them, says what came of
+them.
 
-A fresh interpreter, not a fork (Arrow's and torch's threads do not survive one), and not multiprocessing's spawn
-either, which would run the caller's script again and so forbid `taskloom.run` at the top of one.
+A fresh interpreter, not a fork (Arrow's and torch's threads do not survive one), and not
+multiprocessing's spawn either, which would run the caller's script again and so forbid
+`taskloom.run` at the top of one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
-from taskloom.data.processes import end_with_parent
+from taskloom.data.workers import end_with_parent
 
 
 def main() -> None:

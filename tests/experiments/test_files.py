@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taskloom.experiments.execute.writer import write_run
-from taskloom.experiments.files import LOG
+from taskloom.experiments.files import LOG, write_run
 
 
 @pytest.mark.parametrize("links", [True, False])

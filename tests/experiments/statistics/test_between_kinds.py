@@ -36,7 +36,9 @@ def test_a_planted_difference_of_kinds_is_found_with_its_sign() -> None:
 
 
 def test_a_confounder_makes_no_difference_within_its_strata() -> None:
-    """Kind one is mostly of easy items and the other mostly of hard ones: all of the difference is that of the strata."""
+    """Kind one is mostly of easy items and the other mostly of hard ones: all of the difference is
+    that of the strata.
+    """
     rng, times = generator("strata"), 300
     missed = {"whole": 0, "strata": 0}
     for _ in range(times):

@@ -1,0 +1,440 @@
+"""Logs of other evaluation tools as runs: Inspect's `.eval` files and lm-evaluation-harness's
+`samples_*.jsonl`.
+
+Every log of a task and a model is a run, and so is every epoch of an Inspect log, as seeds 0, 1, …
+The score of an item is the one in the log. Items are matched by their ids, so two models that
+answered the same task can be compared in pairs. Metadata of a sample are its traits.
+
+An `.eval` file is a zip archive. Its `summaries.json` has the metadata, the answer and the score of
+every sample, so the much larger sample files, with all messages and events, are not opened. Reading
+a log of 10,000 samples and writing the report on it takes 0.84 CPU-seconds, start-up included;
+loading it into a data frame with Inspect's `samples_df` takes 3.5.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from taskloom.core.arrow import column
+from taskloom.core.errors import DataError
+from taskloom.core.files import json_digest
+from taskloom.experiments.files import PREDICTION_COLUMNS, PREDICTIONS, SCHEMA
+from taskloom.experiments.store import LoadedRuns
+
+SPLIT = "test"
+"""Name of the only split: logs do not name one."""
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's grades as numbers, as its own metrics count them: correct, partial, incorrect, none."""
+
+LONGEST_TRAIT = 100
+"""Maximum length of a piece of metadata that is taken for a trait; longer ones are texts."""
+
+LARGEST_MEMBER = 2**31
+"""Maximum size of a member of an archive after decompression, in bytes."""
+
+ZSTANDARD = 93
+"""The number of the compression method in zip archives. Python's own zipfile reads it from 3.14."""
+
+TARGET_KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter")
+"""Keys of a row of lm-evaluation-harness that hold no metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedItem:
+    """One sample of a log."""
+
+    id: str
+    input: str
+    targets: tuple[str, ...]
+    prediction: str
+    score: float
+    traits: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """One pass of a model over the items of a task.
+
+    Attributes:
+        task: Name of the task.
+        model: Name of the model.
+        scorer: Which of the log's scores was taken.
+        fields: Settings of the task and of the model, by name.
+        items: The items that have a score.
+    """
+
+    task: str
+    model: str
+    scorer: str
+    fields: Mapping[str, Any]
+    items: Sequence[LoggedItem] = field(default_factory=list)
+
+
+def find_logs(folder: Path) -> list[Path]:
+    """List the logs below a folder; none if it is something else."""
+    return [*sorted(folder.rglob("*.eval")), *sorted(folder.rglob("samples_*.jsonl"))]
+
+
+def is_log(path: Path) -> bool:
+    """True if a file's name is that of a log."""
+    return path.suffix == ".eval" or (path.suffix == ".jsonl" and path.name.startswith("samples_"))
+
+
+class LoggedRuns(LoadedRuns):
+    """The runs of one or several logs.
+
+    Args:
+        path: The log, or the folder that holds them.
+        files: The logs.
+    """
+
+    def __init__(self, path: str | Path, files: Sequence[Path]) -> None:
+        super().__init__(path)
+        self._tables: dict[str, pa.Table] = {}
+        self._places: dict[str, dict[str, int]] = {}
+        self._seeds: dict[str, int] = {}
+        for file in files:
+            for run in read_inspect(file) if file.suffix == ".eval" else read_harness(file):
+                self._add(run)
+        if not self._scores:
+            raise DataError(f"{path} has no sample with a score; choose a log of a finished run")
+
+    def _add(self, logged: LoggedRun) -> None:
+        if not logged.items:
+            return
+        kind = json_digest(["logged", logged.task, logged.model, dict(logged.fields)])
+        seed = self._seeds.get(kind, 0)
+        self._seeds[kind] = seed + 1
+        run = json_digest([kind, seed])
+        self._scores[run] = {
+            "schema": SCHEMA,
+            "run": run,
+            "kind": kind,
+            "recipe": logged.task,
+            "learner": logged.model,
+            "seed": seed,
+            "fields": dict(logged.fields),
+            "scorer": logged.scorer,
+            "splits": {
+                SPLIT: {
+                    "n": len(logged.items),
+                    "score": fmean(item.score for item in logged.items),
+                }
+            },
+            "data": json_digest(["logged", logged.task]),
+        }
+        # The same item has the same index in every run, whatever was left out of one of them.
+        places = self._places.setdefault(logged.task, {})
+        indices = [places.setdefault(item.id, len(places)) for item in logged.items]
+        self._tables[run] = _table(logged, indices)
+
+    def config(self, run: str) -> str:
+        """What is known of a run, as the recipe and learner of an experiment would be written."""
+        scores = self._scores[run]
+        config = {"recipes": [scores["recipe"]], "learners": [scores["learner"]]}
+        return yaml.safe_dump({**config, "seeds": [scores["seed"]]}, sort_keys=False)
+
+    def rows(self, run: str, file: str, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the predictions of a run; there are no curves."""
+        return self._tables[run].select(list(columns)) if file == PREDICTIONS else None
+
+    def keeps_predictions(self, run: str) -> bool:
+        """True: a log has every answer."""
+        return True
+
+    def environment(self, run: str) -> dict[str, Any]:
+        """Nothing: where the log was made is not known."""
+        return {}
+
+
+def _table(logged: LoggedRun, indices: Sequence[int]) -> pa.Table:
+    order = sorted(range(len(indices)), key=indices.__getitem__)
+    items = [logged.items[place] for place in order]
+    columns: dict[str, list[Any]] = {
+        "split": [SPLIT] * len(items),
+        "index": sorted(indices),
+        "task": [logged.task] * len(items),
+        "input": [item.input for item in items],
+        "targets": [list(item.targets) for item in items],
+        "prediction": [item.prediction for item in items],
+        "score": [item.score for item in items],
+        "traits": [list(item.traits.items()) for item in items],
+        "candidates": [None] * len(items),
+        "logprobs": [None] * len(items),
+    }
+    arrays = {}
+    for name, values in columns.items():
+        kind = PREDICTION_COLUMNS.field(name).type
+        arrays[name] = column(values, pa.string() if name == "split" else kind).cast(kind)
+    return pa.table(arrays, schema=PREDICTION_COLUMNS)
+
+
+def read_inspect(path: Path) -> Iterator[LoggedRun]:
+    """Read an Inspect log: a run for each epoch.
+
+    Args:
+        path: The `.eval` file. Logs of evaluations that were interrupted are read as far as they
+            go.
+    """
+    archive = _Archive(path)
+    header = archive.json("header.json") or archive.json("_journal/start.json")
+    if not isinstance(header, dict) or not isinstance(header.get("eval"), dict):
+        raise DataError(f"{path} has no header; it is not a log that Inspect wrote")
+    about = header["eval"]
+    samples = _summaries(archive)
+    scorer, key = _scorer_of(header, samples, path)
+    fields = {
+        **{f"recipe.{name}": value for name, value in _plain(about.get("task_args")).items()},
+        **{
+            f"learner.{name}": value
+            for name, value in _plain(about.get("model_generate_config")).items()
+        },
+    }
+    epochs: dict[int, list[LoggedItem]] = {}
+    for sample in samples:
+        value = _value(sample, scorer, key)
+        if value is None:  # an error, or a sample that was never scored
+            continue
+        item = _inspect_item(archive, sample, scorer, _as_number(value, path, sample))
+        epochs.setdefault(int(sample.get("epoch", 1)), []).append(item)
+    task = str(about.get("task_display_name") or about.get("task") or path.stem)
+    name = f"{scorer}.{key}" if key else scorer
+    for epoch in sorted(epochs):
+        yield LoggedRun(task, str(about.get("model", "model")), name, fields, epochs[epoch])
+
+
+def _summaries(archive: _Archive) -> list[dict[str, Any]]:
+    """Return what a log says of each sample; an interrupted one says it in parts."""
+    whole = archive.json("summaries.json")
+    if isinstance(whole, list):
+        return whole
+    parts = [name for name in archive.names if name.startswith("_journal/summaries/")]
+    parts.sort(key=lambda name: (len(name), name))  # 2.json before 10.json
+    return [sample for name in parts for sample in archive.json(name) or []]
+
+
+def _scorer_of(
+    header: Mapping[str, Any], samples: Sequence[Mapping[str, Any]], path: Path
+) -> tuple[str, str]:
+    """Return the scorer of a log whose values are taken, and the key if its values are mappings.
+
+    It is the one that Inspect shows first, or else the first one of the samples.
+    """
+    scored = next((sample["scores"] for sample in samples if sample.get("scores")), None)
+    if scored is None:
+        raise DataError(f"{path} has no sample with a score; choose a log of a finished run")
+    results = header.get("results") or {}
+    headline = (results.get("headline") or {}).get("scorer", "")
+    scorer = headline if headline in scored else next(iter(scored))
+    value = scored[scorer].get("value")
+    if isinstance(value, dict):
+        return scorer, next(iter(value), "")
+    return scorer, ""
+
+
+def _value(sample: Mapping[str, Any], scorer: str, key: str) -> Any:
+    score = (sample.get("scores") or {}).get(scorer)
+    if score is None or sample.get("error"):
+        return None
+    value = score.get("value")
+    return value.get(key) if key and isinstance(value, dict) else value
+
+
+def _as_number(value: Any, path: Path, sample: Mapping[str, Any]) -> float:
+    if isinstance(value, str) and value in GRADES:
+        return GRADES[value]
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{path}: the score of sample {sample.get('id')!r} is {str(value)[:40]!r}; it must be a"
+            " number or one of Inspect's grades"
+        ) from error
+
+
+def _inspect_item(
+    archive: _Archive, sample: Mapping[str, Any], scorer: str, score: float
+) -> LoggedItem:
+    answer = sample["scores"][scorer].get("answer")
+    if answer is None:
+        # Only scorers that extract an answer say which; the whole reply is in the sample's file.
+        whole = archive.json(f"samples/{sample['id']}_epoch_{sample.get('epoch', 1)}.json") or {}
+        answer = (whole.get("output") or {}).get("completion", "")
+    target = sample.get("target", "")
+    return LoggedItem(
+        id=str(sample.get("id")),
+        input=_text(sample.get("input", "")),
+        targets=tuple(map(str, target)) if isinstance(target, list) else (str(target),),
+        prediction=str(answer),
+        score=score,
+        traits=_traits(sample.get("metadata")),
+    )
+
+
+def read_harness(path: Path) -> Iterator[LoggedRun]:
+    """Read a `samples_TASK_DATE.jsonl` of lm-evaluation-harness: a run for each filter.
+
+    The model is what the results file next to it names, or else the name of the folder.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            row = _row(line, path, number)
+            rows.setdefault(str(row.get("filter", "none")), []).append(row)
+    task, _, date = path.stem.removeprefix("samples_").rpartition("_")
+    for filter, filtered in rows.items():
+        metric = _metric(filtered[0], path)
+        fields = {} if len(rows) == 1 else {"learner.filter": filter}
+        items = [_harness_item(row, metric, path) for row in filtered]
+        yield LoggedRun(task or path.stem, _harness_model(path, date), metric, fields, items)
+
+
+def _row(line: str, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}, line {number}: not JSON") from error
+    if not isinstance(row, dict) or "doc_id" not in row:
+        raise DataError(
+            f"{path}, line {number}: no 'doc_id'; it is not a row of the harness's sample files"
+        )
+    return row
+
+
+def _metric(row: Mapping[str, Any], path: Path) -> str:
+    """Name of the first metric of a row."""
+    named = row.get("metrics")
+    candidates = named if isinstance(named, list) else [k for k in row if k not in TARGET_KEYS]
+    for name in candidates:
+        if isinstance(row.get(name), int | float):
+            return str(name)
+    raise DataError(f"{path} has no metric that is a number for each item")
+
+
+def _harness_item(row: Mapping[str, Any], metric: str, path: Path) -> LoggedItem:
+    replies = row.get("filtered_resps") or row.get("resps") or [""]
+    reply = replies[0]
+    while isinstance(reply, list) and reply:
+        reply = reply[0]
+    score = row.get(metric)
+    if not isinstance(score, int | float):
+        raise DataError(f"{path}: item {row['doc_id']} has no number for {metric}")
+    doc = row.get("doc")
+    return LoggedItem(
+        id=str(row["doc_id"]),
+        input=_prompt(row),
+        targets=(str(row.get("target", "")),),
+        prediction=str(reply),
+        score=float(score),
+        traits=_traits(doc if isinstance(doc, dict) else None),
+    )
+
+
+def _prompt(row: Mapping[str, Any]) -> str:
+    """Return what the model was asked: the first argument of the first request."""
+    arguments = row.get("arguments")
+    for name in ("gen_args_0", "arg_0"):
+        if not isinstance(arguments, dict):
+            break
+        arguments = arguments.get(name, arguments)
+    while isinstance(arguments, list) and arguments:
+        arguments = arguments[0]
+    return _text(arguments if arguments is not None else row.get("doc", ""))
+
+
+def _harness_model(path: Path, date: str) -> str:
+    results = path.parent / f"results_{date}.json"
+    if results.is_file():
+        try:
+            named = json.loads(results.read_text(encoding="utf-8")).get("model_name")
+        except (ValueError, AttributeError):
+            named = None
+        if isinstance(named, str) and named:
+            return named
+    return path.parent.name.replace("__", "/")
+
+
+def _traits(metadata: object) -> dict[str, str]:
+    """Return the short values of some metadata, as traits are written."""
+    traits: dict[str, str] = {}
+    for name, value in metadata.items() if isinstance(metadata, dict) else ():
+        if not isinstance(value, str | int | float | bool):
+            continue
+        text = value if isinstance(value, str) else json.dumps(value)
+        if len(text) <= LONGEST_TRAIT:
+            traits[str(name)] = text
+    return traits
+
+
+def _plain(settings: object) -> dict[str, Any]:
+    """Return the settings that are single values."""
+    found = settings.items() if isinstance(settings, dict) else ()
+    return {str(k): v for k, v in found if isinstance(v, str | int | float | bool)}
+
+
+def _text(value: object) -> str:
+    """Return a prompt as text: messages of a chat one after the other."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        return "\n\n".join(str(one.get("content", "")) for one in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Archive:
+    """The members of a zip archive, compressed by deflate or Zstandard."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._members = {info.filename: info for info in archive.infolist()}
+        except (OSError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{path} cannot be read ({error}); it is not a log that Inspect wrote, or half of"
+                " one"
+            ) from error
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all members."""
+        return list(self._members)
+
+    def json(self, name: str) -> Any:
+        """Return a member as JSON, or None if there is none of this name."""
+        info = self._members.get(name)
+        if info is None:
+            return None
+        if info.file_size > LARGEST_MEMBER:
+            raise DataError(f"{self.path}: {name} has {info.file_size:,} bytes, too many to read")
+        try:
+            return json.loads(self._bytes(info))
+        except (OSError, ValueError, RecursionError, zipfile.BadZipFile, struct.error) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DataError(f"{self.path}: {name} cannot be read ({reason[:100]})") from error
+
+    def _bytes(self, info: zipfile.ZipInfo) -> bytes:
+        with self.path.open("rb") as file:
+            if info.compress_type != ZSTANDARD:
+                with zipfile.ZipFile(file) as archive:
+                    return archive.read(info)
+            file.seek(info.header_offset)
+            head = file.read(30)
+            name_length, extra_length = struct.unpack("<HH", head[26:30])
+            file.seek(name_length + extra_length, 1)
+            packed = file.read(info.compress_size)
+        content: bytes = pa.decompress(
+            packed, decompressed_size=info.file_size, codec="zstd", asbytes=True
+        )
+        return content

@@ -1,0 +1,210 @@
+"""Logs of Inspect and lm-evaluation-harness as runs."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import taskloom as tl
+from taskloom.cli import run as cli
+from taskloom.core.errors import DataError
+
+
+def sample(number: int, epoch: int = 1, value: Any = "C", **more: Any) -> dict[str, Any]:
+    """What an Inspect log says of a sample in its summaries."""
+    return {
+        "id": f"q{number}",
+        "epoch": epoch,
+        "input": f"What follows {number}?",
+        "target": str(number + 1),
+        "metadata": {"size": number % 2, "even": number % 2 == 0, "notes": {"nested": 1}},
+        "scores": {"match": {"value": value, "answer": f"{number + 1}"}},
+        **more,
+    }
+
+
+def write_log(
+    path: Path,
+    samples: list[dict[str, Any]],
+    *,
+    model: str = "openai/gpt",
+    zstandard: bool = False,
+    finished: bool = True,
+    files: dict[str, Any] | None = None,
+) -> Path:
+    """Write an archive with the members that Inspect writes, compressed as it compresses them."""
+    about = {
+        "task": "follow",
+        "task_display_name": "follow",
+        "model": model,
+        "task_args": {"shots": 2},
+        "model_generate_config": {"temperature": 0.5},
+    }
+    members: dict[str, Any] = {"_journal/start.json": {"version": 2, "eval": about}}
+    members |= files or {}
+    if finished:
+        results = {"headline": {"scorer": "match"}}
+        members["summaries.json"] = samples
+        members["header.json"] = {"version": 2, "eval": about, "results": results}
+    else:
+        half = len(samples) // 2
+        members["_journal/summaries/1.json"] = samples[:half]
+        members["_journal/summaries/10.json"] = samples[half:]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            if not zstandard:
+                archive.writestr(name, json.dumps(content))
+    if zstandard:
+        path.write_bytes(zstandard_archive({n: json.dumps(c).encode() for n, c in members.items()}))
+    return path
+
+
+def zstandard_archive(members: dict[str, bytes]) -> bytes:
+    """A zip archive by method 93, which Python's zipfile lists but does not write or read."""
+    body, directory = b"", b""
+    for name, content in members.items():
+        packed = pa.compress(content, codec="zstd", asbytes=True)
+        common = struct.pack(
+            "<HHHHHIIIHH",
+            20, 0, 93, 0, 0, zlib.crc32(content), len(packed), len(content), len(name), 0,
+        )  # fmt: skip
+        directory += (
+            b"PK\x01\x02" + struct.pack("<H", 20) + common
+            + struct.pack("<HHHII", 0, 0, 0, 0, len(body)) + name.encode()
+        )  # fmt: skip
+        body += b"PK\x03\x04" + common + name.encode() + packed
+    count = len(members)
+    end = struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), len(body), 0)
+    return body + directory + b"PK\x05\x06" + end
+
+
+@pytest.mark.parametrize("zstandard", [False, True])
+@pytest.mark.parametrize("finished", [False, True])
+def test_an_inspect_log_is_a_run_for_each_epoch(
+    tmp_path: Path, zstandard: bool, finished: bool
+) -> None:
+    samples = [sample(n, epoch, "C" if n < 6 else "I") for epoch in (1, 2) for n in range(10)]
+    path = write_log(tmp_path / "a.eval", samples, zstandard=zstandard, finished=finished)
+    runs = tl.runs(path)
+    assert [(r.recipe, r.learner, r.seed) for r in runs] == [
+        ("follow", "openai/gpt", 0),
+        ("follow", "openai/gpt", 1),
+    ]
+    first = next(iter(runs))
+    assert (first.splits["test"].n, first.splits["test"].score) == (10, 0.6)
+    assert first.fields == {"recipe.shots": 2, "learner.temperature": 0.5}
+    by_size = {row["size"]: row["mean"] for row in runs.accuracy(by=["size"])}
+    assert by_size == {"0": 0.6, "1": 0.6}
+
+
+def test_two_models_are_paired_by_the_ids_of_samples_whatever_their_order(tmp_path: Path) -> None:
+    right = {0, 1, 2, 3, 4, 5}
+    write_log(tmp_path / "a.eval", [sample(n, value=n in right) for n in range(10)], model="a")
+    other = [sample(n, value=n in right - {0}) for n in reversed(range(10))]
+    write_log(tmp_path / "b.eval", other, model="b")
+    row = next(iter(tl.compare(tl.runs(tmp_path), "a", "b", split="test", test="mcnemar")))
+    assert (row["items"], row["difference"]) == (10, -0.1)
+    assert row["p"] == 0.5, "mid-p of one discordant pair; by order there would be nine"
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [(["C", "P", "I", "N"], 0.375), ([True, False], 0.5), ([0.25, 0.75], 0.5)],
+)
+def test_grades_booleans_and_numbers_are_scores(
+    tmp_path: Path, values: list[Any], mean: float
+) -> None:
+    samples = [sample(n, value=value) for n, value in enumerate(values)]
+    runs = tl.runs(write_log(tmp_path / "a.eval", samples))
+    assert next(iter(runs)).splits["test"].score == mean
+
+
+def test_samples_that_failed_or_were_not_scored_are_left_out(tmp_path: Path) -> None:
+    samples = [sample(0), sample(1, error="boom"), sample(2, scores=None), sample(3, value="I")]
+    only = next(iter(tl.runs(write_log(tmp_path / "a.eval", samples))))
+    assert (only.splits["test"].n, only.splits["test"].score) == (2, 0.5)
+
+
+def test_a_reply_that_no_scorer_extracted_is_read_from_its_sample(tmp_path: Path) -> None:
+    bare = sample(0, scores={"model_graded": {"value": "C", "answer": None}})
+    whole = {"samples/q0_epoch_1.json": {"output": {"completion": "It is 1."}}}
+    runs = tl.runs(write_log(tmp_path / "a.eval", [bare], files=whole))
+    assert runs.predictions()["prediction"].to_pylist() == ["It is 1."]
+
+
+def test_samples_of_the_harness_are_a_run_for_each_filter(tmp_path: Path) -> None:
+    folder = tmp_path / "meta__llama"
+    folder.mkdir()
+    rows = [
+        {
+            "doc_id": n,
+            "doc": {"question": "x" * 200, "level": n % 2},
+            "target": str(n),
+            "arguments": {"gen_args_0": {"arg_0": f"Q: {n}", "arg_1": {"until": ["\n"]}}},
+            "resps": [[f"the answer is {n}"]],
+            "filtered_resps": [str(n)],
+            "filter": name,
+            "metrics": ["exact_match"],
+            "exact_match": float(n % 2 if name == "strict" else 1),
+        }
+        for name in ("strict", "loose")
+        for n in range(4)
+    ]
+    file = folder / "samples_gsm8k_2026-11-18T00-00-00.000000.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runs = tl.runs(tmp_path)
+    found = {run.fields["learner.filter"]: run.splits["test"].score for run in runs}
+    assert found == {"strict": 0.5, "loose": 1.0}
+    only = next(iter(runs))
+    assert (only.recipe, only.learner) == ("gsm8k", "meta/llama")
+    assert set(runs.predictions()["input"].to_pylist()) == {f"Q: {n}" for n in range(4)}
+    strict = runs.where("learner.filter=strict")
+    assert {row["level"]: row["mean"] for row in strict.accuracy(by=["level"])} == {
+        "0": 0.0,
+        "1": 1.0,
+    }
+
+
+def test_the_commands_about_runs_take_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(tmp_path / "a.eval", [sample(n) for n in range(10)], model="a")
+    write_log(tmp_path / "b.eval", [sample(n, value="I") for n in range(10)], model="b")
+    assert cli(["runs", "show", str(tmp_path), "--by", "size"]) == 0
+    assert cli(["runs", "compare", str(tmp_path), "a", "b"]) == 0
+    page = tmp_path / "page.html"
+    assert cli(["runs", "report", str(tmp_path), "-o", str(page)]) == 0
+    assert "follow" in page.read_text()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.eval", b"not a zip", "cannot be read"),
+        ("a.eval", zstandard_archive({"x.json": b"{}"}), "has no header"),
+        ("a.eval", zstandard_archive({"header.json": b"{"}), "header.json cannot be read"),
+        ("samples_x_1.jsonl", b"{}\n", "line 1: no 'doc_id'"),
+        ("samples_x_1.jsonl", b"[\n", "line 1: not JSON"),
+        ("samples_x_1.jsonl", b'{"doc_id": 0, "resps": [["a"]]}\n', "no metric"),
+    ],
+)
+def test_a_file_that_is_no_log_is_refused_with_its_name(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=sentence):
+        tl.runs(tmp_path / name)
+
+
+def test_a_log_without_scores_says_so(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "a.eval", [sample(0, scores=None)])
+    with pytest.raises(DataError, match="no sample with a score"):
+        tl.runs(path)
