@@ -16,7 +16,7 @@ from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.analysis.traits import explained
 from taskloom.core.errors import TaskloomError
-from taskloom.data.audit.divergence import divergences
+from taskloom.data.audit.distribution import divergences
 from taskloom.experiments.sources.score_files import write_scores
 from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
@@ -36,7 +36,9 @@ def made_up(folder: Path, scores: list[float], **more: object) -> Runs:
 
 
 def test_a_planted_trait_is_found_and_the_others_are_not(tmp_path: Path) -> None:
-    """Length 4 is always wrong, everything else right; shape is unrelated, and a name for each item says nothing."""
+    """Length 4 is always wrong, everything else right; shape is unrelated, and a name for each item
+    says nothing.
+    """
     runs = made_up(tmp_path, [0.0 if t["length"] == "4" else 1.0 for t in TRAITS])
     _, _, (finding,) = analyse("runs/error-traits", runs)
     assert finding.table is not None
@@ -69,7 +71,9 @@ def test_of_many_unrelated_traits_none_is_found(tmp_path: Path) -> None:
 
 
 def test_a_planted_trait_is_found_among_many(tmp_path: Path) -> None:
-    """With 150 traits a correction multiplies p by 150: one of 2,000 permutations would be no evidence."""
+    """With 150 traits a correction multiplies p by 150: one of 2,000 permutations would be no
+    evidence.
+    """
     rng = random.Random(5)
     traits = [
         {"planted": "ab"[i % 2], **{f"t{j}": rng.choice("abc") for j in range(149)}}
@@ -160,7 +164,9 @@ def test_without_a_name_every_trait_of_few_values_is_looked_at(tmp_path: Path) -
 
 
 def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None:
-    """Long inputs are wrong where training lacks them; in the other split and after more steps all is right."""
+    """Long inputs are wrong where training lacks them; in the other split and after more steps all
+    is right.
+    """
     traits = [{"length": str(2 + i % 3), "seen": str(i // 3 % 2 == 0).lower()} for i in range(60)]
     scores = [float(t != {"length": "4", "seen": "false"}) for t in traits]
     store = Store(tmp_path / "runs", create=True)
@@ -189,7 +195,9 @@ def test_accuracy_by_a_trait_and_whether_training_has_it(tmp_path: Path) -> None
 
 
 def test_accuracy_by_whether_training_has_the_value_of_a_trait(tmp_path: Path) -> None:
-    """Groups of functions alternate in training: a run that knows only these is told from the data alone, in every split."""
+    """Groups of functions alternate in training: a run that knows only these is told from the data
+    alone, in every split.
+    """
     store = Store(tmp_path / "runs", create=True)
     folder = tmp_path / "runs" / "data" / "A"
     data = tl.make(
@@ -273,7 +281,9 @@ def test_accuracy_against_the_divergence_of_splits(tmp_path: Path) -> None:
 
 
 def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Path) -> None:
-    """Accuracy falls with divergence, rises with it, or is the same everywhere; runs on other data say nothing."""
+    """Accuracy falls with divergence, rises with it, or is the same everywhere; runs on other data
+    say nothing.
+    """
     store = Store(tmp_path / "runs", create=True)
     sizes = [f"splits.{name}.n={n}" for name, n in (("train", 400), ("iid", 20), ("ood", 40))]
     datasets = [
@@ -312,7 +322,8 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
     _, _, (finding,) = analyse("runs/divergence", Runs(store))
     assert (
         finding.text
-        == "even: too few, or all alike (4 splits). falls: r = -1.00 (4 splits). rises: r = 1.00 (4 splits)."
+        == "even: too few, or all alike (4 splits). falls: r = -1.00 (4 splits). rises: r = 1.00 (4"
+        " splits)."
     )
     assert finding.table is not None
     rows = [row for row in finding.table if row["learner"] == "falls"]
@@ -325,7 +336,9 @@ def test_planted_relations_to_divergence_are_found_with_their_sign(tmp_path: Pat
 
 
 def test_a_split_of_another_recipe_is_measured_with_its_own_examples(tmp_path: Path) -> None:
-    """Both recipes have a split 'ood'; a run on A that answered that of R is at R's distance from A, not at A's own."""
+    """Both recipes have a split 'ood'; a run on A that answered that of R is at R's distance from
+    A, not at A's own.
+    """
     other = {**recipe("ctl/R"), "only": ["ood"]}
     experiment = {
         "recipes": [recipe("ctl/A")],

@@ -21,7 +21,9 @@ def test_differences_have_signs_and_levels_have_none() -> None:
 
 
 def test_claims_of_one_table_are_corrected_together() -> None:
-    """Alone, an interval that just excludes 0 holds; among twenty others that show nothing it may be chance."""
+    """Alone, an interval that just excludes 0 holds; among twenty others that show nothing it may
+    be chance.
+    """
     barely = PaperClaim("a > b", "", "", 0.10, 0.005, 0.195)
     nothing = [PaperClaim(f"c{i} > d", "", "", 0.01, -0.1, 0.12) for i in range(20)]
     certain = PaperClaim("e > f", "", "", 0.50, 0.45, 0.55)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from taskloom.analysis import figures
+from taskloom.analysis import figures, palette
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.findings_folder import write_findings
 from taskloom.analysis.heat_maps import heat_map
@@ -304,9 +304,11 @@ def test_a_figure_is_cut_where_its_drawing_ends() -> None:
 
 
 def test_black_is_black_in_a_page(tmp_path: Path) -> None:
-    """Matplotlib gives black shapes no colour, so that those of a page's text would make them lighter than dark grey ones."""
+    """Matplotlib gives black shapes no colour: in a heat map the page's would make them lighter
+    than dark grey ones.
+    """
     page = write_findings(tmp_path, "A study", "", [Finding("A table")]).read_text()
-    style = page.partition(".drawn svg {")[2].partition("}")[0]
+    style = page.partition("svg.on-white {")[2].partition("}")[0]
     assert "fill: #000" in style
 
 
@@ -332,3 +334,30 @@ def test_names_with_control_characters_leave_a_drawing_that_can_be_read() -> Non
     drawing = figures.svg(heat_map(ResultTable(["x", "y", "v"], rows), x="x", y="y", value="v"))
     tree = ElementTree.fromstring(drawing)  # noqa: S314 - our own
     assert "a[31m" in [text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_drawings_of_a_page_follow_its_colours_and_heat_maps_are_on_white() -> None:
+    rows = [{"step": s, "split": n, "mean": 0.5} for n in ("iid", "ood", "#14568a") for s in (1, 2)]
+    lines = figures.lines(ResultTable(("step", "split", "mean"), rows), x="step", series="split")
+    text = figures.page_svg(lines, "curves of <b>")
+    assert text.startswith("<svg width=")
+    assert 'aria-label="curves of &lt;b&gt;"' in text
+    assert f'stroke="var(--c0,{palette.COLOURS[0][0]})"' in text
+    assert 'stroke="currentColor"' in text
+    assert ">#14568a<" in text, "a label is not a colour"
+    assert "style" not in text, "the viewer forbids styles"
+    assert "on-white" not in text
+    cells = ResultTable(("x", "y", "v"), [{"x": "a", "y": "b", "v": 0.3}])
+    assert 'class="on-white"' in figures.page_svg(heat_map(cells, x="x", y="y", value="v"), "map")
+
+
+def test_a_split_has_one_colour_in_all_figures() -> None:
+    for names in (("iid", "ood"), ("other", "ood", "iid")):
+        rows = [{"step": s, "split": n, "mean": 0.5} for n in names for s in (1, 2)]
+        table = ResultTable(("step", "split", "mean"), rows)
+        (axis,) = figures.lines(table, x="step", series="split").axes
+        colours = dict(zip(names, (line.get_color() for line in axis.lines), strict=True))
+        assert colours["iid"] == palette.COLOURS[palette.SPLITS["iid"]][0]
+        assert colours["ood"] == palette.COLOURS[palette.SPLITS["ood"]][0]
+        assert len(set(colours.values())) == len(names)
+        assert palette.colour_of(names)["ood"] == palette.SPLITS["ood"], "also in reports"

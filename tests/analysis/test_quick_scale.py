@@ -1,4 +1,6 @@
-"""Every study of the papers at quick scale, end to end, in at most ten minutes on two cores: three every day, all by night."""
+"""Every study of the papers at quick scale, end to end, in at most ten minutes on two cores: three
+every day, all by night.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import pytest
 import taskloom as tl
 from taskloom.analysis import STUDIES
 from taskloom.analysis.finding import Finding
-from taskloom.analysis.findings_folder import csv_text
 from taskloom.analysis.published_numbers import paper, paper_names
 from taskloom.analysis.reproduction import Reproduced, analyse, experiments_of
 from taskloom.analysis.study import find_study, quick_costs
@@ -39,7 +40,8 @@ def cpu_seconds() -> float:
 
 
 def seconds_alone(result: Reproduced, own: float, spent: dict[str, float]) -> float:
-    """Return the CPU-seconds of a study with a store of its own: its own, and those of the runs that other studies made.
+    """Return the CPU-seconds of a study with a store of its own: its own, and those of the runs
+    that other studies made.
 
     Args:
         result: What came of it.
@@ -86,7 +88,9 @@ def test_a_study_runs_at_quick_scale(
 
 
 def check_contents(name: str, findings: list[Finding], folder: Path) -> None:
-    """Check that there is a table and, for a figure, a figure (a story is shown as a table), with intervals the right way round."""
+    """Check that there is a table and, for a figure, a figure (a story is shown as a table), with
+    intervals the right way round.
+    """
     assert findings
     assert findings[0].table or findings[0].figures
     assert "/figure" not in name or name in STORIES or findings[0].figures
@@ -109,7 +113,9 @@ def rows_of(finding: Finding) -> Iterator[dict[str, Any]]:
 
 
 def check_verdicts(name: str, findings: list[Finding], page: str) -> None:
-    """Check that our numbers stand beside the published ones of a place, and that the page has the verdicts."""
+    """Check that our numbers stand beside the published ones of a place, and that the page has the
+    verdicts.
+    """
     judgements = [judgement for finding in findings for judgement in finding.judgements]
     numbers = [
         number
@@ -128,7 +134,9 @@ def check_verdicts(name: str, findings: list[Finding], page: str) -> None:
 
 
 def check_scores(name: str, findings: list[Finding], path: Path) -> None:
-    """Check that scores are shares, and that the study says the same of the file of scores as of the runs."""
+    """Check that scores are shares, and that the study says the same of the file of scores as of
+    the runs.
+    """
     groups = json.loads(path.read_text(encoding="utf-8"))["groups"]
     scores = [
         score for group in groups for splits in group["seeds"].values() for score in splits.values()
@@ -142,7 +150,7 @@ def check_scores(name: str, findings: list[Finding], path: Path) -> None:
     for one, other in zip(again, findings, strict=True):
         assert (one.table is None) == (other.table is None)
         assert (
-            one.table is None or other.table is None or csv_text(one.table) == csv_text(other.table)
+            one.table is None or other.table is None or one.table.to_csv() == other.table.to_csv()
         )
 
 
@@ -157,7 +165,9 @@ OF_RUNS = {
     *(f"runs/{name}" for name in ("divergence", "error-traits", "similarity", "trait-accuracy")),
     "taskbench500/figure4",
 }
-"""Studies that ask for models, datasets, log-probabilities or answers to single examples, which a file of scores does not have."""
+"""Studies that ask for models, datasets, log-probabilities or answers to single examples, which a
+file of scores does not have.
+"""
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -173,7 +183,9 @@ def test_two_cores_have_every_study_in_ten_minutes() -> None:
 
 
 FROM_SCRATCH_ALONE = ("ctlpp/",)
-"""Studies whose models are networks of the paper: there is no pretrained one to put in their place."""
+"""Studies whose models are networks of the paper: there is no pretrained one to put in their
+place.
+"""
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,13 @@ def test_pages_of_generated_data_are_current(script: dict[str, Any], stem: str) 
 
 
 def check(script: dict[str, Any], page: Path, drawings: bool = False) -> None:
-    """Check that a page and the data of its figures, and by night the figures, are what `make results` writes."""
+    """Check that a page and the data of its figures, and by night the figures, are what `make
+    results` writes.
+    """
     text, drawn = script["rewritten"](page)
     assert text == page.read_text(encoding="utf-8"), "run `make results`"
     for stem, figure in drawn:
-        assert script["csv_text"](figure.data) == stem.with_suffix(".csv").read_text(
-            encoding="utf-8"
-        ), stem
+        assert figure.data.to_csv() == stem.with_suffix(".csv").read_text(encoding="utf-8"), stem
         assert not drawings or script["drawing"](figure) == stem.with_suffix(".svg").read_text(
             encoding="utf-8"
         ), stem

@@ -1,4 +1,6 @@
-"""Settings of studies: what is not one, not a choice or out of range gets one sentence, before anything is run."""
+"""Settings of studies: what is not one, not a choice or out of range gets one sentence, before
+anything is run.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_an_error_says_what_a_setting_may_be(kind: object, words: str) -> None:
         ),
         (
             ["reproduce", "dyna-babi/figure3", "--dry-run", "--set", "fewest=0"],
-            "'fewest' of the study 'dyna-babi/figure3' must be a whole number of at least 1, not '0'",
+            (
+                "'fewest' of the study 'dyna-babi/figure3' must be a whole number of at least 1,"
+                " not '0'"
+            ),
         ),
         (
             ["reproduce", "dyna-babi/figure3", "--set", "data=divers"],

@@ -1,4 +1,6 @@
-"""Matrices drawn as shapes: every cell is covered by the shades up to its own, and the drawing has no image and few bytes."""
+"""Matrices drawn as shapes: every cell is covered by the shades up to its own, and the drawing has
+no image and few bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import numpy as np
 import pytest
 
 from taskloom.analysis import figures
-from taskloom.analysis.figures import shorten
 from taskloom.analysis.heat_maps import STEPS, Corner, outlines, shade_cells
+from taskloom.analysis.svg_text import shorten
 from taskloom.experiments.result_table import ResultTable
 from taskloom.papers.ctlpp.symbol_similarity import draw_matrices
 
@@ -97,7 +99,9 @@ def test_neighbours_of_one_group_are_one_piece_of_the_strip() -> None:
 
 
 def test_names_of_functions_can_be_read_on_a_page() -> None:
-    """Eight matrices of 32 functions, as in the paper: a page of the documentation is 908 pixels wide, 9.46 inches."""
+    """Eight matrices of 32 functions, as in the paper: a page of the documentation is 908 pixels
+    wide, 9.46 inches.
+    """
     figure = draw_matrices(matrices(8, 32))
     assert figure.get_figwidth() <= 9.46
     sizes = {label.get_fontsize() for axis in figure.axes[:8] for label in axis.get_xticklabels()}
@@ -127,7 +131,10 @@ def test_matrices_without_runs_say_so() -> None:
 def test_a_short_drawing_keeps_labels_that_are_turned_or_have_fonts_of_their_own() -> None:
     def label(family: str, turn: str, text: str) -> str:
         style = f"font-size: 9px; font-family: {family}; text-anchor: middle"
-        return f'<g id="text_1">\n <text style="{style}" x="1.23456" y="2" transform="rotate({turn} 1 2)">{text}</text>\n</g>'
+        return (
+            f'<g id="text_1">\n <text style="{style}" x="1.23456" y="2" transform="rotate({turn} 1'
+            f' 2)">{text}</text>\n</g>'
+        )
 
     labels = [
         label("A, serif", "-0", "one"),
@@ -137,7 +144,13 @@ def test_a_short_drawing_keeps_labels_that_are_turned_or_have_fonts_of_their_own
     assert shorten("\n".join(["<svg width='1'>", *labels, "</svg>"])).split("\n") == [
         "<svg font-family=\"A, serif\" width='1'>",
         '<text style="font-size: 9px; text-anchor: middle" x="1.23" y="2">one</text>',
-        '<text style="font-size: 9px; text-anchor: middle" x="1.23" y="2" transform="rotate(-90 1 2)">two</text>',
-        '<text style="font-size: 9px; font-family: B; text-anchor: middle" x="1.23" y="2">three</text>',
+        (
+            '<text style="font-size: 9px; text-anchor: middle" x="1.23" y="2" transform="rotate(-90'
+            ' 1 2)">two</text>'
+        ),
+        (
+            '<text style="font-size: 9px; font-family: B; text-anchor: middle" x="1.23"'
+            ' y="2">three</text>'
+        ),
         "</svg>",
     ]

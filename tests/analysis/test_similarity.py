@@ -1,4 +1,6 @@
-"""Separate codes, planted and absent: the paper's cut finds clusters in both, the absolute criterion in one."""
+"""Separate codes, planted and absent: the paper's cut finds clusters in both, the absolute
+criterion in one.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_where_there_are_none_the_cut_finds_some_and_the_criterion_none(
 
 
 def test_a_sharp_border_between_almost_equal_vectors_is_no_separate_code() -> None:
-    """Two points very close together: the silhouette is perfect, and nothing would take one for another symbol."""
+    """Two points very close together: the silhouette is perfect, and nothing would take one for
+    another symbol.
+    """
     centre = np.ones(8)
     points = np.array([centre, centre + 0.05 * np.arange(8)])[np.array(GROUPS)]
     points += 1e-6 * np.random.default_rng(0).normal(size=points.shape)
@@ -60,7 +64,9 @@ def test_a_sharp_border_between_almost_equal_vectors_is_no_separate_code() -> No
 
 
 def test_clusters_need_not_be_the_groups() -> None:
-    """Part of group a has a code of its own, as the paper's symbol 3: separate codes, and less of a gap between groups."""
+    """Part of group a has a code of its own, as the paper's symbol 3: separate codes, and less of a
+    gap between groups.
+    """
     rng = np.random.default_rng(3)
     middle = rng.normal(size=(2, 64))
     own = np.array([0] * 8 + [1] * 24)
@@ -76,7 +82,9 @@ def test_equal_vectors_are_one_cluster() -> None:
 
 
 def test_silhouette_by_hand() -> None:
-    """Two pairs: distance 0.1 within, 0.9 between, so every item has (0.9 - 0.1) / 0.9; an item alone counts 0."""
+    """Two pairs: distance 0.1 within, 0.9 between, so every item has (0.9 - 0.1) / 0.9; an item
+    alone counts 0.
+    """
     matrix = np.full((4, 4), 0.1)
     matrix[:2, :2] = matrix[2:, 2:] = 0.9
     np.fill_diagonal(matrix, 1.0)
@@ -92,7 +100,9 @@ def test_short_vectors_do_not_divide_by_zero() -> None:
 def test_the_criterion_has_the_power_that_the_record_states(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One in four planted groups at 0.6 within and 0.2 between is found, and nearly all that are closer."""
+    """One in four planted groups at 0.6 within and 0.2 between is found, and nearly all that are
+    closer.
+    """
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from ctlpp_cluster_power import WORLDS, detected
 

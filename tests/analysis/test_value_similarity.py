@@ -27,7 +27,9 @@ TRAITS = [
 
 
 class Planted:
-    """A code for each value, or one for each value and half of the makers; all with a direction in common."""
+    """A code for each value, or one for each value and half of the makers; all with a direction in
+    common.
+    """
 
     def __init__(self, halves: bool) -> None:
         rng = np.random.default_rng(1)
@@ -80,7 +82,9 @@ def test_planted_codes_are_told_apart(
 
 
 class PlantedByLayer(Planted):
-    """Separate codes at layer.1, one code elsewhere; inputs of another split or run raise an error."""
+    """Separate codes at layer.1, one code elsewhere; inputs of another split or run raise an
+    error.
+    """
 
     beginning = ""
 
@@ -132,7 +136,9 @@ def test_what_is_missing_is_said(runs: Runs, tmp_path: Path) -> None:
 def test_any_layer_of_a_hugging_face_model_is_studied(
     kind: Literal["decoder", "encoder-decoder"], tmp_path: Path
 ) -> None:
-    """A folder of weights as the hub has them, untrained, asked as it is; the words come from the rows themselves."""
+    """A folder of weights as the hub has them, untrained, asked as it is; the words come from the
+    rows themselves.
+    """
     pytest.importorskip("transformers")
     from taskloom.learners.pretrained.models import Sizes, from_scratch
 

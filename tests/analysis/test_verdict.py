@@ -45,7 +45,9 @@ def test_few_seeds_of_a_noisy_model_cannot_tell() -> None:
 
 
 def test_twenty_five_seeds_of_a_noisy_model_are_too_few_for_a_margin_of_a_tenth() -> None:
-    """The mean of 25 scores with a standard deviation of 0.27 is known to ± 0.11, theirs as well as ours."""
+    """The mean of 25 scores with a standard deviation of 0.27 is known to ± 0.11, theirs as well as
+    ours.
+    """
     assert judge_mean(spread(0.75, 0.27, 25), number(0.75, 0.27)).verdict == OPEN
     assert judge_mean(spread(0.75, 0.16, 100), number(0.75, 0.16, 100)).verdict == AGREES
 
@@ -91,14 +93,18 @@ def test_perfect_scores_of_two_seeds_agree_with_a_perfect_published_score() -> N
 
 
 def test_a_significant_difference_that_is_small_agrees() -> None:
-    """0.98 against 1.00 with hardly any spread: surely different, and nobody's claim rests on it."""
+    """0.98 against 1.00 with hardly any spread: surely different, and nobody's claim rests on
+    it.
+    """
     result = judge_mean(spread(0.98, 0.002, 25), number(1.0, 0.0))
     assert result.difference_high < 0
     assert result.verdict == AGREES
 
 
 def test_a_published_number_of_one_training_is_taken_to_have_our_spread() -> None:
-    """Three seeds at 0.80 ± 0.05 do not refute one training at 0.90, but they do refute one at 0.30."""
+    """Three seeds at 0.80 ± 0.05 do not refute one training at 0.90, but they do refute one at
+    0.30.
+    """
     assert judge_mean(spread(0.8, 0.05, 3), number(0.9, None, 1)).verdict == OPEN
     assert judge_mean(spread(0.8, 0.05, 3), number(0.3, None, 1)).verdict == DISAGREES
 
@@ -114,7 +120,9 @@ def test_other_essential_conditions_are_not_compared() -> None:
     ("hits", "n", "expected"), [(8, 25, AGREES), (25, 25, DISAGREES), (1, 3, OPEN)]
 )
 def test_shares_of_seeds(hits: int, n: int, expected: str) -> None:
-    """8 of 25 again is not proof of the same share within 5 points, so a share needs a wide idea of 'small' to agree."""
+    """8 of 25 again is not proof of the same share within 5 points, so a share needs a wide idea of
+    'small' to agree.
+    """
     result = judge_share(hits, n, number(0.32, None, 25, own_margin=0.3))
     assert result.verdict == expected
 
@@ -136,17 +144,23 @@ ROWS = {
     "bi-LSTM on A": (0.95, 0.03),
     "in the middle": (0.50, 0.10),
 }
-"""Mean and standard deviation between trainings. The first two are strongly skewed: most networks are near 1, or near chance."""
+"""Mean and standard deviation between trainings. The first two are strongly skewed: most networks
+are near 1, or near chance.
+"""
 
 SEEDS = (3, 5, 10, 25)
 
 EXPERIMENTS = 1000
 MORE_EXPERIMENTS = 6000
-"""For the hardest case, three skewed seeds against a single training: it covers 0.945, too close to 0.94 for 1,000."""
+"""For the hardest case, three skewed seeds against a single training: it covers 0.945, too close to
+0.94 for 1,000.
+"""
 
 
 def trainings(rng: np.random.Generator, mean: float, sd: float, n: int) -> list[float]:
-    """Accuracies of n trainings: beta-distributed, so that they stay within 0 and 1 and are skewed near either."""
+    """Accuracies of n trainings: beta-distributed, so that they stay within 0 and 1 and are skewed
+    near either.
+    """
     size = mean * (1 - mean) / sd**2 - 1
     return [float(x) for x in rng.beta(mean * size, (1 - mean) * size, n)]
 
@@ -217,7 +231,9 @@ def test_intervals_of_shares_cover(share: float, n: int) -> None:
 
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_published_share_of_tasks_is_covered(seeds: int) -> None:
-    """Competence: one published training, whose share of 599 tasks varies with the training and with the tasks."""
+    """Competence: one published training, whose share of 599 tasks varies with the training and
+    with the tasks.
+    """
     rng, share, sd, tasks = np.random.default_rng([599, seeds]), 0.11, 0.02, 599
     covered = disagree = 0
     for _ in range(EXPERIMENTS):
@@ -232,7 +248,9 @@ def test_a_published_share_of_tasks_is_covered(seeds: int) -> None:
 
 
 def test_a_single_published_training_adds_no_degrees_of_freedom() -> None:
-    """BiDAF without GIVE: once judged to disagree by an interval of [-0.105, -0.004], which was too short."""
+    """BiDAF without GIVE: once judged to disagree by an interval of [-0.105, -0.004], which was too
+    short.
+    """
     ours = spread(0.455, 0.0143, 3)
     judged = judge_mean(ours, number(0.51, None, 1))
     half = scipy.stats.t.ppf(0.975, 2) * float(np.std(ours, ddof=1)) * math.sqrt(1 + 1 / 3)

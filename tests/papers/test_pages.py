@@ -1,4 +1,6 @@
-"""The tables of docs/papers lead a reader of a paper from each of its concepts to the file that implements it."""
+"""The tables of docs/papers lead a reader of a paper from each of its concepts to the file that
+implements it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "docs" / "papers"
 REPRODUCED = ["ctlpp", "dyna-babi", "taskbench500", "zest"]
-"""The papers that Taskloom implements whole; each has a page with a table of at least ten concepts."""
+"""The papers that Taskloom implements whole; each has a page with a table of at least ten
+concepts.
+"""
 
 CODE = re.compile(r"`([^`]+)`")
 BAR = re.compile(r"(?<!\\)\|")
@@ -18,7 +22,9 @@ BAR = re.compile(r"(?<!\\)\|")
 
 
 def concepts(page: str) -> list[tuple[str, list[str]]]:
-    """Return the rows of the tables headed `| concept | file |`: each concept with the files that it names."""
+    """Return the rows of the tables headed `| concept | file |`: each concept with the files that
+    it names.
+    """
     rows: list[tuple[str, list[str]]] = []
     inside = False
     for line in page.splitlines():

@@ -80,7 +80,9 @@ def test_gains_are_paired_by_seed_and_composition(tmp_path: Path) -> None:
 
 
 def planted(folder: Path, gains: Sequence[int], start: int = 4, items: int = 60) -> dict[str, Any]:
-    """Return the contrast of two arms on unseen compositions, of which each gains so many of its items."""
+    """Return the contrast of two arms on unseen compositions, of which each gains so many of its
+    items.
+    """
     kinds = [["a", "true", f"composition {number}"] for number in range(len(gains))]
     table = {
         "traits": TRAITS,

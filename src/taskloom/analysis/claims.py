@@ -1,7 +1,9 @@
-"""Claims of the paper that need no number of its own: one thing is more than another, or more than a limit.
+"""Claims of the paper that need no number of its own: one thing is more than another, or more than
+a limit.
 
-All claims of one table that have an interval are one family: their p-values are corrected together by Holm's method, so that
-the chance of any false "holds" or "does not hold" in the table is at most 5 %.
+All claims of one table that have an interval are one family: their p-values are corrected together
+by Holm's method, so that the chance of any false "holds" or "does not hold" in the table is at most
+5 %.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ class PaperClaim:
         high: Its upper end.
         limit: The claim holds if the whole interval is above this; below it if `below`.
         below: True if the claim is that the number is small.
-        within: If not 0, the claim is that the number is between its negative and it: two things are alike.
-        trainings: Trainings of the side that has fewer; the outcome of one is marked as such. 0 if each task was trained.
+        within: If not 0, the claim is that the number is between its negative and it: two things
+            are alike.
+        trainings: Trainings of the side that has fewer; the outcome of one is marked as such. 0 if
+            each task was trained.
         df: Degrees of freedom of the interval, for the p-value; infinite for a normal one.
     """
 
@@ -59,7 +63,9 @@ class PaperClaim:
 
     @property
     def side(self) -> str:
-        """Where the 95 % interval lies: HOLDS or FAILS if wholly on one side of the limit, otherwise OPEN."""
+        """Where the 95 % interval lies: HOLDS or FAILS if wholly on one side of the limit,
+        otherwise OPEN.
+        """
         if not self.measured:
             return OPEN
         if self.within:
@@ -74,15 +80,20 @@ class PaperClaim:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of the claim, or of its opposite: at most 0.05 exactly if the interval is on one side."""
+        """Two-sided p-value of the claim, or of its opposite: at most 0.05 exactly if the interval
+        is on one side.
+        """
         if self.within:
-            # Two one-sided tests: the larger p counts where the number is inside, the smaller one where it is outside.
+            # Two one-sided tests: the larger p counts where the number is inside, the smaller one
+            # where it is outside.
             both = [self._p_against(self.within), self._p_against(-self.within)]
             return max(both) if abs(self.value) <= self.within else min(both)
         return self._p_against(self.limit)
 
     def _p_against(self, limit: float) -> float:
-        """Two-sided p-value of the number against a limit, by the half of the interval that points to it."""
+        """Two-sided p-value of the number against a limit, by the half of the interval that points
+        to it.
+        """
         half = self.value - self.low if limit < self.value else self.high - self.value
         if half <= 0:
             return 1.0 if self.value == limit else 0.0
@@ -91,7 +102,9 @@ class PaperClaim:
         )
 
     def outcome(self, corrected_p: float = 0.0) -> str:
-        """Whether it holds: the interval is on one side, and the p-value corrected for the family is small enough."""
+        """Whether it holds: the interval is on one side, and the p-value corrected for the family
+        is small enough.
+        """
         if self.side == OPEN or corrected_p > ALPHA:
             return OPEN
         return f"{self.side} in one training" if self.trainings == 1 else self.side
@@ -127,9 +140,9 @@ def _p_text(p: float) -> str:
 
 
 RULE = (
-    "A claim holds if the whole 95 % interval of our number is on its side of the limit, and does not hold if it is on the other. "
-    "Its p-value must also be at most 0.05 after Holm's correction for all claims of this table that have an interval. Otherwise "
-    "the outcome is inconclusive."
+    "A claim holds if the whole 95 % interval of our number is on its side of the limit, and does"
+    " not hold if it is on the other. Its p-value must also be at most 0.05 after Holm's correction"
+    " for all claims of this table that have an interval. Otherwise the outcome is inconclusive."
 )
 
 
@@ -149,7 +162,8 @@ def difference_claim(
     within: float = 0.0,
     parts: Sequence[Collection[str]] | None = None,
 ) -> PaperClaim:
-    """The claim that the tasks of one group score more than those of another, or than the same ones otherwise.
+    """The claim that the tasks of one group score more than those of another, or than the same ones
+    otherwise.
 
     Args:
         text: The claim.

@@ -1,4 +1,6 @@
-"""Under which conditions runs were made, and what of it differs from a published number's conditions."""
+"""Under which conditions runs were made, and what of it differs from a published number's
+conditions.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 Conditions = Mapping[str, Any]
-"""`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by dots."""
+"""`recipe.FIELD` and `learner.SETTING`, defaults filled in, with their values; nested ones by
+dots.
+"""
 
 EPOCHS, STEPS = "learner.epochs", "learner.steps"
 
@@ -57,13 +61,14 @@ def random_twin(ours: Conditions) -> bool:
 def conditions_of(runs: Runs, run: str) -> Conditions:
     """Return all settings under which a run was made.
 
-    Where its recipe or learner is not known here, only the settings that were written down are returned.
+    Where its recipe or learner is not known here, only the settings that were written down are
+    returned.
     """
     text = runs.config(run)
     settings = dict(runs[run].fields)
     if ".py" in text:
         return settings  # code that only a store names is never run
-    config = parse(text, ours=True)
+    config = parse(text)
     try:
         recipe = _recipe(config)
         settings = {**flatten(recipe.fields.model_dump(mode="json"), "recipe"), **settings}
@@ -80,7 +85,8 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
 
 
 def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with the steps that epochs amount to, which count in place of the steps that are set; none if unknown.
+    """Settings with the steps that epochs amount to, which count in place of the steps that are
+    set; none if unknown.
 
     `recipe.limit` is about test items, so that it changes nothing:
 
@@ -96,7 +102,8 @@ def _with_steps_of_epochs(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_labels(runs: Runs) -> dict[str, str]:
-    """Return for each run what it is called in tables and figures: learner, recipe, and the fields in which they vary.
+    """Return for each run what it is called in tables and figures: learner, recipe, and the fields
+    in which they vary.
 
     Runs of one label are repetitions of each other: they differ in the seed alone.
     """
@@ -109,13 +116,15 @@ def run_labels(runs: Runs) -> dict[str, str]:
 
 
 def recipe_of(runs: Runs, run: str) -> Recipe:
-    """Return the recipe that a run learned from; the first of a mix. Code that only a store names is never run."""
+    """Return the recipe that a run learned from; the first of a mix. Code that only a store names
+    is never run.
+    """
     text = runs.config(run)
     if ".py" in text:
         raise TaskloomError(
             f"the run {run} is of a recipe or learner in a Python file, which is not run"
         )
-    return _recipe(parse(text, ours=True))
+    return _recipe(parse(text))
 
 
 def _recipe(config: Mapping[str, Any]) -> Recipe:
@@ -123,7 +132,9 @@ def _recipe(config: Mapping[str, Any]) -> Recipe:
 
 
 def differences(number: PublishedNumber, ours: Conditions) -> tuple[str, ...]:
-    """Return a sentence for each published condition that ours differ from; what is not known of ours is left out."""
+    """Return a sentence for each published condition that ours differ from; what is not known of
+    ours is left out.
+    """
     return tuple(_differing(number, ours).values())
 
 
@@ -172,7 +183,8 @@ STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")
 
 
 def short_value(value: Any) -> str:
-    """Return the value of a setting as labels have it: a path in a run store by the beginning of the run's name.
+    """Return the value of a setting as labels have it: a path in a run store by the beginning of
+    the run's name.
 
     >>> short_value("/data/runs/36/36d76a7b23471100f4b75da084962b25/model"), short_value(0.5)
     ('36d76a7b', '0.5')

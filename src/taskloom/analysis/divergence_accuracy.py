@@ -1,7 +1,8 @@
-"""Is accuracy lower where test compositions are further from training? For any runs whose datasets are in their store.
+"""Is accuracy lower where test compositions are further from training? For any runs whose datasets
+are in their store.
 
-Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 where the test has the same compounds as training in the
-same shares, 1 where it has none of them.
+Compound divergence (Keysers et al. 2020) is that of `taskloom audit`: 0 where the test has the same
+compounds as training in the same shares, 1 where it has none of them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from taskloom.analysis.study import StudyError, study
 from taskloom.core.errors import TaskloomError
 from taskloom.core.plan import Role
 from taskloom.data import dataset
-from taskloom.data.audit.divergence import Divergence, divergences
+from taskloom.data.audit.distribution import Divergence, divergences
 from taskloom.data.dataset import Dataset
 from taskloom.experiments.accuracy import varying
 from taskloom.experiments.result_table import ResultTable
@@ -49,8 +50,9 @@ def divergence_accuracy(runs: Runs) -> Finding:
             sums.setdefault(place, []).append(row["score"])
     if not sums:
         raise StudyError(
-            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so that no divergence can be "
-            "computed; a task of yours gives its examples a derivation, tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
+            f"{runs.path} has no datasets with derivations and a training split (STORE/data), so"
+            " that no divergence can be computed; a task of yours gives its examples a derivation,"
+            " tl.Example(..., derivation=[tl.Step(RULE, VALUE)])"
         )
     columns = ("learner", "recipe", "split", "divergence", "atoms", "mean", "low", "high", "seeds")
     rows: list[dict[str, Any]] = [
@@ -60,8 +62,8 @@ def divergence_accuracy(runs: Runs) -> Finding:
     rows.sort(key=lambda r: (r["learner"], r["divergence"]))
     data = ResultTable(columns, rows)
     caption = (
-        "Accuracy of each recipe and split against the compound divergence of the split from training: "
-        f"{len(rows)} points. {seeds_caption(row['seeds'] for row in rows)}."
+        "Accuracy of each recipe and split against the compound divergence of the split from"
+        f" training: {len(rows)} points. {seeds_caption(row['seeds'] for row in rows)}."
     )
     plot = partial(
         figures.lines,
@@ -76,13 +78,18 @@ def divergence_accuracy(runs: Runs) -> Finding:
         data,
         (StudyFigure("divergence", caption, data, plot),),
         notes=(
-            "Splits differ in more than their divergence; a correlation over few of them is a description, not a test.",
+            (
+                "Splits differ in more than their divergence; a correlation over few of them is a"
+                " description, not a test."
+            ),
         ),
     )
 
 
 def _learner_names(runs: Runs) -> dict[str, str]:
-    """Return the learner of each run, with the settings in which learners vary: others are not repetitions of it."""
+    """Return the learner of each run, with the settings in which learners vary: others are not
+    repetitions of it.
+    """
     columns = [column for column in varying(runs) if column.startswith("learner.")]
     names = {}
     for row in runs.table.to_pylist():
@@ -102,7 +109,9 @@ def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None,
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
-    """Return the divergence of each run's splits from what the run learned; each pair of datasets is measured once."""
+    """Return the divergence of each run's splits from what the run learned; each pair of datasets
+    is measured once.
+    """
     datasets = stored_datasets(runs)
     known: dict[tuple[str, str], dict[str, Divergence]] = {}
     results = {}
@@ -136,8 +145,10 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
 def _source(
     runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]
 ) -> Dataset | None:
-    """Return the dataset that a split is of: the run's own, or the one whose first input it answered; None where none is here."""
-    evaluate = parse(runs.config(run), ours=True).get("evaluate") or []
+    """Return the dataset that a split is of: the run's own, or the one whose first input it
+    answered; None where none is here.
+    """
+    evaluate = parse(runs.config(run)).get("evaluate") or []
     if all(
         isinstance(entry, str) and "/" not in entry and ".py" not in entry for entry in evaluate
     ):
@@ -172,7 +183,8 @@ def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def pearson(x: list[float], y: list[float]) -> float:
-    """Return Pearson's correlation; nan for fewer than three points, or where one side does not vary.
+    """Return Pearson's correlation; nan for fewer than three points, or where one side does not
+    vary.
 
     >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
     -1.0

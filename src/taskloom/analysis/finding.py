@@ -1,4 +1,6 @@
-"""What a study returns: a table, figures that are drawn from data, and judgements on published numbers."""
+"""What a study returns: a table, figures that are drawn from data, and judgements on published
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.verdict import Judgement
-from taskloom.core.notebook import paragraph
+from taskloom.core.tables import paragraph
 from taskloom.experiments.result_table import ResultTable
 
 
@@ -22,7 +24,8 @@ class StudyFigure:
         name: The stem of its files: `heat-map` is written as `heat-map.svg`, `.pdf` and `.csv`.
         caption: What is shown, with the number of seeds and items, and what intervals are over.
         data: Everything that is drawn.
-        draw: From the data to a figure of matplotlib; those of `taskloom.analysis.figures`, or your own.
+        draw: From the data to a figure of matplotlib; those of `taskloom.analysis.figures`, or your
+            own.
     """
 
     name: str
@@ -34,9 +37,13 @@ class StudyFigure:
         return f"<StudyFigure {self.name}: {self.caption}>"
 
     def _repr_html_(self) -> str:
-        # An image rather than part of the page: what a label says can neither be markup nor clash with another figure's names.
+        # An image rather than part of the page: what a label says can neither be markup nor clash
+        # with another figure's names.
         data = b64encode(figures.svg(self.draw(self.data)).encode()).decode()
-        image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}" style="background:#fff;max-width:100%">'
+        image = (
+            f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(self.caption)}"'
+            ' style="background:#fff;max-width:100%">'
+        )
         return image + paragraph(self.caption)
 
 
@@ -50,7 +57,8 @@ class Finding:
         table: The numbers.
         figures: Figures, drawn from data.
         judgements: Our numbers beside the published ones.
-        notes: What a reader must know before believing it: conditions that differ, too few seeds, what was not measured.
+        notes: What a reader must know before believing it: conditions that differ, too few seeds,
+            what was not measured.
     """
 
     title: str
@@ -88,7 +96,9 @@ class Finding:
 
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table: ours with its interval, the published number, the difference, the verdict."""
+    """Return judgements as a table: ours with its interval, the published number, the difference,
+    the verdict.
+    """
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
 
@@ -106,10 +116,11 @@ COLUMNS = (
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table that fits a page: without conditions, and without a column that tells no two rows apart.
+    """Return judgements as a table that fits a page: without conditions, and without a column that
+    tells no two rows apart.
 
-    Conditions are long and many rows share them: `differing_conditions` has them. The place is the same for most findings, and
-    numbers that no training made have no seeds.
+    Conditions are long and many rows share them: `differing_conditions` has them. The place is the
+    same for most findings, and numbers that no training made have no seeds.
     """
     judgements = list(judgements)
     table = judgement_table(judgements)
@@ -129,7 +140,9 @@ CONDITIONS = "Conditions that differ from the paper's:"
 
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
-    """Return the conditions that differ from the paper's: first those of all claims, then a line for all claims that share some."""
+    """Return the conditions that differ from the paper's: first those of all claims, then a line
+    for all claims that share some.
+    """
     common = [
         c
         for c in (judgements[0].conditions if judgements else ())
@@ -148,7 +161,9 @@ def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT: r²') are named by it alone."""
+    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT:
+    r²') are named by it alone.
+    """
     things = {claim: claim.rpartition(": ")[0] for claim in every}
     whole = {
         thing

@@ -3,23 +3,19 @@
 FOLDER/page.html, page.md         the findings, as a page for people
 FOLDER/findings.json              the same for machines
 FOLDER/FIGURE.svg, .pdf, .csv     each figure, and the data that it is drawn from
-FOLDER/table-1.csv, …             the tables; judgements-1.csv, …: our numbers beside the published ones
+FOLDER/table-1.csv, .tex, …       the tables, as data and for LaTeX (booktabs)
+FOLDER/judgements-1.csv, …        our numbers beside the published ones
 FOLDER/scores.json                the scores that went in, by seed: `taskloom study NAME FOLDER/scores.json` repeats studies that
                                   need neither models nor datasets
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import (
@@ -31,10 +27,11 @@ from taskloom.analysis.finding import (
     short_judgement_table,
 )
 from taskloom.analysis.report import page
-from taskloom.analysis.report.page import Column, Section
+from taskloom.analysis.report.page import Section
 from taskloom.analysis.verdict import OTHER, Judgement
 from taskloom.core.errors import DataError
 from taskloom.core.files import atomic, read_utf8
+from taskloom.core.tables import Table
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.score_files import score_groups, write_scores
 from taskloom.experiments.table import Runs
@@ -67,10 +64,11 @@ def write_findings(
         for figure in finding.figures:
             drawn[id(figure)] = _write_figure(folder, figure)
         if finding.table is not None:
-            _write(folder / f"table-{number}.csv", csv_text(finding.table))
+            _write(folder / f"table-{number}.csv", finding.table.to_csv())
+            _write(folder / f"table-{number}.tex", finding.table.to_latex() + "\n")
         if finding.judgements:
             _write(
-                folder / f"judgements-{number}.csv", csv_text(judgement_table(finding.judgements))
+                folder / f"judgements-{number}.csv", judgement_table(finding.judgements).to_csv()
             )
     _write(
         folder / "findings.json",
@@ -91,9 +89,11 @@ MARKDOWN = "page.md"
 
 
 def check_folder(folder: Path, title: str) -> None:
-    """Raise an error where a page cannot be written to a folder, before anything is computed for it.
+    """Raise an error where a page cannot be written to a folder, before anything is computed for
+    it.
 
-    A page of the same title is replaced. Other pages, and files of somebody's own, are not mixed with it.
+    A page of the same title is replaced. Other pages, and files of somebody's own, are not mixed
+    with it.
 
     Args:
         folder: Where findings are to be written; it need not exist.
@@ -134,46 +134,50 @@ def _write(path: Path, text: str | bytes) -> None:
 
 
 def _write_figure(folder: Path, figure: StudyFigure) -> str:
-    """Write the three files of a figure, and return it as SVG."""
+    """Write the three files of a figure, and return it as a part of a page."""
     drawing = figure.draw(figure.data)
-    text = figures.svg(drawing)
-    _write(folder / f"{figure.name}.svg", text + "\n")
+    _write(folder / f"{figure.name}.svg", figures.svg(drawing) + "\n")
     _write(folder / f"{figure.name}.pdf", figures.pdf(drawing))
-    _write(folder / f"{figure.name}.csv", csv_text(figure.data))
-    return text
+    _write(folder / f"{figure.name}.csv", figure.data.to_csv())
+    return figures.page_svg(drawing, figure.caption)
 
 
-def csv_text(table: ResultTable) -> str:
-    """Return a table as CSV; numbers have nine digits, which rounding on another machine does not reach."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, table.columns, lineterminator="\n")
-    writer.writeheader()
-    for row in table.to_dicts():
-        writer.writerow(
-            {k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in row.items()}
-        )
-    return out.getvalue()
+def page_sections(findings: Sequence[Finding]) -> list[Section]:
+    """The sections of a page about some findings, with their figures."""
+    sections = []
+    for finding in findings:
+        drawn = {}
+        for one in finding.figures:
+            drawn[id(one)] = figures.page_svg(one.draw(one.data), one.caption)
+        sections += _sections(finding, drawn)
+    return sections
 
 
 def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
-    """Return the sections of a page: the finding with its first figure and its table, more figures, and the judgements."""
+    """Return the sections of a page: the finding with its first figure and its table, more figures,
+    and the judgements.
+    """
     first = finding.figures[0] if finding.figures else None
     figure, caption = (drawn[id(first)], first.caption) if first else ("", "")
     sections = [
-        Section(finding.title, finding.text, *_rows(finding.table), figure=figure, caption=caption)
+        Section(
+            finding.title,
+            finding.text,
+            _page_table(finding.table),
+            figure=figure,
+            caption=caption,
+        )
     ]
     for number, further in enumerate(finding.figures[1:], 2):
         title = f"{finding.title}, figure {number}"
         sections.append(Section(title, figure=drawn[id(further)], caption=further.caption))
     if finding.judgements:
-        columns, rows = _rows(short_judgement_table(finding.judgements))
+        table = _page_table(short_judgement_table(finding.judgements))
         title = f"{finding.title}: beside the published numbers"
         rule = RULE if any(judgement.seeds for judgement in finding.judgements) else NUMBER_RULE
         lines = differing_conditions(finding.judgements)
         lists = ((CONDITIONS, tuple(lines)),) if lines else ()
-        sections.append(
-            Section(title, rule, columns, rows, lists=lists, folded=folded(finding.judgements))
-        )
+        sections.append(Section(title, rule, table, lists=lists, folded=folded(finding.judgements)))
     if finding.notes:
         last = sections[-1]
         sections[-1] = replace(
@@ -183,11 +187,15 @@ def _sections(finding: Finding, drawn: dict[int, str]) -> list[Section]:
 
 
 SHOWN_INCOMPARABLE = 12
-"""Comparisons without any verdict that a page shows; more are folded, since a reader has to look for nothing in them."""
+"""Comparisons without any verdict that a page shows; more are folded, since a reader has to look
+for nothing in them.
+"""
 
 
 def folded(judgements: Sequence[Judgement]) -> str:
-    """Return the line that unfolds a long table of comparisons that have no verdict; empty where it is to be shown."""
+    """Return the line that unfolds a long table of comparisons that have no verdict; empty where it
+    is to be shown.
+    """
     if len(judgements) <= SHOWN_INCOMPARABLE or any(
         judgement.verdict != OTHER for judgement in judgements
     ):
@@ -199,31 +207,29 @@ NOTES = "Notes:"
 """What tells the notes of a page from the conditions above them."""
 
 RULE = (
-    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the whole interval of the difference "
-    "lies within the margin. 'disagrees': it excludes 0. 'inconclusive': these trainings fit both."
+    "Ours has a 95 % interval over seeds, or over tasks where tasks are counted. 'agrees': the"
+    " whole interval of the difference lies within the margin. 'disagrees': it excludes 0."
+    " 'inconclusive': these trainings fit both."
 )
 
 NUMBER_RULE = (
-    "No training made these numbers: they agree where they are equal after the paper's rounding, or closer than a tolerance "
-    "that is stated here."
+    "No training made these numbers: they agree where they are equal after the paper's rounding, or"
+    " closer than a tolerance that is stated here."
 )
 
 
-def _rows(table: ResultTable | None) -> tuple[tuple[Column, ...], tuple[Any, ...]]:
+def _page_table(table: ResultTable | None) -> Table | None:
+    """A table for a page, where also texts that begin with a number are aligned to the right."""
     if table is None:
-        return (), ()
-    heads, cells = table.shown()
-    first = cells[0] if cells else ()
-    numeric = [bool(c) and c.lstrip("-+[<∞ ")[:1].isdigit() for c in first] or [False] * len(heads)
-    columns = tuple(
-        Column(head, partial(_cell, place), number=number)
-        for place, (head, number) in enumerate(zip(heads, numeric, strict=True))
-    )
-    return columns, tuple(cells)
-
-
-def _cell(place: int, row: Sequence[str]) -> str:
-    return str(itemgetter(place)(row))
+        return None
+    shown = table.shown()
+    if not shown.cells:
+        return shown
+    numeric = []
+    for column in zip(*shown.cells, strict=True):
+        first = next((cell for cell in column if cell), "")
+        numeric.append(first.lstrip("-+[<∞ ")[:1].isdigit())
+    return replace(shown, numeric=tuple(numeric))
 
 
 def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
@@ -237,13 +243,13 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
     head = f"{figure_folder}/" if figure_folder else ""
     parts = [f"{'#' * level} {finding.title}"] if level else []
     parts += [finding.text] if finding.text else []
-    parts += [markdown_table(finding.table)] if finding.table is not None else []
+    parts += [finding.table.to_markdown()] if finding.table is not None else []
     for figure in finding.figures:
         alt = figure.caption.split(". ")[0].replace("[", "(").replace("]", ")")
         parts.append(f"![{alt}]({head}{figure.name}.svg)")
         parts.append(f"*{figure.caption}* Data: [{figure.name}.csv]({head}{figure.name}.csv).")
     if finding.judgements:
-        table = markdown_table(short_judgement_table(finding.judgements))
+        table = short_judgement_table(finding.judgements).to_markdown()
         if summary := folded(finding.judgements):
             table = f"<details markdown>\n<summary>{summary}</summary>\n\n{table}\n\n</details>"
         parts.append(table)
@@ -257,12 +263,3 @@ def markdown(finding: Finding, figure_folder: str = "", level: int = 2) -> str:
 
 def _bullets(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
-
-
-def markdown_table(table: ResultTable) -> str:
-    """Return a table as Markdown has it."""
-    heads, cells = table.shown()
-    lines = [heads, tuple("---" for _ in heads), *cells]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )

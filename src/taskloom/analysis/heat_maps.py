@@ -1,10 +1,12 @@
-"""Matrices in grey, light for low and dark for high: heat maps with a number in each cell, and shaded cells without numbers.
+"""Matrices in grey, light for low and dark for high: heat maps with a number in each cell, and
+shaded cells without numbers.
 
 Nothing here computes: what is drawn is in the data, which are saved beside the figure.
 
-Matrices of many cells are drawn as one outline for each shade. A shape for each cell would make a file of a megabyte, and viewers
-that smooth the edge of each shape let the paper shine through between neighbours. So shades are layers: that of shade k covers all
-cells of shade k or darker, and lies on the layers before it. No two shapes share an edge with nothing below.
+Matrices of many cells are drawn as one outline for each shade. A shape for each cell would make a
+file of a megabyte, and viewers that smooth the edge of each shape let the paper shine through
+between neighbours. So shades are layers: that of shade k covers all cells of shade k or darker, and
+lies on the layers before it. No two shapes share an edge with nothing below.
 """
 
 from __future__ import annotations
@@ -64,59 +66,75 @@ def heat_map(
         if not data:
             return figures.without_data()
         panels = figures.by_panel(data, panel)
-        widest = max(len({row[x] for row in share}) for share in panels.values())
-        inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
-        longest = max(len(str(row[y])) for row in data)
-        width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
-        # Letters that fit above a panel in the size of titles; above its cells alone where it has long labels beside them.
-        letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
-        lines_of_titles = max(figures.wrapped(title, letters).count("\n") for title in panels)
-        figure, axes = figures.canvas(
-            len(panels), (width, 1.0 + 0.16 * lines_of_titles), inner=inner
-        )
-        tilt = (
-            {"rotation": 30, "ha": "right"}
-            if max(len(str(row[x])) for row in data) > WIDEST_LABEL
-            else {}
-        )
+        figure, axes, letters = _map_canvas(data, panels, x, y)
+        widest_label = max(len(str(row[x])) for row in data)
+        tilt: dict[str, Any] = {}
+        if widest_label > WIDEST_LABEL:
+            tilt = {"rotation": 30, "ha": "right"}
         first_of_rows = axes[:: figures.grid_of(len(panels))[1]]
         for axis, (title, share) in zip(axes, panels.items(), strict=False):
-            across, down = (
-                sorted({row[c] for row in share}, key=figures.natural_order) for c in (x, y)
-            )
-            cells = {(row[x], row[y]): row for row in share}
-            grid = [[_number(cells.get((a, b)), value) for a in across] for b in down]
-            shades = _shade(axis, grid, limits)
-            for place, row in cells.items():
-                _print(
-                    axis, row, across.index(place[0]), down.index(place[1]), value, spread, limits
-                )
+            across = sorted({row[x] for row in share}, key=figures.natural_order)
+            down = sorted({row[y] for row in share}, key=figures.natural_order)
+            cells = {(across.index(row[x]), down.index(row[y])): row for row in share}
+            shades = _shade(axis, _values(cells, value, len(across), len(down)), limits)
+            for (column, line), row in cells.items():
+                _print(axis, row, column, line, value, spread, limits)
                 if framed and row[framed]:
-                    _frame(axis, across.index(place[0]), down.index(place[1]))
-            axis.set_xticks(
-                range(len(across)),
-                [_label(a, formulas) for a in across],
-                parse_math=formulas,
-                **tilt,
-            )
-            axis.set_yticks(
-                range(len(down)), [_label(b, formulas) for b in down], parse_math=formulas
-            )
+                    _frame(axis, column, line)
+            x_labels = [_label(name, formulas) for name in across]
+            y_labels = [_label(name, formulas) for name in down]
+            axis.set_xticks(range(len(across)), x_labels, parse_math=formulas, **tilt)
+            axis.set_yticks(range(len(down)), y_labels, parse_math=formulas)
             axis.set(xlabel=xlabel or x, title=figures.wrapped(title, letters))
-            axis.set_ylabel((ylabel or y) if axis in first_of_rows else "")
+            if axis in first_of_rows:
+                axis.set_ylabel(ylabel or y)
             axis.tick_params(length=0)
-        # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it would be a stub.
-        fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
-        bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
-        bar.ax.set_ylim(*limits)  # no shade is black
-        bar.solids.set(
-            rasterized=False, edgecolor="face"
-        )  # matplotlib makes so many shades an image
+        _bar_of_shades(figure, axes, shades, label, limits)
         return figure
 
 
+def _map_canvas(
+    data: ResultTable, panels: Mapping[Any, Sequence[Mapping[str, Any]]], x: str, y: str
+) -> tuple[Any, list[Any], int]:
+    """The figure and axes of a heat map, and the number of letters in a line of its titles."""
+    widest = max(len({row[x] for row in share}) for share in panels.values())
+    inner = [0.46 * len({row[y] for row in share}) for share in panels.values()]
+    longest = max(len(str(row[y])) for row in data)
+    width = 1.5 + 0.62 * widest + 0.07 * max(0, longest - 4)
+    # A title has the width of its panel, or that of the cells alone if the labels beside them are
+    # long: it would otherwise run into the next panel.
+    letters = max(1, min(34, int(width / 0.09), int(width / 0.075) - longest))
+    title_breaks = max(figures.wrapped(title, letters).count("\n") for title in panels)
+    size = (width, 1.0 + 0.16 * title_breaks)
+    figure, axes = figures.canvas(len(panels), size, inner=inner)
+    return figure, axes, letters
+
+
+def _bar_of_shades(
+    figure: Any, axes: Sequence[Any], shades: Any, label: str, limits: tuple[float, float]
+) -> None:
+    """Draw the bar that says which value a shade stands for."""
+    # A bar is twenty times as high as it is wide: in a narrow figure it has a larger share, or it
+    # would be a stub.
+    fraction = 0.05 * max(1.0, NARROW / figure.get_figwidth()) ** 2
+    bar = figure.colorbar(shades, ax=axes, label=label, fraction=fraction)
+    bar.ax.set_ylim(*limits)  # no shade is black
+    bar.solids.set(rasterized=False, edgecolor="face")  # matplotlib makes so many shades an image
+
+
+def _values(
+    cells: Mapping[tuple[int, int], Mapping[str, Any]], value: str, columns: int, lines: int
+) -> list[list[float]]:
+    """The value of each cell, line by line; NaN for cells without a row."""
+    grid = []
+    for line in range(lines):
+        grid.append([_number(cells.get((column, line)), value) for column in range(columns)])
+    return grid
+
+
 def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, float]) -> Any:
-    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not be sharp at every size.
+    """Draw a cell of one shade for each number, as shapes rather than as an image, which would not
+    be sharp at every size.
 
     Cells have white borders: neighbours of one shade would otherwise have a faint seam.
     """
@@ -136,7 +154,9 @@ def _shade(axis: Any, grid: Sequence[Sequence[float]], limits: tuple[float, floa
 
 
 def _greys() -> Any:
-    """Return greys: the lightest is not white, which is a cell without items, the darkest hides neither a frame nor a number."""
+    """Return greys: the lightest is not white, which is a cell without items, the darkest hides
+    neither a frame nor a number.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
@@ -165,9 +185,9 @@ def _print(
     number = _number(row, value)
     if math.isnan(number):
         return
-    text = f"{number:.2f}" + (
-        f"\n±{row[spread]:.2f}" if spread and figures.is_known(row[spread]) else ""
-    )
+    text = f"{number:.2f}"
+    if spread and figures.is_known(row[spread]):
+        text += f"\n±{row[spread]:.2f}"
     dark = (number - limits[0]) / (limits[1] - limits[0]) > 0.62
     axis.text(
         at, down, text, ha="center", va="center", fontsize=7.5, color="white" if dark else "black"
@@ -175,7 +195,9 @@ def _print(
 
 
 def _frame(axis: Any, at: int, down: int) -> None:
-    """Draw a red frame along the border of a cell and a white one inside: one of the two stands out in grey, whatever the shade."""
+    """Draw a red frame along the border of a cell and a white one inside: one of the two stands out
+    in grey, whatever the shade.
+    """
     from matplotlib.patches import Rectangle
 
     for color, inset in (("#ffffff", 0.065), ("#c4472b", 0.03)):
@@ -185,14 +207,17 @@ def _frame(axis: Any, at: int, down: int) -> None:
 
 
 STEPS = 20
-"""Shades from 0 to 1, steps of 0.05: about as many greys as an eye tells apart, and half the bytes of 32 shades."""
+"""Shades from 0 to 1, steps of 0.05: about as many greys as an eye tells apart, and half the bytes
+of 32 shades.
+"""
 
 Corner = tuple[int, int]
 """Place across and place down, counted in cells from the upper left."""
 
 
 def shade_cells(axis: Any, grid: NDArray[np.float64]) -> Any:
-    """Draw a square matrix of numbers, from white (below the first step) to black (from the last on), the first row above.
+    """Draw a square matrix of numbers, from white (below the first step) to black (from the last
+    on), the first row above.
 
     Args:
         axis: Where it is drawn; the middle of the cell in the first row and column is at (0, 0).
@@ -238,7 +263,8 @@ def _path(covered: NDArray[np.bool_]) -> Any:
 
 
 def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
-    """Yield the closed outlines of the covered cells, corners only; those of holes run in the other direction.
+    """Yield the closed outlines of the covered cells, corners only; those of holes run in the other
+    direction.
 
     >>> [outline] = outlines(np.array([[True, True], [True, True]]))
     >>> outline
@@ -264,7 +290,9 @@ def outlines(covered: NDArray[np.bool_]) -> Iterator[list[Corner]]:
 
 
 def _edges(covered: NDArray[np.bool_]) -> dict[Corner, list[Corner]]:
-    """Return the edges between covered cells and others, by where they start, with the covered cell on the right."""
+    """Return the edges between covered cells and others, by where they start, with the covered cell
+    on the right.
+    """
     edges: dict[Corner, list[Corner]] = {}
     padded = np.pad(covered, 1)
     for row, column in zip(*(places.tolist() for places in np.nonzero(covered)), strict=True):

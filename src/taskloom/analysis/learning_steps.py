@@ -52,8 +52,8 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
     points = [p for group, seeds in curves.items() for p in _points(*group, seeds)]
     data = ResultTable(("trainings", "split", "step", "mean", "low", "high", "seeds"), points)
     caption = (
-        f"Score by training step. {seeds_caption(len(seeds) for seeds in curves.values())}; the dashed line is the threshold, "
-        f"{threshold:g}."
+        f"Score by training step. {seeds_caption(len(seeds) for seeds in curves.values())}; the"
+        f" dashed line is the threshold, {threshold:g}."
     )
     plot = partial(
         figures.lines,
@@ -66,8 +66,9 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
     )
     return Finding(
         "Steps to competence",
-        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest, the median and the last of those "
-        "that reach it. A seed that reaches it and falls again has reached it.",
+        f"The first measured step with a score of at least {threshold:g}, by seed: the earliest,"
+        " the median and the last of those that reach it. A seed that reaches it and falls again"
+        " has reached it.",
         ResultTable(columns, rows),
         (StudyFigure("learning-steps", caption, data, plot),),
     )
@@ -106,7 +107,9 @@ def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
 
 
 def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
-    """Yield the mean curve; where seeds stop early it ends with the first that stops, since it would jump to the others."""
+    """Yield the mean curve; where seeds stop early it ends with the first that stops, since it
+    would jump to the others.
+    """
     for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
         scores = [curve[step] for curve in seeds.values()]
         yield {"trainings": trainings, "split": split, "step": step, **seed_point(scores)}

@@ -1,4 +1,5 @@
-"""A paper's table as data: what runs are grouped by, what is measured, the published numbers and the margin of agreement.
+"""A paper's table or figure as data: what runs are grouped by, what is measured, the unit of
+analysis, the published numbers and the margin of agreement.
 
     TABLE1 = PaperTable(
         name="table1", title="My Table 1", text="Mean ± standard deviation over seeds.", paper="ctlpp",
@@ -9,17 +10,22 @@
     def table1(runs: Runs) -> Finding:
         return TABLE1.finding(TABLE1.cells(runs))
 
-The names on the left of `group_by` are the words of the published numbers (`of:` in the paper's published.yaml). Studies that
-choose or combine runs in their own way make their cells by `cell` and take points and judgements from here.
+The names on the left of `group_by` are the words of the published numbers (`of:` in the paper's
+published.yaml). Studies that choose or combine runs in their own way make their cells by `cell`.
+Means, intervals, verdicts, the figure and its caption come from here; a study that shows more than
+its cells gives `finding` a table and notes of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import Conditions, comparable, conditions_of, differences
@@ -27,15 +33,23 @@ from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import (
     count_of,
+    count_range,
     interval_columns,
     mean_and_sd,
     mean_and_se,
     repeated_runs,
+    seeds_and_items_caption,
+    seeds_caption,
 )
 from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_seeds, over_tasks
+from taskloom.experiments.statistics import over_seeds, over_tasks, two_way, wilson
 from taskloom.experiments.table import Runs
+
+QUESTIONS = "questions"
+"""Unit of scores [seeds, questions]: intervals are over both."""
+
+Scores = Sequence[float] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +57,35 @@ class TableCell:
     """One measured number of a table.
 
     Attributes:
-        labels: Where it stands: a value for each column that tells cells apart.
+        labels: A value for each column that distinguishes cells.
         scores: One score for each unit; empty if nothing was measured.
         conditions: Settings under which the scores were measured.
         number: The published number; None if the paper has none.
         claim: What the number is of, for the list of judgements.
         extra: Differences from the paper's conditions beyond the settings.
+        items: Test items behind each score. If given, the interval of a single seed is over them.
+        share_of: Number of things that the published number is a share of; 0 if it is the mean of
+            a training.
+        comparable: False if something beyond the settings makes the published number incomparable.
+        further: Further columns of the cell's row in the data of the figure.
     """
 
     labels: Mapping[str, Any]
-    scores: Sequence[float]
+    scores: Scores
     conditions: Conditions
-    number: PublishedNumber | None
-    claim: str
+    number: PublishedNumber | None = None
+    claim: str = ""
     extra: tuple[str, ...] = ()
+    items: int = 0
+    share_of: int = 0
+    comparable: bool = True
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def by_unit(self) -> list[float]:
+        """One score for each seed or task, whatever questions there are."""
+        scores = np.asarray(self.scores)
+        return list((scores.mean(axis=1) if scores.ndim > 1 else scores).tolist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,25 +95,48 @@ class PaperTable:
     Attributes:
         paper: The paper whose numbers stand beside ours: `dyna-babi`.
         place: Only numbers of this place: `Table 1`. Empty: of any.
-        unit: Unit of analysis. Scores are one for each seed, or one for each task; intervals are over them.
+        numbers: Published numbers, if the paper has no file here (`paper` is empty).
+        unit: Unit of analysis. Scores are one for each of `seeds`, or one for each of `tasks`,
+            `pairs` or `compositions`; intervals are over them. Scores of `questions` are [seeds,
+            questions].
         margin: Largest difference that counts as agreement. None: that of the published number.
         name: File name of the figure.
         title: Heading of the finding.
         text: Paragraph below the heading.
-        group_by: Columns of the table, each with `learner`, `split` or a setting (`recipe.variant`). The last is the series of
-            the figure.
+        group_by: Columns of the table, each with `learner`, `split` or a setting
+            (`recipe.variant`). The last is the series of the figure.
         notes: Sentences below the table.
+        caption: Caption of the figure. `{intervals}` stands for the sentence on units and
+            intervals, `{units}`, `{range}` and `{items}` for numbers of units with and without
+            their noun, and of questions.
+        columns: Columns of the figure's data. Default: labels, mean, interval, spread, units,
+            published number.
+        draw: Draws the figure.
+        axes: Which columns go where in the figure (`place`, `series`, `panel`, `x`), its labels
+            and limits.
+        as_drawn: True if the table is the data of the figure.
     """
 
-    paper: str
+    paper: str = ""
     place: str = ""
-    unit: Literal["seeds", "tasks"] = "seeds"
+    numbers: tuple[PublishedNumber, ...] = ()
+    unit: str = "seeds"
     margin: float | None = None
     name: str = ""
     title: str = ""
     text: str = ""
     group_by: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    caption: str = "{intervals}. Diamonds are the paper's numbers."
+    columns: tuple[str, ...] = ()
+    draw: Callable[..., Any] = figures.intervals
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    as_drawn: bool = False
+
+    @property
+    def _units(self) -> str:
+        """Name of the column with the number of trainings or tasks behind a mean."""
+        return "seeds" if self.unit == QUESTIONS else self.unit
 
     def cells(self, runs: Runs) -> list[TableCell]:
         """Cells of runs that differ in the seed alone, one for each split that they answered."""
@@ -105,107 +157,203 @@ class PaperTable:
     def cell(
         self,
         labels: Mapping[str, Any],
-        scores: Sequence[float],
+        scores: Scores,
         conditions: Conditions,
         *,
         of: Mapping[str, Any] | None = None,
         claim: str = "",
         extra: Iterable[str] = (),
+        **further: Any,
     ) -> TableCell:
         """A cell with its published number.
 
         Args:
-            labels: A value for each column that tells cells apart.
+            labels: A value for each column that distinguishes cells.
             scores: One score for each unit.
             conditions: Settings under which they were measured.
-            of: The words that the published number is looked up by. None: the labels. Empty: the paper has no number.
+            of: The words that the published number is looked up by. None: the labels. Empty: the
+                paper has no number.
             claim: What the number is of. Default: the labels.
             extra: Differences from the paper's conditions beyond the settings.
+            **further: Other attributes of the cell.
         """
         words = labels if of is None else of
-        numbers = published(self.paper, self.place or None, **words) if words else []
-        number = numbers[0] if numbers else None
+        number = self._published(words) if words else None
         if number is not None and self.margin is not None:
             number = replace(number, own_margin=self.margin)
-        return TableCell(
-            labels,
-            scores,
-            conditions,
-            number,
-            claim or ", ".join(map(str, labels.values())),
-            (*extra,),
-        )
+        named = claim or ", ".join(map(str, labels.values()))
+        return TableCell(labels, scores, conditions, number, named, (*extra,), **further)
+
+    def _published(self, words: Mapping[str, Any]) -> PublishedNumber | None:
+        if self.paper:
+            numbers = published(self.paper, self.place or None, **words)
+        else:
+            numbers = [n for n in self.numbers if all(n.of.get(k) == v for k, v in words.items())]
+        return numbers[0] if numbers else None
 
     def points(self, cells: Sequence[TableCell]) -> ResultTable:
-        """The data of the figure: means with 95 % intervals over units, beside published numbers."""
+        """The data of the figure: means with 95 % intervals over units, beside published
+        numbers. Cells without scores are left out.
+        """
         labels = tuple(cells[0].labels) if cells else tuple(self.group_by)
-        spread = "sd" if self.unit == "seeds" else "se"
-        columns = (*labels, "mean", "low", "high", spread, self.unit, "published")
+        spread = {"seeds": "sd", QUESTIONS: "n"}.get(self.unit, "se")
+        default = (*labels, "mean", "low", "high", spread, self._units, "published")
         rows = []
         for cell in cells:
-            if cell.scores:
+            if np.size(cell.scores):
                 number = cell.number.value if cell.number else None
-                rows.append({**cell.labels, **self._estimate(cell.scores), "published": number})
-        return ResultTable(columns, rows)
+                own = {**cell.further, **cell.labels, **self.estimate(cell)}
+                rows.append({"published": number, **own})
+        return ResultTable(self.columns or default, rows)
 
-    def _estimate(self, scores: Sequence[float]) -> dict[str, Any]:
-        mean, several = fmean(scores), len(scores) > 1
-        if self.unit == "tasks":
+    def estimate(self, cell: TableCell) -> dict[str, Any]:
+        """Mean, ends of the 95 % interval, spread and number of units of a cell."""
+        if self.unit == QUESTIONS:
+            both = two_way(np.asarray(cell.scores))
+            columns = {"mean": both.mean, "low": both.low, "high": both.high}
+            return {**columns, "n": both.items, "seeds": both.seeds}
+        scores = cell.by_unit
+        mean, n, several = fmean(scores), len(scores), len(scores) > 1
+        if self.unit != "seeds":
             tasks = over_tasks(scores) if several else None
-            return {
-                "mean": mean,
-                **interval_columns(tasks),
-                "se": tasks.se if tasks else None,
-                "tasks": len(scores),
-            }
-        seeds = over_seeds(scores) if several else None
-        return {
-            "mean": mean,
-            **interval_columns(seeds),
-            "sd": stdev(scores) if several else None,
-            "seeds": len(scores),
-        }
+            spread = {"se": tasks.se if tasks else None}
+            return {"mean": mean, **interval_columns(tasks), **spread, self.unit: n}
+        if cell.items:
+            seeds = over_seeds(scores, items=cell.items) if several else None
+            one_seed = wilson(mean * cell.items, cell.items)
+            low, high = (seeds.low, seeds.high) if seeds else one_seed
+            return {"mean": mean, "low": low, "high": high, "n": cell.items, "seeds": n}
+        ends = interval_columns(over_seeds(scores) if several else None)
+        return {"mean": mean, **ends, "sd": stdev(scores) if several else None, "seeds": n}
+
+    def with_interval(self, cell: TableCell) -> str:
+        """Mean and 95 % interval of a cell as text; a dash if nothing was measured."""
+        if not np.size(cell.scores):
+            return "–"
+        measured = self.estimate(cell)
+        return "{mean:.3f} [{low:.3f}, {high:.3f}]".format(**measured)
 
     def judgements(self, cells: Iterable[TableCell]) -> list[Judgement]:
         """Verdicts on the cells that have a published number."""
         return [
             judge_mean(
-                cell.scores,
+                cell.by_unit,
                 cell.number,
                 claim=cell.claim,
                 conditions=(*differences(cell.number, cell.conditions), *cell.extra),
-                comparable=comparable(cell.number, cell.conditions),
-                unit=self.unit,
+                comparable=cell.comparable and comparable(cell.number, cell.conditions),
+                unit=self._units,
+                # A share of tasks varies with the tasks as well as with the training.
+                their_ends=(
+                    wilson(cell.number.value * cell.share_of, cell.share_of)
+                    if cell.share_of
+                    else None
+                ),
             )
             for cell in cells
             if cell.number is not None
         ]
 
-    def finding(self, cells: Sequence[TableCell]) -> Finding:
-        """Table, figure, verdicts and notes of cells whose labels are the columns of `group_by`."""
-        *places, series = self.group_by
+    def figure(self, points: ResultTable, axes: Mapping[str, Any]) -> StudyFigure:
+        """The figure of the data, with its caption."""
+        counts, items = (
+            [point[column] for point in points] if column in points.columns else []
+            for column in (self._units, "n")
+        )
+        units = count_of(counts, self._units.removesuffix("s"))
+        if self.unit == QUESTIONS:
+            intervals = seeds_and_items_caption(counts, items)
+        elif self.unit == "seeds":
+            intervals = seeds_caption(counts)
+        else:
+            intervals = f"Means over {units} with 95 % intervals (t over {self.unit})"
+        words = {
+            "{intervals}": intervals,
+            "{units}": units,
+            "{range}": count_range(counts),
+            "{items}": count_of(items, "question"),
+        }
+        caption = self.caption
+        # Not by `str.format`: a caption may contain the braces of a name.
+        for placeholder, text in words.items():
+            caption = caption.replace(placeholder, text)
+        return StudyFigure(self.name, caption, points, partial(self.draw, **axes))
+
+    def finding(
+        self,
+        cells: Sequence[TableCell],
+        *,
+        table: ResultTable | None = None,
+        notes: Iterable[str] = (),
+        **changes: Any,
+    ) -> Finding:
+        """Table, figure, verdicts and notes of cells.
+
+        Args:
+            cells: The cells. Unless `table` is given or `as_drawn` is set, their labels are the
+                columns of `group_by`.
+            table: The table, if it is another than a row for each cell.
+            notes: Sentences before those that are declared.
+            **changes: Attributes of the declaration to replace: `title`, `text`, `caption`.
+        """
+        if changes:
+            return replace(self, **changes).finding(cells, table=table, notes=notes)
+        points = self.points(cells)
+        figure = self.figure(points, self.axes) if self.axes else self._plain_figure(points)
+        if self.as_drawn:
+            table = points
+        elif table is None:
+            table = self._rows(cells)
+        judgements, sentences = tuple(self.judgements(cells)), (*notes, *self.notes)
+        return Finding(self.title, self.text, table, (figure,), judgements, sentences)
+
+    def _rows(self, cells: Sequence[TableCell]) -> ResultTable:
+        """A row for each cell: ours beside the published number."""
         shown = mean_and_sd if self.unit == "seeds" else mean_and_se
         rows = [
             {
-                **c.labels,
-                self.unit: len(c.scores),
-                "ours": shown(c.scores),
-                "published": str(c.number or "–"),
+                **cell.labels,
+                self.unit: len(cell.scores),
+                "ours": shown(cell.by_unit),
+                "published": str(cell.number or "–"),
             }
-            for c in cells
+            for cell in cells
         ]
-        points = self.points(cells)
-        named = [
-            {**row, "name": ", ".join(str(row[column]) for column in places)} for row in points
-        ]
-        units = count_of((len(cell.scores) for cell in cells), self.unit.removesuffix("s"))
-        caption = f"Means over {units} with 95 % intervals (t over {self.unit}). Diamonds are the paper's numbers."
-        plot = partial(figures.intervals, place="name", series=series)
-        return Finding(
-            self.title,
-            self.text,
-            ResultTable((*self.group_by, self.unit, "ours", "published"), rows),
-            (StudyFigure(self.name, caption, ResultTable(("name", *points.columns), named), plot),),
-            tuple(self.judgements(cells)),
-            self.notes,
-        )
+        return ResultTable((*self.group_by, self.unit, "ours", "published"), rows)
+
+    def _plain_figure(self, points: ResultTable) -> StudyFigure:
+        """The figure of a table that declares no axes: its last column is the series."""
+        *places, series = self.group_by
+        rows = [{**row, "name": ", ".join(str(row[c]) for c in places)} for row in points]
+        named = ResultTable(("name", *points.columns), rows)
+        return self.figure(named, {"place": "name", "series": series})
+
+
+def wide_table(
+    cells: Sequence[TableCell],
+    down: Sequence[str],
+    across: str,
+    shown: Callable[[TableCell], str],
+) -> ResultTable:
+    """A row for each value of the labels `down` and a column for each value of `across`.
+
+    Args:
+        cells: The cells, in the order of rows and columns.
+        down: Labels, or further columns, of rows.
+        across: Label, or further column, whose values are columns.
+        shown: The text of a cell. Cells that are not there have a dash.
+    """
+    columns = [{**cell.further, **cell.labels} for cell in cells]
+    heads = list(dict.fromkeys(str(known[across]) for known in columns))
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for cell, known in zip(cells, columns, strict=True):
+        key = tuple(known[column] for column in down)
+        empty = dict.fromkeys(heads, "–")
+        row = rows.setdefault(key, {**dict(zip(down, key, strict=True)), **empty})
+        row[str(known[across])] = shown(cell)
+    return ResultTable((*down, *heads), list(rows.values()))
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
+    """A table with the columns of its first row."""
+    return ResultTable(tuple(rows[0]) if rows else (), rows)

@@ -1,14 +1,16 @@
 """Published numbers: data files, one a paper, each number with its place in the paper.
 
-`papers/<paper>/published.yaml` has the paper's title, its tables and figures (`places`) and its numbers:
+`papers/<paper>/published.yaml` has the paper's title, its tables and figures (`places`) and its
+numbers:
 
     numbers:
       - {place: Table 1, of: {model: bilstm, variant: A, split: ood}, value: 0.95, sd: 0.03, n: 25}
 
-`of` says what the number is of, in the words that studies look it up by. `sd` and `n` are the standard deviation over, and the
-number of, trainings; without them the number is taken for one training. `decimals` is how the paper rounds (2 by default).
-`margin` is the difference that still counts as agreement, for numbers on a scale of their own.
-Conditions that many numbers share stand once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
+`of` says what the number is of, in the words that studies look it up by. `sd` and `n` are the
+standard deviation over, and the number of, trainings; without them the number is taken for one
+training. `decimals` is how the paper rounds (2 by default). `margin` is the difference that still
+counts as agreement, for numbers on a scale of their own. Conditions that many numbers share stand
+once, under `conditions: {all: …, GROUP: …}`; a number names its groups by `under: GROUP`.
 """
 
 from __future__ import annotations
@@ -30,10 +32,13 @@ NUMBERS = "published.yaml"
 """File with the published numbers in the folder of a paper."""
 
 MARGIN = 0.05
-"""Difference of two accuracies that still counts as agreement. No claim of the papers rests on five points of a hundred."""
+"""Difference of two accuracies that still counts as agreement. No claim of the papers rests on five
+points of a hundred.
+"""
 
 WIDE_MARGIN, WIDE_SPREAD = 0.10, 0.15
-"""Margin for numbers whose published standard deviation between trainings is above the second number.
+"""Margin for numbers whose published standard deviation between trainings is above the second
+number.
 
 The mean of 25 trainings with a standard deviation of 0.27 is itself known only to ± 0.11.
 """
@@ -48,11 +53,13 @@ class PublishedNumber:
         place: Where the paper has it: `Table 1`, `section 4.1`.
         of: What it is of.
         value: The number.
-        sd: Standard deviation over trainings; None where the paper gives none. With `n` 1, the standard error of the number.
+        sd: Standard deviation over trainings; None where the paper gives none. With `n` 1, the
+            standard error of the number.
         n: Trainings it is the mean of.
         decimals: To how many decimals the paper rounds it.
         own_margin: Margin of agreement on the number's own scale, if it is no accuracy (slopes).
-        conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions: 32`.
+        conditions: Settings under which it was measured: `learner.steps: 80000`, `recipe.functions:
+            32`.
         essential: The conditions under which alone a comparison of numbers says something.
     """
 
@@ -146,7 +153,7 @@ def paper(name: str) -> PaperData:
             f"there are no published numbers of '{name}'; {nearest(name, paper_names())}"
         )
     file = files(PAPERS).joinpath(name.replace("-", "_"), NUMBERS)
-    data = parse(file.read_text(encoding="utf-8"), ours=True)
+    data = parse(file.read_text(encoding="utf-8"))
     title = data["paper"]
     places = tuple(PaperPlace(paper=title, **place) for place in data["places"])
     shared, essential = data.get("conditions", {}), tuple(data.get("essential", ()))
@@ -169,7 +176,9 @@ def published(name: str, place: str | None = None, **of: Any) -> list[PublishedN
 def _number(
     name: str, row: Mapping[str, Any], shared: Mapping[str, Any], essential: tuple[str, ...]
 ) -> PublishedNumber:
-    """Build a number with the conditions that it shares with others: those for `all`, and those of the groups it is `under`."""
+    """Build a number with the conditions that it shares with others: those for `all`, and those of
+    the groups it is `under`.
+    """
     own = dict(row)
     own_margin = own.pop("margin", None)
     groups = str(own.pop("under", "")).split()

@@ -1,4 +1,6 @@
-"""`taskloom.reproduce`: recipes + learners + experiment + study + page, by the name of a paper's table or figure."""
+"""`taskloom.reproduce`: recipes + learners + experiment + study + page, by the name of a paper's
+table or figure.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from taskloom.analysis.published_numbers import paper, paper_names
 from taskloom.analysis.study import SCALES, STUDIES, Study, StudyError, find_study, quick_costs
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import ParameterError, TaskloomError, echo, nearest
-from taskloom.core.notebook import paragraph
 from taskloom.core.registry import is_python
+from taskloom.core.tables import paragraph
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import Watch
 from taskloom.experiments.execute.progress import given_progress, watching
@@ -24,8 +26,8 @@ from taskloom.experiments.spec.experiment import Experiment
 from taskloom.experiments.table import Runs
 
 QUICK = (
-    "Quick scale: small worlds and small networks, which show that the whole path works. These numbers are not measured under "
-    "the conditions of the papers."
+    "Quick scale: small worlds and small networks, which show that the whole path works. These"
+    " numbers are not measured under the conditions of the papers."
 )
 
 
@@ -49,11 +51,16 @@ class Reproduced:
 
     def __repr__(self) -> str:
         page = f", page {self.page}" if self.page is not None else ""
-        return f"<Reproduced {self.study.name}, {self.scale} scale: {len(self.findings)} findings{page}>"
+        return (
+            f"<Reproduced {self.study.name}, {self.scale} scale: {len(self.findings)}"
+            f" findings{page}>"
+        )
 
     @property
     def note(self) -> str:
-        """Return what a reader must know of the scale; empty where the conditions are the paper's or nothing was trained."""
+        """Return what a reader must know of the scale; empty where the conditions are the paper's
+        or nothing was trained.
+        """
         return scale_note(self.study, self.scale)
 
     def _repr_html_(self) -> str:
@@ -83,8 +90,8 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
         return []
     if study.experiment is None:
         raise StudyError(
-            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run' and apply it to them with "
-            "'taskloom study'"
+            f"the study '{study.name}' has no experiment of its own; make runs with 'taskloom run'"
+            " and apply it to them with 'taskloom study'"
         )
     given = study.experiment(scale, model)
     blocks = [given] if isinstance(given, Mapping) else given
@@ -92,18 +99,22 @@ def experiments_of(study: Study, scale: str = "quick", model: str = "") -> list[
 
 
 def find_existing(name: str) -> Study:
-    """Return a study by name; of a table or figure of a paper that has none yet, raise an error that says so."""
+    """Return a study by name; of a table or figure of a paper that has none yet, raise an error
+    that says so.
+    """
     place = next(
         (p for paper_name in paper_names() for p in paper(paper_name).places if p.study == name),
         None,
     )
     if place is not None and STUDIES.find(name) is None:
         raise StudyError(
-            f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list studies' lists those that exist"
+            f"'{name}' is {place.place} of {place.paper}, which has no study yet; 'taskloom list"
+            " studies' lists those that exist"
         )
     if name in paper_names():
         raise StudyError(
-            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce {name}' lists"
+            f"'{name}' is a paper; name one of its tables or figures, which 'taskloom reproduce"
+            f" {name}' lists"
         )
     if not is_python(name) and STUDIES.find(name) is None:
         raise StudyError(
@@ -129,13 +140,15 @@ def reproduce(
 
     Args:
         name: A study: `ctlpp/table1`, or `mine.py::NAME`.
-        scale: `quick` (minutes on two cores; other conditions than the paper's) or `full` (the paper's conditions).
+        scale: `quick` (minutes on two cores; other conditions than the paper's) or `full` (the
+            paper's conditions).
         model: A learner or model instead of the study's own.
         store: The folder of the runs; runs that are there are not repeated.
         out: The folder to write to; nothing is written by default.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function,
+            see `tl.run`.
         watch: The old name of `progress`; deprecated.
         **settings: Of the study.
     """
@@ -167,7 +180,9 @@ def _run(
     progress: Watch | bool | None,
     how: Mapping[str, Any],
 ) -> Runs | None:
-    """Make what is missing of the runs of experiments and return all of them; None where there is no experiment."""
+    """Make what is missing of the runs of experiments and return all of them; None where there is
+    no experiment.
+    """
     if not experiments:
         return None
     with watching(progress) as show:
@@ -175,8 +190,8 @@ def _run(
     if outcome.state.failed:
         first = next(iter(outcome.state.failed.values()))
         raise TaskloomError(
-            f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed; the first: {first}; "
-            "rerun the command to retry just those"
+            f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed;"
+            f" the first: {first}; rerun the command to retry just those"
         )
     return Runs(outcome.store, dict.fromkeys(outcome.runs))
 
@@ -206,7 +221,8 @@ def analyse(
     opened = runs if isinstance(runs, Runs) else open_runs(runs)
     if not len(opened):
         raise StudyError(
-            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or file of scores"
+            f"{opened.path} has no runs; make some with 'taskloom run', or name another store or"
+            " file of scores"
         )
     return study, opened, study(opened, **settings)
 
@@ -225,7 +241,9 @@ def write_study(
 
 
 def catalogue() -> list[dict[str, Any]]:
-    """Return every table and figure of the papers and every other study, with what it needs and costs and whether it exists."""
+    """Return every table and figure of the papers and every other study, with what it needs and
+    costs and whether it exists.
+    """
     rows = []
     for name in paper_names():
         for place in paper(name).places:

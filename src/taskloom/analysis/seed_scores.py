@@ -1,4 +1,6 @@
-"""Runs that differ in the seed alone, and their scores as tables, figures and captions show them."""
+"""Runs that differ in the seed alone, and their scores as tables, figures and captions show
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,15 @@ from taskloom.experiments.statistics import Estimate, over_seeds, over_tasks
 from taskloom.experiments.table import Runs
 
 SEEDLESS = ("bag-of-words", "majority", "nearest-neighbour", "solver")
-"""Learners that do nothing by chance: with other seeds they give the same answers, which is no evidence of how scores vary."""
+"""Learners that do nothing by chance: with other seeds they give the same answers, which is no
+evidence of how scores vary.
+"""
 
 
 def repeated_runs(runs: Runs) -> list[list[str]]:
-    """Return the runs in groups that differ in the seed alone, in the order of their first runs; one of a `SEEDLESS` learner."""
+    """Return the runs in groups that differ in the seed alone, in the order of their first runs;
+    one of a `SEEDLESS` learner.
+    """
     kinds: dict[str, list[str]] = {}
     for run in runs:
         group = kinds.setdefault(run.kind, [])
@@ -37,7 +43,8 @@ def mean_and_sd(scores: Sequence[float]) -> str:
 
 
 def mean_and_se(scores: Sequence[float]) -> str:
-    """Return the mean over tasks ± its standard error as people write it; small ones by their exponent, since they are not 0.
+    """Return the mean over tasks ± its standard error as people write it; small ones by their
+    exponent, since they are not 0.
 
     >>> mean_and_se([0.9, 0.8]), mean_and_se([0.9]), mean_and_se([2e-5, 4e-5]), mean_and_se([0.0])
     ('0.850 ± 0.050', '0.900', '3.0e-05 ± 1.0e-05', '0.000')
@@ -50,7 +57,9 @@ def mean_and_se(scores: Sequence[float]) -> str:
 
 
 def seed_point(scores: Sequence[float]) -> dict[str, Any]:
-    """Return the mean of scores with its interval over seeds, as the columns of a figure's row; none of one score or equal ones."""
+    """Return the mean of scores with its interval over seeds, as the columns of a figure's row;
+    none of one score or equal ones.
+    """
     several = len(scores) > 1
     return {
         "mean": statistics.fmean(scores),
@@ -61,14 +70,17 @@ def seed_point(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, float | None]:
-    """Return the ends of an interval as the columns of a figure's row; none where there is no estimate, or no interval."""
+    """Return the ends of an interval as the columns of a figure's row; none where there is no
+    estimate, or no interval.
+    """
     if estimate is None or math.isnan(estimate.low):
         return {"low": None, "high": None}
     return {"low": estimate.low, "high": estimate.high}
 
 
 def count_range(counts: Iterable[int]) -> str:
-    """Return numbers of seeds or questions as a caption gives them; groups without any are left out.
+    """Return numbers of seeds or questions as a caption gives them; groups without any are left
+    out.
 
     >>> count_range([25, 2, 0]), count_range([25, 25]), count_range([3, 1_500]), count_range([])
     ('2 to 25', '25', '3 to 1,500', '0')
@@ -103,7 +115,8 @@ def seeds_caption(counts: Iterable[int]) -> str:
 def seeds_and_items_caption(
     seeds: Iterable[int], items: Iterable[int], noun: str = "question"
 ) -> str:
-    """Return the sentence of a caption on seeds, items and intervals over both; those of one seed are over its items alone.
+    """Return the sentence of a caption on seeds, items and intervals over both; those of one seed
+    are over its items alone.
 
     >>> seeds_and_items_caption([2], [60, 90])
     'Means over 2 seeds and 60 to 90 questions with 95 % intervals over both'
@@ -114,7 +127,10 @@ def seeds_and_items_caption(
     """
     counts = sorted({count for count in seeds if count})
     if not counts or counts[-1] < 2:
-        return f"Means over {count_of(items, noun)} of one training each, with 95 % intervals over {noun}s"
+        return (
+            f"Means over {count_of(items, noun)} of one training each, with 95 % intervals over"
+            f" {noun}s"
+        )
     of_one = f"; of one seed over {noun}s" if counts[0] == 1 else ""
     both = f"{count_of(counts, 'seed')} and {count_of(items, noun)}"
     return f"Means over {both} with 95 % intervals over both{of_one}"

@@ -1,4 +1,6 @@
-"""Settings of studies: what `--set KEY=VALUE` may be, by the annotation of the parameter or by what the runs have."""
+"""Settings of studies: what `--set KEY=VALUE` may be, by the annotation of the parameter or by what
+the runs have.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class StudyError(TaskloomError):
 
 
 def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: str) -> Any:
-    """Return a setting as the type that its parameter is annotated with; as it is where it has no annotation.
+    """Return a setting as the type that its parameter is annotated with; as it is where it has no
+    annotation.
 
     Args:
         analyse: The function that has the parameter.
@@ -65,7 +68,9 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
 
 
 def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
-    """Return the annotation of one parameter, whatever those of the others are; Any where only type checkers can read it."""
+    """Return the annotation of one parameter, whatever those of the others are; Any where only type
+    checkers can read it.
+    """
     alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
     try:
         return get_type_hints(alone, getattr(analyse, "__globals__", {}), include_extras=True)[name]
@@ -74,7 +79,9 @@ def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
 
 
 def _reader(kind: Any) -> TypeAdapter[Any]:
-    """Return what reads values of an annotation; those of a class that pydantic does not know must be its instances."""
+    """Return what reads values of an annotation; those of a class that pydantic does not know must
+    be its instances.
+    """
     try:
         return TypeAdapter(
             kind, config=ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
@@ -147,7 +154,8 @@ def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> N
         raise StudyError(f"the setting '{name}' is '{value}', and {path} has none to choose from")
     if len(known) > MOST_CHOICES:
         raise StudyError(
-            f"the setting '{name}' is '{value}', which {path} does not have; {nearest(value, known)}"
+            f"the setting '{name}' is '{value}', which {path} does not have;"
+            f" {nearest(value, known)}"
         )
     options = joined_choices([f"'{choice}'" for choice in known])
     raise StudyError(f"the setting '{name}' must be {options} for {path}, not '{value}'")

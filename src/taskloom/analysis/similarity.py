@@ -1,21 +1,24 @@
-"""Are vectors that stand for the same thing alike? Cosines, the cut of the CTL++ paper, and a criterion that can say no.
+"""Are vectors that stand for the same thing alike? Cosines, the cut of the CTL++ paper, and a
+criterion that can say no.
 
-The paper orders functions by clusters: Euclidean distances between the rows of the cosine matrix, complete linkage, cut at half of
-the largest distance. The root of complete linkage lies at the largest distance, so this cut finds at least two clusters unless all
-rows are equal, also in noise around one vector. The number of clusters is therefore no evidence.
+The paper orders functions by clusters: Euclidean distances between the rows of the cosine matrix,
+complete linkage, cut at half of the largest distance. The root of complete linkage lies at the
+largest distance, so this cut finds at least two clusters unless all rows are equal, also in noise
+around one vector. The number of clusters is therefore no evidence.
 
 The absolute criterion beside it: the clusters of the cut are *separate* codes if
 
-* their silhouette (Rousseeuw 1987) with the distance 1 - cosine is at least 0.5, which Kaufman and Rousseeuw (1990) read as a
-  reasonable structure, and
-* the mean cosine within clusters exceeds that between them by at least 0.2: clusters that differ by less are one code with noise,
-  however sharp their border is.
+* their silhouette (Rousseeuw 1987) with the distance 1 - cosine is at least 0.5, which Kaufman and
+  Rousseeuw (1990) read as a reasonable structure, and
+* the mean cosine within clusters exceeds that between them by at least 0.2: clusters that differ by
+  less are one code with noise, however sharp their border is.
 
-Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8; below that the vectors are
-*scattered*: they are not alike, and the criterion finds no clusters.
+Without separate codes there is *one* code if the mean cosine of all vectors is at least 0.8; below
+that the vectors are *scattered*: they are not alike, and the criterion finds no clusters.
 
-Its power is limited. It finds two planted groups of 16 functions in 28 % of trials at a mean cosine of 0.6 within and 0.2 between
-groups, and in 97 % at 0.8 and 0.4 (`benchmarks/ctlpp_cluster_power.py`). So *scattered* does not mean that there are no clusters.
+Its power is limited. It finds two planted groups of 16 functions in 28 % of trials at a mean cosine
+of 0.6 within and 0.2 between groups, and in 97 % at 0.8 and 0.4
+(`benchmarks/ctlpp_cluster_power.py`). So *scattered* does not mean that there are no clusters.
 """
 
 from __future__ import annotations
@@ -25,8 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from taskloom.core.errors import MissingExtra
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -80,11 +81,11 @@ def cosines(vectors: Floats) -> Floats:
 
 
 def paper_clusters(matrix: Floats) -> Labels:
-    """Return the cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in the order of their first rows."""
-    try:
-        from scipy.cluster.hierarchy import fcluster, linkage
-    except ImportError as error:
-        raise MissingExtra("clustering", "scipy", "report") from error
+    """Return the cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in the
+    order of their first rows.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
     tree = linkage(matrix, method="complete", metric="euclidean")
     raw = fcluster(tree, t=tree[-1, 2] / 2, criterion="distance")
     order = list(dict.fromkeys(int(label) for label in raw))
@@ -92,7 +93,9 @@ def paper_clusters(matrix: Floats) -> Labels:
 
 
 def silhouette(matrix: Floats, labels: Labels) -> float:
-    """Return the mean silhouette of clusters, with the distance 1 - cosine; 0 for items that are alone, and for one cluster."""
+    """Return the mean silhouette of clusters, with the distance 1 - cosine; 0 for items that are
+    alone, and for one cluster.
+    """
     names = np.unique(labels)
     if len(names) < 2:
         return 0.0
@@ -111,7 +114,9 @@ def silhouette(matrix: Floats, labels: Labels) -> float:
 
 
 def gap(matrix: Floats, labels: Sequence[int] | Labels) -> float:
-    """Return the mean cosine of two items of one label minus that of two items of different labels; nan without such pairs."""
+    """Return the mean cosine of two items of one label minus that of two items of different labels;
+    nan without such pairs.
+    """
     ids = np.asarray(labels)
     same = ids[:, None] == ids[None, :]
     off_diagonal = ~np.eye(len(ids), dtype=bool)

@@ -1,8 +1,9 @@
-"""The experiment behind the studies of any runs: a recipe of each variant of CTL++, so that there is something to look at.
+"""The experiment behind the studies of any runs: a recipe of each variant of CTL++, so that there
+is something to look at.
 
-The studies ask about anybody's runs (`taskloom study runs/error-traits RUNS`). With these, `taskloom reproduce runs/error-traits`
-shows on known data what they give: three worlds, each with a split near to training and one far from it, and curves and models that
-are kept.
+The studies ask about anybody's runs (`taskloom study runs/error-traits RUNS`). With these,
+`taskloom reproduce runs/error-traits` shows on known data what they give: three worlds, each with a
+split near to training and one far from it, and curves and models that are kept.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 LOOP = {"warmup": 50, "batch": 128, "steps": 600, "evaluate_every": 100}
-"""After 600 steps a bi-LSTM knows most of iid and little of ood, so that there are errors to explain."""
+"""After 600 steps a bi-LSTM knows most of iid and little of ood, so that there are errors to
+explain.
+"""
 
 FULL_SEEDS = 5
 
@@ -57,9 +60,11 @@ def any_recipe_experiments(scale: str, model: str) -> list[dict[str, Any]]:
     quick = scale == "quick"
     return [
         {
-            "recipes": [{"recipe": name, "set": fields} for name, fields in RECIPES.items()]
-            if quick
-            else [*RECIPES],
+            "recipes": (
+                [{"recipe": name, "set": fields} for name, fields in RECIPES.items()]
+                if quick
+                else [*RECIPES]
+            ),
             "learners": [_learner(quick, model or "bilstm")],
             "evaluate": ["iid", "ood"],
             "seeds": 2 if quick else FULL_SEEDS,
@@ -78,5 +83,6 @@ def _learner(quick: bool, model: str) -> dict[str, Any]:
         return {"learner": "fine-tune", "model": model, "longest_answer": 4, **loop}
     raise ParameterError(
         "model",
-        f"must be a network of CTL++, a hub id or a folder of weights, not '{model}'; {nearest(model, LEARNERS)}",
+        f"must be a network of CTL++, a hub id or a folder of weights, not '{model}';"
+        f" {nearest(model, LEARNERS)}",
     )

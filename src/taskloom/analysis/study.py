@@ -1,7 +1,8 @@
 """`@taskloom.study`: a function from runs to findings, registered by name as tasks are.
 
-`quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME` with a store of its own. They
-are in quick_costs.json, which has how they were measured; studies that were not measured are missing.
+`quick_costs` are the CPU-seconds of studies at quick scale, measured by `taskloom reproduce NAME`
+with a store of its own. They are in quick_costs.json, which has how they were measured; studies
+that were not measured are missing.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ Findings: TypeAlias = "Finding | Sequence[Finding]"
 A = TypeVar("A", bound=Callable[..., Findings])
 
 Experiments = Callable[[str, str], Mapping[str, Any] | Sequence[Mapping[str, Any]]]
-"""From a scale and a model (empty: the study's own) to the experiments that make the runs, each as its YAML file would have it."""
+"""From a scale and a model (empty: the study's own) to the experiments that make the runs, each as
+its YAML file would have it.
+"""
 
 Follow = Callable[["Runs", str, str], Sequence[Mapping[str, Any]]]
-"""From the runs of a study's experiments, the scale and the model to experiments that continue them, e.g. from their models."""
+"""From the runs of a study's experiments, the scale and the model to experiments that continue
+them, e.g. from their models.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,16 @@ class Study:
         describe: One line for lists.
         analyse: From runs to findings; from a scale, where it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
-        experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the experiment that makes the runs, as
-            its YAML file would have it, or to a list of experiments; None for studies of runs that somebody else makes.
+        experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the
+            experiment that makes the runs, as its YAML file would have it, or to a list of
+            experiments; None for studies of runs that somebody else makes.
         from_recipes: Whether it needs no runs: `analyse` then takes the scale.
-        traits: Traits of examples that it looks at: files of scores keep them, with the answers to each example.
-        follow: From the runs of `experiment` to further experiments that continue them; None where there are none.
-        needs: What full scale takes, for `taskloom reproduce`: `a pretrained model`; empty where any runs do.
+        traits: Traits of examples that it looks at: files of scores keep them, with the answers to
+            each example.
+        follow: From the runs of `experiment` to further experiments that continue them; None where
+            there are none.
+        needs: What full scale takes, for `taskloom reproduce`: `a pretrained model`; empty where
+            any runs do.
     """
 
     name: str
@@ -72,7 +81,9 @@ class Study:
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def setting_rows(self) -> list[tuple[str, Any, str, str]]:
-        """Return name, default, kind of value and meaning of each setting; meanings are the `Args` of the function's docstring."""
+        """Return name, default, kind of value and meaning of each setting; meanings are the `Args`
+        of the function's docstring.
+        """
         _, _, section = (inspect.getdoc(self.analyse) or "").partition("Args:\n")
         lines = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
         meanings = {name: " ".join(text.split()) for name, text in lines}
@@ -101,12 +112,15 @@ class Study:
         wrong = [one for one in several if not isinstance(one, Finding)]
         if wrong:
             raise StudyError(
-                f"the study '{self.name}' must return a tl.Finding or a list of them, not {echo(wrong[0])}"
+                f"the study '{self.name}' must return a tl.Finding or a list of them, not"
+                f" {echo(wrong[0])}"
             )
         return several
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings as the types that the function annotates them with; refuse those that it does not have."""
+        """Return settings as the types that the function annotates them with; refuse those that it
+        does not have.
+        """
         for name in settings:
             if name not in self.settings:
                 known = ", ".join(self.settings) or "none"
@@ -150,8 +164,9 @@ def study(
 ) -> Callable[[A], A]:
     """Register a function from runs to findings as a study; the arguments are `Study`'s attributes.
 
-    Its first parameter takes the runs (a `taskloom.experiments.table.Runs`); keyword-only parameters with defaults are settings,
-    which `taskloom study NAME runs/ --set KEY=VALUE` changes.
+    Its first parameter takes the runs (a `taskloom.experiments.table.Runs`); keyword-only
+    parameters with defaults are settings, which `taskloom study NAME runs/ --set KEY=VALUE`
+    changes.
     """
     if is_python(name):
         raise StudyError(f"a study's name is a word or a path such as 'mine/errors', not '{name}'")
@@ -166,7 +181,8 @@ def study(
         ):
             takes = "scale" if from_recipes else "runs"
             raise StudyError(
-                f"the study '{name}' takes no {takes}; give its function a first parameter '{takes}'"
+                f"the study '{name}' takes no {takes}; give its function a first parameter"
+                f" '{takes}'"
             )
         for setting, default in registered.settings.items():
             if default is inspect.Parameter.empty:
@@ -175,7 +191,8 @@ def study(
                 )
             if setting in TAKEN:
                 raise StudyError(
-                    f"the study '{name}' has the setting '{setting}', which reproduce names otherwise; rename it"
+                    f"the study '{name}' has the setting '{setting}', which reproduce names"
+                    " otherwise; rename it"
                 )
         STUDIES.add(name, registered, analyse.__module__)
         return analyse
@@ -184,7 +201,9 @@ def study(
 
 
 def find_study(name: str) -> Study:
-    """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file (`mine.py::mine/errors`)."""
+    """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
+    (`mine.py::mine/errors`).
+    """
     return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)
 
 

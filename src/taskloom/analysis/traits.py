@@ -1,10 +1,13 @@
-"""Studies of traits, for any runs that kept their predictions: which one predicts errors best, and the accuracy by each.
+"""Studies of traits, for any runs that kept their predictions: which one predicts errors best, and
+the accuracy by each.
 
-For each group of repeated trainings and each split, an item's score is its mean over seeds. A trait explains the share of the
-variance of these scores that lies between its values; the share is adjusted for the number of values (epsilon squared,
-1 - (1 - eta squared)(n - 1)/(n - k)), since many values explain something by chance. Its p-value is that of a permutation of the
-items, corrected (Holm) for all traits and groups that were looked at. Where no permutation explains as much, that of the F test
-takes its place: permutations alone give no p below 1/2,001, from which a correction for a hundred looks leaves nothing.
+For each group of repeated trainings and each split, an item's score is its mean over seeds. A trait
+explains the share of the variance of these scores that lies between its values; the share is
+adjusted for the number of values (epsilon squared, 1 - (1 - eta squared)(n - 1)/(n - k)), since
+many values explain something by chance. Its p-value is that of a permutation of the items,
+corrected (Holm) for all traits and groups that were looked at. Where no permutation explains as
+much, that of the F test takes its place: permutations alone give no p below 1/2,001, from which a
+correction for a hundred looks leaves nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ from taskloom.analysis.settings import check_choice, check_split
 from taskloom.analysis.small_recipes import any_recipe_experiments
 from taskloom.analysis.study import StudyError, study
 from taskloom.data.dataset import Dataset
+from taskloom.experiments.groups import known_traits
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.scored_rows import known_traits
 from taskloom.experiments.statistics import correct, over_items
 from taskloom.experiments.statistics.distributions import f_above
 from taskloom.experiments.table import Runs
@@ -59,7 +62,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ScoredItems:
-    """The items that repeated trainings answered: mean scores over seeds, and the traits of each."""
+    """The items that repeated trainings answered: mean scores over seeds, and the traits of
+    each.
+    """
 
     trainings: str
     split: str
@@ -69,7 +74,9 @@ class ScoredItems:
 
 @study(
     "runs/error-traits",
-    describe="Which single trait predicts errors best, corrected for all traits that were looked at",
+    describe=(
+        "Which single trait predicts errors best, corrected for all traits that were looked at"
+    ),
     experiment=any_recipe_experiments,
 )
 def error_traits(runs: Runs, *, split: str = "") -> Finding:
@@ -90,8 +97,8 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
         ]
     if not rows:
         raise StudyError(
-            f"{runs.path} has no predictions with a trait that varies and scores that vary with items; nothing can be "
-            "said about errors"
+            f"{runs.path} has no predictions with a trait that varies and scores that vary with"
+            " items; nothing can be said about errors"
         )
     for row, p in zip(rows, correct([row["p"] for row in rows], "holm"), strict=True):
         row["corrected_p"] = float(p)
@@ -113,8 +120,9 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
     sure = sum(row["corrected_p"] < 0.05 for row in best.values())
     return Finding(
         "Traits that predict errors",
-        f"Looked at: {count_of([len(rows)], 'trait')} in {count_of([len(best)], 'group')} (trainings and split). In "
-        f"{sure} of {len(best)} the best trait explains more than chance at the level of 5 %, corrected for all of them (Holm).",
+        f"Looked at: {count_of([len(rows)], 'trait')} in {count_of([len(best)], 'group')}"
+        f" (trainings and split). In {sure} of {len(best)} the best trait explains more than chance"
+        " at the level of 5 %, corrected for all of them (Holm).",
         ResultTable(columns, rows),
         (_figure(groups, best),),
         notes=("A trait that predicts errors need not cause them: traits go together.",),
@@ -124,7 +132,9 @@ def error_traits(runs: Runs, *, split: str = "") -> Finding:
 def _figure(
     groups: Sequence[ScoredItems], best: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> StudyFigure:
-    """Return the scores by the values of each group's best trait, of the groups in which it is surest."""
+    """Return the scores by the values of each group's best trait, of the groups in which it is
+    surest.
+    """
     shown = sorted(best, key=lambda group: best[group]["corrected_p"])[:MOST_PANELS]
     by_group = {(g.trainings, g.split): g for g in groups}
     points = [p for group in shown for p in _points(by_group[group], best[group]["trait"])]
@@ -152,7 +162,9 @@ def _figure(
 
 
 def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
-    """Yield the items of each group of repeated trainings and each split, with their mean scores over seeds."""
+    """Yield the items of each group of repeated trainings and each split, with their mean scores
+    over seeds.
+    """
     table = runs.predictions(split or None, ["split", "index", "score", "traits"])
     labels = run_labels(runs)
     sums: dict[tuple[str, str], dict[int, list[float]]] = {}
@@ -170,7 +182,9 @@ def scored_items(runs: Runs, split: str = "") -> Iterator[ScoredItems]:
 
 
 def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | None:
-    """Return how much of the variance of scores a trait explains, with its p-value; None where it does not apply."""
+    """Return how much of the variance of scores a trait explains, with its p-value; None where it
+    does not apply.
+    """
     known = np.array([value is not None for value in values])
     names, codes = np.unique([str(v) for v in values if v is not None], return_inverse=True)
     own, n, k = scores[known], int(known.sum()), len(names)
@@ -184,9 +198,11 @@ def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | 
     return {
         "values": k,
         "explained": 1 - (1 - share) * (n - 1) / (n - k),
-        "p": (1 + beyond) / (1 + PERMUTATIONS)
-        if beyond
-        else min(_f_test(share, n, k), 1 / (1 + PERMUTATIONS)),
+        "p": (
+            (1 + beyond) / (1 + PERMUTATIONS)
+            if beyond
+            else min(_f_test(share, n, k), 1 / (1 + PERMUTATIONS))
+        ),
         "worst": f"{names[low]} ({means[low]:.2f})",
         "best": f"{names[high]} ({means[high]:.2f})",
         "n": n,
@@ -194,7 +210,9 @@ def explained(scores: Floats, values: Sequence[str | None]) -> dict[str, Any] | 
 
 
 def _f_test(share: float, n: int, k: int) -> float:
-    """Return how probable it is by chance that groups explain that share of the variance, by the F test."""
+    """Return how probable it is by chance that groups explain that share of the variance, by the F
+    test.
+    """
     within = (1 - share) / (n - k)
     return f_above(share / (k - 1) / within, k - 1, n - k) if within > 0 else 0.0
 
@@ -224,13 +242,17 @@ def _points(group: ScoredItems, trait: str) -> Iterator[dict[str, Any]]:
 
 @study(
     "runs/trait-accuracy",
-    describe="Accuracy by a trait crossed with another, such as whether training has it, or with the split",
+    describe=(
+        "Accuracy by a trait crossed with another, such as whether training has it, or with the"
+        " split"
+    ),
     experiment=any_recipe_experiments,
 )
 def trait_accuracy(
     runs: Runs, *, trait: str = "", cross: str = "split", split: str = ""
 ) -> list[Finding]:
-    """Compute the accuracy for each pair of values of two traits, with intervals over seeds and items.
+    """Compute the accuracy for each pair of values of two traits, with intervals over seeds and
+    items.
 
     Args:
         runs: Runs that kept their predictions.
@@ -248,11 +270,13 @@ def trait_accuracy(
     chosen = [name for name in own if 2 <= _number_of_values(runs, name, split) <= MOST_VALUES]
     if not own:
         raise StudyError(
-            f"{runs.path} has no answers to examples with traits; name a run store whose runs kept their predictions"
+            f"{runs.path} has no answers to examples with traits; name a run store whose runs kept"
+            " their predictions"
         )
     if not chosen:
         raise StudyError(
-            f"no trait of {runs.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of {', '.join(own)}"
+            f"no trait of {runs.path} has 2 to {MOST_VALUES} values; name one: trait=NAME, of"
+            f" {', '.join(own)}"
         )
     return [
         _by_trait(runs, name, cross, split, "trait-accuracy-" + re.sub(r"\W+", "-", name))
@@ -306,13 +330,17 @@ def _by_trait(runs: Runs, trait: str, cross: str, split: str, stem: str) -> Find
 
 
 IN_TRAINING = "in-training"
-"""What `cross` may be beside traits: whether the training data that a run learned have the trait's value."""
+"""What `cross` may be beside traits: whether the training data that a run learned have the trait's
+value.
+"""
 
 
 def _with_training(
     runs: Runs, rows: Sequence[Mapping[str, Any]], trait: str, same: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the rows with whether training has their value of a trait; without those whose training data are not here."""
+    """Return the rows with whether training has their value of a trait; without those whose
+    training data are not here.
+    """
     trained = {
         digest: _trained_values(data, trait) for digest, data in stored_datasets(runs).items()
     }
@@ -349,7 +377,9 @@ def _trained_values(data: Dataset, trait: str) -> set[str]:
 
 
 def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[str]:
-    """Yield the mean over all items whose value of the trait training has, and over those whose value it lacks."""
+    """Yield the mean over all items whose value of the trait training has, and over those whose
+    value it lacks.
+    """
     for trainings in dict.fromkeys(row["trainings"] for row in rows):
         parts = []
         for answer, what in (("yes", "has"), ("no", "lacks")):
@@ -360,7 +390,8 @@ def _seen_and_unseen(rows: Sequence[Mapping[str, Any]], trait: str) -> Iterator[
             if items:
                 mean = sum(row["mean"] * row["n"] for row in own) / items
                 parts.append(
-                    f"{mean:.3f} where training {what} the value of {trait} ({count_of([items], 'item')})"
+                    f"{mean:.3f} where training {what} the value of {trait}"
+                    f" ({count_of([items], 'item')})"
                 )
         yield f"{trainings}: {', '.join(parts)}."
 

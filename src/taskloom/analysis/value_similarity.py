@@ -1,9 +1,11 @@
-"""Is one value the same vector whichever part of an input made it? For any runs that kept their models, pretrained ones included.
+"""Is one value the same vector whichever part of an input made it? For any runs that kept their
+models, pretrained ones included.
 
-CTL++ asks this of a symbol and the function that gives it. Here the value is the answer or a trait, and the part any trait: the
-vectors of all inputs with the same value and part are averaged, and those of one value are compared across parts. States of
-pretrained models point into one direction to begin with, so that a high cosine alone says little: cosines between different values
-stand beside.
+CTL++ asks this of a symbol and the function that gives it. Here the value is the answer or a trait,
+and the part any trait: the vectors of all inputs with the same value and part are averaged, and
+those of one value are compared across parts. States of pretrained models point into one direction
+to begin with, so that a high cosine alone says little: cosines between different values stand
+beside.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 
 MOST_INPUTS = 2_000
-"""Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained model on a CPU."""
+"""Inputs whose states are computed: seconds for a network from scratch, a minute for a pretrained
+model on a CPU.
+"""
 
 FEWEST_PARTS = 3
 """Parts of a value below which there is nothing to cluster."""
@@ -40,7 +44,10 @@ ANSWER = "answer"
 
 @study(
     "runs/similarity",
-    describe="Similarity of a value's representations by the part that made it, for any kept model and layer",
+    describe=(
+        "Similarity of a value's representations by the part that made it, for any kept model and"
+        " layer"
+    ),
     experiment=any_recipe_experiments,
 )
 def value_similarity(
@@ -82,8 +89,9 @@ def value_similarity(
     name = run_labels(runs)[chosen]
     seed = runs[chosen].seed
     caption = (
-        f"Mean cosine of the vectors at '{where}' of one {value} made by different values of {part}, and of different values made "
-        f"by any: {name}, seed {seed} ({len(inputs):,} inputs; one model, no interval)."
+        f"Mean cosine of the vectors at '{where}' of one {value} made by different values of"
+        f" {part}, and of different values made by any: {name}, seed {seed} ({len(inputs):,}"
+        " inputs; one model, no interval)."
     )
     plot = partial(
         figures.intervals,
@@ -96,8 +104,9 @@ def value_similarity(
     closer = sum(row["same value"] > row["other values"] for row in rows)
     return Finding(
         f"Similarity of one {value} across {part}",
-        f"In {closer} of {len(rows)} values the vectors of one value are closer to each other than to those of other values. "
-        f"{sum(row['codes'] == 'separate' for row in rows)} have separate codes by the absolute criterion.",
+        f"In {closer} of {len(rows)} values the vectors of one value are closer to each other than"
+        f" to those of other values. {sum(row['codes'] == 'separate' for row in rows)} have"
+        " separate codes by the absolute criterion.",
         ResultTable(COLUMNS, rows),
         (
             StudyFigure(
@@ -120,10 +129,11 @@ COLUMNS = (
 )
 
 CRITERION = (
-    f"Codes are separate where the clusters of the cut have a silhouette of at least {SILHOUETTE:g} and cosines within them are "
-    f"larger than between them by at least {GAP:g}; one where the mean cosine is at least {ALIKE:g}; else scattered. Scattered "
-    "does not mean that there are no clusters: two planted groups of 16 with cosines of 0.6 within and 0.2 between are found in "
-    "28 % of trials."
+    f"Codes are separate where the clusters of the cut have a silhouette of at least {SILHOUETTE:g}"
+    f" and cosines within them are larger than between them by at least {GAP:g}; one where the mean"
+    f" cosine is at least {ALIKE:g}; else scattered. Scattered does not mean that there are no"
+    " clusters: two planted groups of 16 with cosines of 0.6 within and 0.2 between are found in"
+    " 28 % of trials."
 )
 
 
@@ -134,7 +144,10 @@ def _kept(runs: Runs, wanted: str) -> list[str]:
 def _other_models(runs: Runs, wanted: str) -> Iterator[str]:
     kept = _kept(runs, wanted)
     if len(kept) > 1:
-        yield f"{len(kept)} runs kept their model; this is {kept[0][:8]}. Name the beginning of another: run={kept[1][:8]}."
+        yield (
+            f"{len(kept)} runs kept their model; this is {kept[0][:8]}. Name the beginning of"
+            f" another: run={kept[1][:8]}."
+        )
 
 
 def _chosen(runs: Runs, wanted: str) -> str:
@@ -162,8 +175,8 @@ def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) ->
     fit = {name: n for name, n in known.items() if FEWEST_PARTS <= n <= MOST_PARTS}
     if not fit:
         raise StudyError(
-            f"no trait of {runs.path} has {FEWEST_PARTS} to {MOST_PARTS} values; name a part: part=TRAIT, of "
-            f"{', '.join(known) or 'none'}"
+            f"no trait of {runs.path} has {FEWEST_PARTS} to {MOST_PARTS} values; name a part:"
+            f" part=TRAIT, of {', '.join(known) or 'none'}"
         )
     return max(fit, key=lambda name: fit[name])
 

@@ -1,31 +1,36 @@
 """Does our number agree with the published one? One rule for all studies.
 
-The rule looks at the 95 % interval of the difference *ours - published* and at the margin, the largest difference that still
-counts as agreement: 0.05 for accuracies, 0.10 if the published standard deviation between trainings exceeds 0.15. In this order:
+The rule looks at the 95 % interval of the difference *ours - published* and at the margin, the
+largest difference that still counts as agreement: 0.05 for accuracies, 0.10 if the published
+standard deviation between trainings exceeds 0.15. In this order:
 
 1. There is no interval, because there is only one training: **inconclusive**.
-2. The whole interval lies within the margin: **agrees**. A difference may be significant and still too small to matter.
+2. The whole interval lies within the margin: **agrees**. A difference may be significant and still
+   too small to matter.
 3. The whole interval lies on one side of 0, by more than the paper's rounding: **disagrees**.
 4. Otherwise **inconclusive**: these trainings fit both "the same" and "different".
 
-The intervals, with their coverage in simulations of skewed seeds (`tests/analysis/test_verdict.py`):
+The intervals, with their coverage in simulations of skewed seeds
+(`tests/analysis/test_verdict.py`):
 
-* Means with a published standard deviation (`judge_mean`): the wider of Welch's interval and the one with a pooled variance.
-  Welch's alone covers 0.82 with three skewed seeds, because three that happen to be alike look certain; the published spread
-  of 25 trainings corrects that. A standard deviation below the paper's rounding, theirs or ours, counts as half a unit of the
-  last decimal: equal scores of a few trainings don't prove that there is no spread.
-* Means without one: the published number is one more training (or a mean of `n`) with our spread. It is judged by the
-  prediction interval with n - 1 degrees of freedom, or by the same on the arcsine scale if that is wider, as it is for skewed
-  accuracies near 0 or 1.
-* Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares. Wilson's ends fall below
-  0.94 for some shares.
+* Means with a published standard deviation (`judge_mean`): the wider of Welch's interval and the
+  one with a pooled variance. Welch's alone covers 0.82 with three skewed seeds, because three that
+  happen to be alike look certain; the published spread of 25 trainings corrects that. A standard
+  deviation below the paper's rounding, theirs or ours, counts as half a unit of the last decimal:
+  equal scores of a few trainings don't prove that there is no spread.
+* Means without one: the published number is one more training (or a mean of `n`) with our spread.
+  It is judged by the prediction interval with n - 1 degrees of freedom, or by the same on the
+  arcsine scale if that is wider, as it is for skewed accuracies near 0 or 1.
+* Shares of trainings (`judge_share`): Newcombe's interval from the exact intervals of both shares.
+  Wilson's ends fall below 0.94 for some shares.
 * Numbers with an interval of their own (`judge_estimate`: slopes): Newcombe's interval from that.
 
-Numbers that no training made (`judge_number`: parameter counts, sizes of datasets) agree if they are equal after rounding as the
-paper rounds; there is no third answer.
+Numbers that no training made (`judge_number`: parameter counts, sizes of datasets) agree if they
+are equal after rounding as the paper rounds; there is no third answer.
 
-If conditions differ that the paper's file calls essential (another world, another model), comparing numbers says nothing about
-the claim: the verdict is **not comparable**, and the conditions are listed.
+If conditions differ that the paper's file calls essential (another world, another model), comparing
+numbers says nothing about the claim: the verdict is **not comparable**, and the conditions are
+listed.
 """
 
 from __future__ import annotations
@@ -44,7 +49,9 @@ from taskloom.experiments.statistics.intervals import LEVEL
 AGREES, DISAGREES, OPEN, OTHER = "agrees", "disagrees", "inconclusive", "not comparable"
 
 DECIMALS = 3
-"""Of means and shares over trainings, also where the paper has more: no interval of ours is known as closely."""
+"""Of means and shares over trainings, also where the paper has more: no interval of ours is known
+as closely.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,10 @@ class Judgement:
         verdict: `agrees`, `disagrees`, `inconclusive` or `not comparable`.
         conditions: What differs from the paper's conditions, a sentence each.
         decimals: How many the number is shown with.
-        unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was trained.
-        margin: Largest difference that counts as agreement; nan for numbers that are compared after rounding.
+        unit: What `seeds` counts; `tasks` where a number is a mean over tasks, each of which was
+            trained.
+        margin: Largest difference that counts as agreement; nan for numbers that are compared after
+            rounding.
     """
 
     claim: str
@@ -140,8 +149,9 @@ def judge_mean(
         comparable: False where an essential condition differs.
         level: Of the intervals.
         unit: What the trainings differ in: `seeds`, or `tasks`.
-        their_ends: Interval of the published number over the things that it is a share of. It adds to the spread of trainings,
-            which is ours, and counts in place of a published standard deviation.
+        their_ends: Interval of the published number over the things that it is a share of. It adds
+            to the spread of trainings, which is ours, and counts in place of a published standard
+            deviation.
     """
     n = len(scores)
     mean = sum(scores) / n if n else math.nan
@@ -168,12 +178,15 @@ def judge_mean(
 def _between_means(
     scores: Sequence[float], number: PublishedNumber, published_sd: float, level: float
 ) -> tuple[float, float]:
-    """Interval of the difference to a published mean with its spread: the wider of Welch's and the pooled one."""
+    """Interval of the difference to a published mean with its spread: the wider of Welch's and the
+    pooled one.
+    """
     n, m = len(scores), number.n
     ours = max(stdev(scores), number.rounding)
     theirs = max(published_sd, number.rounding)
     a, b = ours**2 / n, theirs**2 / m
-    # A spread of one number is its standard error, over tasks. How many they are is not stated, so it gets our freedom.
+    # A spread of one number is its standard error, over tasks. How many they are is not stated, so
+    # it gets our freedom.
     their_df = m - 1 if m > 1 else n - 1
     df = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / their_df)
     half = t_quantile(0.5 + level / 2, df) * math.sqrt(a + b)
@@ -188,7 +201,8 @@ def _between_means(
 def _as_one_more_training(
     scores: Sequence[float], number: PublishedNumber, level: float
 ) -> tuple[float, float]:
-    """Interval of the difference to a published number without a spread, which is taken to have ours.
+    """Interval of the difference to a published number without a spread, which is taken to have
+    ours.
 
     The only spread that is known is that of our n scores, so there are n - 1 degrees of freedom.
     """
@@ -197,7 +211,8 @@ def _as_one_more_training(
     half = quantile * max(stdev(scores), number.rounding) * math.sqrt(1 / n + 1 / number.n)
     low, high = mean - half, mean + half
     if number.n == 1 and min(scores) >= 0 and max(scores) <= 1:
-        # Accuracies near 0 or 1 are skewed, and three of them often look alike. The arcsine evens out their variance.
+        # Accuracies near 0 or 1 are skewed, and three of them often look alike. The arcsine evens
+        # out their variance.
         angles = [math.asin(math.sqrt(score)) for score in scores]
         reach = quantile * stdev(angles) * math.sqrt(1 + 1 / n)
         centre = fmean(angles)
@@ -217,7 +232,8 @@ def judge_share(
     comparable: bool = True,
     level: float = LEVEL,
 ) -> Judgement:
-    """Judge a share of our trainings (those that succeeded) against a published share of `number.n` trainings.
+    """Judge a share of our trainings (those that succeeded) against a published share of `number.n`
+    trainings.
 
     Args:
         hits: Our trainings for which it holds.
@@ -253,14 +269,16 @@ def judge_estimate(
     comparable: bool = True,
     unit: str = "seeds",
 ) -> Judgement:
-    """Judge a number that comes with an interval of its own, such as a slope; the interval of the difference is Newcombe's.
+    """Judge a number that comes with an interval of its own, such as a slope; the interval of the
+    difference is Newcombe's.
 
     Args:
         value: Our number.
         ends: Of its interval; nan where there is none.
         n: Trainings that it rests on.
         number: The published number.
-        their_ends: Of the published number's interval; none: it is taken as exact, but for its rounding.
+        their_ends: Of the published number's interval; none: it is taken as exact, but for its
+            rounding.
         claim: What it is of.
         conditions: What differs from the paper's conditions.
         comparable: False where an essential condition differs.
@@ -279,7 +297,8 @@ def judge_number(
     conditions: Sequence[str] = (),
     tolerance: float = 0.0,
 ) -> Judgement:
-    """Judge a number that no training made: it agrees where it is the published one after the paper's rounding.
+    """Judge a number that no training made: it agrees where it is the published one after the
+    paper's rounding.
 
     Args:
         value: Our number.

@@ -1,11 +1,12 @@
-"""Supervised training, reinforcement, and one after the other, tested on seen and unseen compositions.
+"""Supervised training, reinforcement, and one after the other, tested on seen and unseen
+compositions.
 
 All arms adapt one model to filters: an instruction says which of four words to keep (`is a noun`,
 `cannot be a verb`, `is an adjective or a noun`), and the answer is the words that are kept. Three
 combinations are withheld from training; their predicates and connectives occur in training, but not
-together. Reinforcement (`grpo`) is rewarded by the score of what it writes and never sees an answer.
-The arm with a supervised start begins, seed by seed, with the final weights of the supervised arm of
-as many steps, so that the two are compared seed by seed.
+together. Reinforcement (`grpo`) is rewarded by the score of what it writes and never sees an
+answer. The arm with a supervised start begins, seed by seed, with the final weights of the
+supervised arm of as many steps, so that the two are compared seed by seed.
 
 The unit of analysis is the composition: the question is what happens on compositions that training
 lacks, and items of one composition succeed or fail together. Each composition counts once, with its
@@ -27,13 +28,14 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.paper_table import PaperTable, table_of
 from taskloom.analysis.seed_scores import count_of, count_range, interval_columns
 from taskloom.analysis.study import StudyError, study
 from taskloom.core.descriptions import UNSEEN as UNSEEN_TRAIT
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.scored_items import TASK
-from taskloom.experiments.statistics import Estimate, holm, over_task_differences, over_tasks
+from taskloom.experiments.statistics import Estimate, holm, over_task_differences
 from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 
@@ -41,22 +43,27 @@ CONDITIONS = ("iid", "ood")
 """Compositions that training has, on new words; and compositions that it lacks."""
 
 STARTS = {"quick": 2, "full": 40}
-"""Supervised steps of the start, by scale. Full: the first of 20, 40, … at which SmolLM2 got 0.3 of the
-dev items right, in a training with another seed (benchmarks/reinforcement_gpu.py)."""
+"""Supervised steps of the start, by scale. Full: the first of 20, 40, … at which SmolLM2 got 0.3 of
+the dev items right, in a training with another seed (benchmarks/reinforcement_gpu.py).
+"""
 
 STEPS = {"quick": 2, "full": 28}
-"""Further steps after the start, supervised or by reinforcement. Reinforcement alone takes as many."""
+"""Further steps after the start, supervised or by reinforcement. Reinforcement alone takes as
+many.
+"""
 
 SUPERVISED = {"batch": 64, "rate": 5e-5}
-"""Settings of every supervised step, in the start and in `fine-tune`. Of 5e-5, 1e-4 and 3e-4 the first
-ended best on dev."""
+"""Settings of every supervised step, in the start and in `fine-tune`. Of 5e-5, 1e-4 and 3e-4 the
+first ended best on dev.
+"""
 
 REINFORCED: dict[str, dict[str, Any]] = {
     "quick": {"batch": 16, "generations": 8, "rate": 2e-5},
     "full": {"batch": 256, "generations": 8, "rate": 1e-5},
 }
-"""Settings of every step of reinforcement. `batch` counts answers: 256 answers are 32 inputs. Of 1e-5,
-3e-5 and 1e-4 the first had the highest reward at the end of 24 steps."""
+"""Settings of every step of reinforcement. `batch` counts answers: 256 answers are 32 inputs. Of
+1e-5, 3e-5 and 1e-4 the first had the highest reward at the end of 24 steps.
+"""
 
 CHANCE = 1 / 6
 """Accuracy of keeping two of the four words at random."""
@@ -206,7 +213,9 @@ def _ordered(runs: Runs) -> list[Run]:
 
 
 def _order(run: Run) -> tuple[bool, bool, int, int]:
-    """Sort key: the untrained model, supervised arms by their steps, then arms with reinforcement."""
+    """Sort key: the untrained model, supervised arms by their steps, then arms with
+    reinforcement.
+    """
     steps = int(run.fields.get("learner.steps", 0))
     return run.learner == "grpo", run.learner != "zero-shot", steps, run.seed
 
@@ -252,47 +261,44 @@ def arm_of(learner: str, fields: Mapping[str, Any]) -> str:
     return f"SFT {before}, {name} {steps}" if before else f"{name} {steps}"
 
 
-def _accuracy(arms: Mapping[str, dict[str, Scores]], answers: Mapping[str, list[Item]]) -> Finding:
-    rows: list[dict[str, Any]] = []
-    for arm, splits in arms.items():
-        for split, scores in splits.items():
-            means = list(_over_seeds(scores).values())
-            estimate = over_tasks(means) if len(means) > 1 else None
-            seeds = _seeds(scores)
-            items = sum(item[0] == split and item[2] == seeds[0] for item in answers[arm])
-            rows.append(
-                {
-                    "arm": arm,
-                    "split": split,
-                    "mean": sum(means) / len(means),
-                    **interval_columns(estimate),
-                    "compositions": len(means),
-                    "seeds": len(seeds),
-                    "items": items,
-                }
-            )
-    columns = ("arm", "split", "mean", "low", "high", "compositions", "seeds", "items")
-    table = ResultTable(columns, rows)
-    units = count_of((row["compositions"] for row in rows), "composition")
-    caption = (
-        f"Share of items that are right as a whole, by arm and split. Means over {units}, with "
-        "95 % intervals (t over compositions); each composition counts with its mean over "
-        f"{count_of((row['seeds'] for row in rows), 'seed')}. Chance is {CHANCE:.2f}."
-    )
-    plot = partial(figures.intervals, place="arm", series="split")
-    return Finding(
-        "Accuracy of each arm",
+ARMS = PaperTable(
+    unit="compositions",
+    name="arms",
+    title="Accuracy of each arm",
+    text=(
         "iid: compositions that training has, on new words. ood: compositions that it lacks. An "
         "item counts if its whole answer is right, which is also what the reward asks for. "
         "Intervals are at 95 %, over compositions (t); there is none if all compositions score "
-        "the same.",
-        table,
-        (StudyFigure("arms", caption, table, plot),),
-    )
+        "the same."
+    ),
+    caption=(
+        "Share of items that are right as a whole, by arm and split. Means over {units}, with 95 % "
+        "intervals (t over compositions); each composition counts with its mean over {seeds}. "
+        f"Chance is {CHANCE:.2f}."
+    ),
+    columns=("arm", "split", "mean", "low", "high", "compositions", "seeds", "items"),
+    axes={"place": "arm", "series": "split"},
+    as_drawn=True,
+)
+
+
+def _accuracy(arms: Mapping[str, dict[str, Scores]], answers: Mapping[str, list[Item]]) -> Finding:
+    cells = []
+    for arm, splits in arms.items():
+        for split, scores in splits.items():
+            seeds = _seeds(scores)
+            items = sum(item[0] == split and item[2] == seeds[0] for item in answers[arm])
+            sizes = {"seeds": len(seeds), "items": items}
+            means = list(_over_seeds(scores).values())
+            cells.append(ARMS.cell({"arm": arm, "split": split}, means, {}, of={}, further=sizes))
+    trained = count_of((cell.further["seeds"] for cell in cells), "seed")
+    return ARMS.finding(cells, caption=ARMS.caption.replace("{seeds}", trained))
 
 
 def _pairs(arms: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each supervised start with both of its continuations, and the continuations with each other."""
+    """Each supervised start with both of its continuations, and the continuations with each
+    other.
+    """
     pairs = []
     for arm in arms:
         start, comma, further = arm.partition(", GRPO ")
@@ -332,37 +338,25 @@ def _gains(arms: Mapping[str, dict[str, Scores]]) -> Iterator[Finding]:
             ends = interval_columns(estimate)
             seeds = len(set(_seeds(before)) & set(_seeds(after)))
             sizes = {"compositions": len(gains), "seeds": seeds}
-            rows.append(
-                {"from": start, "to": further, "split": split, "gain": mean, **ends, **sizes}
-            )
+            about = {"from": start, "to": further, "split": split, "gain": mean, **ends}
+            rows.append({**about, "p": None, **sizes, "outcome": ""})
             p_values.append(_p_value(estimate))
             dots += _dots(f"{further} - {start}", split, gains, mean, ends)
     if not rows:
         return
-    # A contrast without a p-value still belongs to the family: leaving it out would be kinder to the rest.
+    # A contrast without a p-value still belongs to the family: leaving it out would be kinder to
+    # the rest.
     for row, p in zip(rows, holm(p_values).tolist(), strict=True):
         row["p"] = p
         row["outcome"] = _outcome(row["gain"], p)
-    columns = (
-        "from",
-        "to",
-        "split",
-        "gain",
-        "low",
-        "high",
-        "p",
-        "compositions",
-        "seeds",
-        "outcome",
-    )
     yield Finding(
         "What further training adds to its start",
-        "Differences between an arm and the supervised start that it continues, and between the two "
-        "continuations. Each composition counts once, with its mean over items and over the seeds "
-        "that both arms have; intervals are at 95 %, over compositions (t). p is two-sided, with "
-        f"Holm's correction for the {len(rows)} contrasts of this table. A contrast with a corrected "
-        f"p above {ALPHA:g} is inconclusive.",
-        ResultTable(columns, rows),
+        "Differences between an arm and the supervised start that it continues, and between the"
+        " two continuations. Each composition counts once, with its mean over items and over the"
+        " seeds that both arms have; intervals are at 95 %, over compositions (t). p is two-sided,"
+        f" with Holm's correction for the {len(rows)} contrasts of this table. A contrast with a"
+        f" corrected p above {ALPHA:g} is inconclusive.",
+        table_of(rows),
         (_gains_figure(dots),),
     )
 

@@ -1,4 +1,6 @@
-"""A profile of a model behind an endpoint: a real server around a tiny model, the command, a kill, and the command again."""
+"""A profile of a model behind an endpoint: a real server around a tiny model, the command, a kill,
+and the command again.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ def test_the_same_items_are_compared_one_by_one() -> None:
     easy, hard = measured(60), measured(50)
     paired, unpaired = result(easy, hard, same=True), result(easy, hard)
     assert (paired.difference.mean, unpaired.difference.mean) == pytest.approx((-0.1, -0.1))
-    # Ten of a hundred items were lost and none won: item by item that is certain, of two samples it would not be.
+    # Ten of a hundred items were lost and none won: item by item that is certain, of two samples it
+    # would not be.
     assert paired.verdict == BREAKS
     assert unpaired.verdict == OPEN
     assert paired.consistency == pytest.approx(0.5)

@@ -201,7 +201,9 @@ def test_a_language_model_and_its_random_twin(
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole panel on a tiny model: what does not fit its context is listed, the rest is measured."""
+    """The whole panel on a tiny model: what does not fit its context is listed, the rest is
+    measured.
+    """
     pytest.importorskip("transformers")
     from tests.interop.models import tiny_model
 

@@ -1,4 +1,6 @@
-"""The report in a real browser: it fits a phone, opens examples, compares learners, executes nothing of the data."""
+"""The report in a real browser: it fits a phone, opens examples, compares learners, executes
+nothing of the data.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def test_a_table_that_is_cut_says_that_it_scrolls(page_file: Path) -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(page_file.as_uri())
         page.wait_for_selector(".explorer .item")
-        # Wider than a phone, where the hint is always there, and too narrow for the table of comparisons.
+        # Wider than a phone, where the hint is always there, and too narrow for the table of
+        # comparisons.
         page.set_viewport_size({"width": 800, "height": 900})
         page.wait_for_selector(".hint.needed")
         boxes = page.locator(".hint + .wide").all()

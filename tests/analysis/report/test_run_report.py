@@ -1,4 +1,6 @@
-"""The page about runs: everything that was asked for is on it, with the numbers of the frame, and nothing from outside."""
+"""The page about runs: everything that was asked for is on it, with the numbers of the frame, and
+nothing from outside.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,17 @@ from typing import Any
 import pytest
 
 import taskloom as tl
-from taskloom.analysis.report import charts, report_columns
-from taskloom.analysis.report.charts import Curve, Mark
+from taskloom.analysis import figures, palette, panels
+from taskloom.analysis.panels import Curve, Mark
+from taskloom.analysis.report import report_columns, run_numbers
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_report import report
-from taskloom.analysis.report.run_sections import gap_sentence, mean_with_interval
+from taskloom.analysis.report.run_sentences import gap_sentence, mean_with_interval
 from taskloom.cli.app import run as cli
 from taskloom.core.errors import TaskloomError
 from taskloom.experiments import files as run_files
 from taskloom.experiments import table as frame
+from taskloom.experiments.compare import ComparedSide
 from taskloom.experiments.sources.score_files import open_runs, score_groups, write_scores
 from taskloom.experiments.store import Store
 from tests.experiments.made_up_runs import write
@@ -151,7 +155,7 @@ def test_the_numbers_are_those_of_the_frame(store: Store, html: str) -> None:
     ]
     assert [[*row[:4], row[6]] for row in found["Comparisons"][1:]] == expected
     assert [row[9] for row in found["Comparisons"][1:]] == [
-        row[8] for row in compared.shown()[1]
+        row[8] for row in compared.shown().cells
     ] or [float(row[9]) for row in found["Comparisons"][1:]] == pytest.approx(
         [r["corrected_p"] for r in compared], abs=6e-4
     )
@@ -227,10 +231,10 @@ def test_traits_that_divide_the_examples_alike_share_a_section(tmp_path: Path) -
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
     drawn = [
-        charts.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0})
+        panels.curve_panel("p", [Curve("iid", steps, (0.5,) * len(steps))], {"iid": 0})
         for steps in ((5,), (5, 6))
     ]
-    assert [panel.svg.count("<circle") for panel in drawn] == [1, 0]
+    assert [panel.svg.count("<use") for panel in drawn] == [1, 0]
     assert drawn[0].alt == "p: learning curves over 5 steps; iid ends at 0.50."
 
 
@@ -240,20 +244,20 @@ def test_traits_that_are_names_are_bars_and_numbers_are_lines(tmp_path: Path) ->
     write(made, {"iid": [i % 2 for i in range(30)]}, traits=traits)
     page = report(made.path, tmp_path / "r.html").read_text(encoding="utf-8")
     length, shape = page.partition("Score by length</h2>")[2].split("Score by shape</h2>")
-    assert "<polyline" in length
-    assert 'class="bar"' not in length.partition("<table")[0]
-    assert 'class="bar"' in shape
-    assert "<polyline" not in shape.partition("</figure>")[0]
+    assert 'stroke-width="2"' in length, "a line"
+    assert 'opacity="0.85"' not in length.partition("<table")[0]
+    assert 'opacity="0.85"' in shape, "bars"
+    assert "<use" not in shape.partition("</figure>")[0], "no marks"
 
 
 def test_labels_stay_distinct() -> None:
     names = [f"fine-tune model=smollm2-135m steps={n} rank=8" for n in (100, 200)]
     for width in (8, 16, 22, 60):
-        short = charts.distinct(names, width)
+        short = panels.distinct(names, width)
         assert len(set(short.values())) == 2
         assert all(len(text) <= width for text in short.values())
     marks = [Mark("iid", name, 0.5, 0.4, 0.6) for name in names]
-    svg = charts.interval_panel("p", marks, {"iid": 0}, 0.125).svg
+    svg = panels.interval_panel("p", marks, {"iid": 0}, 0.125).svg
     assert all(f"<title>{name}</title>" in svg for name in names), (
         "the whole name is in the tooltip"
     )
@@ -263,16 +267,17 @@ def test_labels_stay_distinct() -> None:
 def test_splits_that_are_guessed_differently_have_lines_of_their_own() -> None:
     curves = [Curve("iid", (1, 2), (0.5, 1.0)), Curve("ood", (1, 2), (0.2, 0.3))]
     colours = {"iid": 0, "ood": 1}
-    apart = charts.curve_panel("p", curves, colours, {"iid": 0.30, "ood": 0.25})
-    assert apart.svg.count('class="guess') == 2
+    apart = panels.curve_panel("p", curves, colours, {"iid": 0.30, "ood": 0.25})
+    assert apart.svg.count("<title>guessing") == 2
     assert "guessing on ood: 0.250" in apart.svg
     assert "gives 0.30 on iid, 0.25 on ood" in apart.alt
-    together = charts.curve_panel("p", curves, colours, {"iid": 0.25, "ood": 0.252})
-    assert together.svg.count('class="guess') == 1
-    assert charts.curve_panel("p", curves, colours, {}).svg.count('class="guess') == 0
-    file = charts.sheet([apart], colours)
+    together = panels.curve_panel("p", curves, colours, {"iid": 0.25, "ood": 0.252})
+    assert together.svg.count("<title>guessing") == 1
+    assert panels.curve_panel("p", curves, colours, {}).svg.count("<title>guessing") == 0
+    file = figures.svg(panels.sheet([apart], colours, guessed=True))
     assert "guessing the most frequent answer" in file
-    assert 'fill="#fff"' in file, "readable on a dark page"
+    assert "fill: #ffffff" in file, "readable on a dark page"
+    assert "var(" not in file, "readers of files know nothing of a page"
 
 
 def test_findings_come_first_and_have_intervals(store: Store, html: str) -> None:
@@ -294,8 +299,10 @@ def test_the_headline_is_the_largest_fall() -> None:
         {"recipe": "r", "learner": a, "split": s, "mean": m, "low": m - 0.02, "high": m + 0.02}
         for a, s, m in (("x", "iid", 0.9), ("x", "ood", 0.8), ("y", "iid", 0.9), ("y", "ood", 0.3))
     ]
-    assert gap_sentence(rows) == (
-        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on held-out items (ood) of r."
+    assert (
+        gap_sentence(rows)
+        == "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.300 ± 0.020 on"
+        " held-out items (ood) of r."
     )
     assert gap_sentence(rows[:1]) == "x reaches 0.900 ± 0.020 on r, iid."
 
@@ -317,8 +324,9 @@ def headline(*scores: tuple[str, str, float], width: float = 0.02) -> str:
 
 
 def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
-    assert headline(("x", "iid", 0.3), ("x", "ood", 0.9)) == (
-        "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
+    assert (
+        headline(("x", "iid", 0.3), ("x", "ood", 0.9))
+        == "No fall is shown; x is higher on ood: 0.900 ± 0.020 on held-out items (ood), "
         "0.300 ± 0.020 on items like those of training (iid) of r."
     )
     falls = headline(
@@ -329,14 +337,16 @@ def test_a_higher_score_on_held_out_items_is_no_fall() -> None:
         ("y", "ood-long", 0.7),
     )
     assert falls.startswith(
-        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on ood-long"
+        "y falls from 0.900 ± 0.020 on items like those of training (iid) to 0.700 ± 0.020 on"
+        " ood-long"
     )
 
 
 def test_a_difference_within_the_intervals_is_no_fall() -> None:
     scores = (("x", "iid", 0.5), ("x", "ood", 0.45), ("y", "iid", 0.6), ("y", "ood", 0.55))
     assert headline(*scores, width=0.1).startswith(
-        "No difference between iid and ood is shown (intervals overlap): y has 0.600 ± 0.100 on items"
+        "No difference between iid and ood is shown (intervals overlap): y has 0.600 ± 0.100 on"
+        " items"
     )
     assert "(there are no intervals)" in headline(*scores, width=float("nan"))
 
@@ -441,7 +451,9 @@ def test_a_page_of_many_answers_keeps_some_seeds_of_each(
 def test_predictions_are_read_a_few_times(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once for scores and traits, which the index keeps, and once for texts; the first run of a kind for its examples, too."""
+    """Once for scores and traits, which the index keeps, and once for texts; the first run of a
+    kind for its examples, too.
+    """
     opened: list[Path] = []
     original = run_files.read_parquet
 
@@ -455,6 +467,34 @@ def test_predictions_are_read_a_few_times(
     assert len(times) == 12
     assert sorted(times.values())[: 12 - 4] == [2] * 8
     assert max(times.values()) <= 6
+
+
+def test_of_many_pairs_only_the_first_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "runs", create=True)
+    for recipe in ("ctl/A", "ctl/R"):
+        for number, learner in enumerate(("a", "b", "c", "d")):
+            write(
+                store,
+                {"iid": [1.0] * number + [0.0] * (4 - number)},
+                recipe=recipe,
+                learner=learner,
+            )
+    sides = []
+
+    class Side(ComparedSide):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            sides.append(self.selection)
+
+    monkeypatch.setattr(run_numbers, "MOST_PAIRS", 4)
+    monkeypatch.setattr(run_numbers, "ComparedSide", Side)
+    tests = RunNumbers(frame.Runs(store), 0.95).comparisons
+    assert tests.pairs == 12
+    names = [(row["recipe"], row["first"], row["second"]) for row in tests.rows]
+    assert names == [("ctl/A", *pair) for pair in ("ab", "ac", "ad", "bc")]
+    assert len(sides) == 4
 
 
 def test_tasks_have_competence_at_thresholds(tmp_path: Path) -> None:
@@ -500,11 +540,11 @@ def test_the_command(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_every_name_has_a_colour_and_usual_splits_their_own() -> None:
-    many = charts.colour_of(["iid", *map(str, range(20))])
+    many = palette.colour_of(["iid", *map(str, range(20))])
     assert many["iid"] == 0
     assert len(many) == 21
-    assert charts.colour_of(["mix", "iid"])["iid"] == 0
-    assert charts.colour_of(["mix", "iid"])["mix"] != 0
+    assert palette.colour_of(["mix", "iid"])["iid"] == 0
+    assert palette.colour_of(["mix", "iid"])["mix"] != 0
 
 
 def test_a_trait_with_many_values_is_kept_and_one_that_names_each_example_is_not(

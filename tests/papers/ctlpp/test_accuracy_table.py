@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,9 @@ def test_planted_agreement_disagreement_and_too_few_seeds(tmp_path: Path) -> Non
 
 
 def test_the_first_25_that_converge_of_50_are_counted(tmp_path: Path) -> None:
-    """Every second of 50 seeds converges; were they all counted, the mean would be 0.42 and not 0.7."""
+    """Every second of 50 seeds converges; were they all counted, the mean would be 0.42 and not
+    0.7.
+    """
     iid = [1.0 if seed % 2 else 0.2 for seed in range(60)]
     ood = [0.14 if seed % 2 == 0 else 0.7 if seed < 50 else 0.0 for seed in range(60)]
     runs = made_up(tmp_path, group("ctl/A", "transformer", {"iid": iid, "ood": ood}))
@@ -194,3 +198,16 @@ def test_parameters_are_those_that_training_changes() -> None:
     assert [j.verdict for j in finding.judgements if "Transformer: parameters" in j.claim] == [
         "disagrees"
     ]
+
+
+def test_a_file_of_scores_needs_no_other_suite() -> None:
+    """Names are checked against the suites that the file names, without importing every suite."""
+    file = Path(__file__).parents[3] / "docs" / "results" / "ctlpp" / "scores.json"
+    code = (
+        "import sys; from taskloom.cli import run; run(['study', 'ctlpp/table1', sys.argv[1]]); "
+        "print([m for m in sys.modules if m.startswith('taskloom.suites.babi')], file=sys.stderr)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True
+    )
+    assert process.stderr.splitlines()[-1] == "[]"

@@ -73,7 +73,9 @@ def test_a_difference_that_one_of_many_looks_would_show_by_chance_is_not_called_
 
 
 def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path: Path) -> None:
-    """Other steps or other contents are other trainings: a difference between them is not one of draws."""
+    """Other steps or other contents are other trainings: a difference between them is not one of
+    draws.
+    """
     independent = {"recipe.draw": "independent", "learner.steps": 1_000}
     runs = made_up(
         tmp_path,
@@ -82,7 +84,10 @@ def test_only_trainings_that_are_alike_in_everything_else_are_compared(tmp_path:
     )
     with pytest.raises(
         StudyError,
-        match=r"differ in nothing but what 'draw' says; make some, e.g. with 'taskloom reproduce ctlpp/draws'",
+        match=(
+            r"differ in nothing but what 'draw' says; make some, e.g. with 'taskloom reproduce"
+            r" ctlpp/draws'"
+        ),
     ):
         analyse("ctlpp/draws", runs)
 
@@ -123,7 +128,9 @@ def test_singles_against_pairs(tmp_path: Path) -> None:
 
 
 def test_comparisons_of_few_seeds_are_doubted(tmp_path: Path) -> None:
-    """Two seeds that both have 1.0 against ten that are anywhere: the test takes the two for certain."""
+    """Two seeds that both have 1.0 against ten that are anywhere: the test takes the two for
+    certain.
+    """
     ten = {"ood": spread(0.5, 0.2, 10)}
     runs = made_up(
         tmp_path, group("ctl/A", "ndr", ten), group("ctl/A", "ndr", {"ood": [1.0, 1.0]}, SINGLES)
@@ -144,7 +151,9 @@ def test_seeds_that_all_agree_have_newcombes_interval_and_one_item_does_not_move
 
 
 def test_the_interval_goes_over_to_welchs_without_a_jump() -> None:
-    """Ends at 200 spreads from 0 to twice the limit: no two neighbours differ by more than a hundredth."""
+    """Ends at 200 spreads from 0 to twice the limit: no two neighbours differ by more than a
+    hundredth.
+    """
     spreads = [2 * ALMOST_NONE * step / 200 for step in range(201)]
     ends = [difference_interval(spread(0.97, 0.0, 10), spread(0.96, sd, 10)) for sd in spreads]
     steps = [abs(b - a) for one, two in pairwise(ends) for a, b in zip(one, two, strict=True)]
@@ -177,7 +186,9 @@ def test_comparisons_of_equal_scores_are_not_in_the_family(tmp_path: Path) -> No
 def test_an_effect_on_every_table_is_told_from_one_on_a_single_table(
     tmp_path: Path, gains: list[float], found: bool
 ) -> None:
-    """Ten seeds each on four tables: over seeds both effects look sure, over tables only the one that all tables show."""
+    """Ten seeds each on four tables: over seeds both effects look sure, over tables only the one
+    that all tables show.
+    """
     groups = []
     for table, gain in enumerate(gains):
         for processes, mean in ((8, 0.3), (32, 0.3 + gain)):
@@ -195,9 +206,11 @@ def test_an_effect_on_every_table_is_told_from_one_on_a_single_table(
     assert by_table.table is not None
     assert min(row["corrected_p"] for row in by_seed.table) < 0.001
     (row,) = by_table.table
-    assert (row["tables"], row["a"], row["b"]) == (4, "8", "32"), (
-        "data of another seed are not paired"
-    )
+    assert (row["tables"], row["a"], row["b"]) == (
+        4,
+        "8",
+        "32",
+    ), "data of another seed are not paired"
     assert row["b - a"] == pytest.approx(sum(gains) / 4)
     assert (row["low"] > 0) == found
     assert (row["corrected_p"] < 0.05) == found
@@ -265,7 +278,9 @@ def test_the_steps_at_which_seeds_have_learned_are_those_of_their_curves(tmp_pat
 def test_seeds_that_learn_sooner_and_do_better_are_told_from_those_that_do_not(
     tmp_path: Path,
 ) -> None:
-    """Five seeds learn at 1,000, 2,000 … steps; on A their ood accuracy then falls with the step, on R it does not depend on it."""
+    """Five seeds learn at 1,000, 2,000 … steps; on A their ood accuracy then falls with the step,
+    on R it does not depend on it.
+    """
     groups = []
     for recipe, ood in (("ctl/A", [0.9, 0.8, 0.7, 0.6, 0.5]), ("ctl/R", [0.7, 0.9, 0.5, 0.6, 0.8])):
         scores = group(recipe, "ndr", {"iid": [1.0] * 5, "ood": [0.1] * 5})

@@ -1,4 +1,6 @@
-"""Function tables as the unit: worlds where the table decides, where the seed does, and regrouped functions."""
+"""Function tables as the unit: worlds where the table decides, where the seed does, and regrouped
+functions.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_the_share_of_variance_tells_whether_tables_or_seeds_decide(tmp_path: Pa
 
 
 def test_the_variance_share_is_that_of_a_random_effects_model() -> None:
-    """Two groups of two by hand: mean squares 0.16 between and 0.02 within give (0.16 - 0.02) / (0.16 + 0.02)."""
+    """Two groups of two by hand: mean squares 0.16 between and 0.02 within give (0.16 - 0.02) /
+    (0.16 + 0.02).
+    """
     assert variance_share([[0.1, 0.3], [0.5, 0.7]]).mean == pytest.approx(0.14 / 0.18)
     rng = np.random.default_rng(1)
     for true in (0.2, 0.75):
@@ -94,7 +98,7 @@ def test_draws_of_one_table_are_not_taken_for_tables(tmp_path: Path) -> None:
     assert (row["table"], row["draws"], row["networks"], row["learned"]) == ("table 0", 2, 4, 3)
     (whole,) = table_rows(summary)
     assert "mean over tables" not in whole
-    (judged, _) = each.judgements
+    judged, _ = each.judgements
     assert judged.ours == pytest.approx(0.6), (
         "the network that did not learn is not compared, as in Table 1"
     )
@@ -111,7 +115,9 @@ def test_trainings_of_different_kinds_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_functions_that_are_regrouped_are_compared_with_themselves(tmp_path: Path) -> None:
-    """The first two and the last two functions differ on the symbols 0 and 1; divided otherwise the groups act alike."""
+    """The first two and the last two functions differ on the symbols 0 and 1; divided otherwise the
+    groups act alike.
+    """
     functions = np.array([[0, 1, 2, 3], [0, 1, 3, 2], [1, 0, 2, 3], [1, 0, 3, 2]])
     near, far = (0, 3, 2, 1), (1, 0, 2, 3)
     groups = []

@@ -1,4 +1,6 @@
-"""Scores of trainings on a GPU that come in parts: what was trained further takes the place of what it was."""
+"""Scores of trainings on a GPU that come in parts: what was trained further takes the place of what
+it was.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ def test_scores_at_a_step_are_those_of_the_seeds_that_were_measured_there() -> N
 
 
 def test_learners_with_stopped_runs_are_compared_before_the_end_and_others_at_it() -> None:
-    """The Transformer's curve has no point at the step of the comparison; its final scores count."""
+    """The Transformer's curve has no point at the step of the comparison; its final scores
+    count.
+    """
     from ctlpp_scores import add, add_curves, before_the_end, group_of
 
     scores: list[dict[str, Any]] = []
@@ -196,9 +200,11 @@ def test_states_of_seeds_are_gathered_from_the_last_file_that_has_them(tmp_path:
     with np.load(tmp_path / "out.npz") as file:
         assert file["seeds"].tolist() == [0, 1, 4]
         assert file["pairs.answers"].tolist() == [[0], [11], [41]]
-        assert file["singles.readout"].tolist() == [[[127, 0]], [[127, 11]], [[127, 41]]], (
-            "bytes, as long as 127"
-        )
+        assert file["singles.readout"].tolist() == [
+            [[127, 0]],
+            [[127, 11]],
+            [[127, 41]],
+        ], "bytes, as long as 127"
     with pytest.raises(SystemExit, match="seed 5"):
         write_states(files, [0, 5], tmp_path / "out.npz")
     old: dict[str, Any] = {

@@ -13,8 +13,7 @@ import pytest
 from taskloom.analysis.reproduction import analyse
 from taskloom.analysis.study import StudyError
 from taskloom.experiments.result_table import ResultTable
-from taskloom.papers.ctlpp import cluster_accuracy
-from taskloom.papers.ctlpp.cluster_accuracy import accuracy_cells
+from taskloom.papers.ctlpp import symbol_similarity
 from taskloom.papers.ctlpp.graph_drawings import NODE, draw_graph, graph_table
 from taskloom.papers.ctlpp.symbol_codes import (
     centred_correlation,
@@ -27,6 +26,7 @@ from taskloom.papers.ctlpp.symbol_codes import (
     within_networks,
 )
 from taskloom.papers.ctlpp.symbol_similarity import (
+    accuracy_cells,
     draw_matrices,
     evidence_table,
     group_numbers,
@@ -41,9 +41,11 @@ from tests.analysis.made_up_scores import group, made_up
 
 
 class PlantedCodes:
-    """A stand-in that has one vector a symbol, or one for each group of the last function, and answers by what it can read.
+    """A stand-in that has one vector a symbol, or one for each group of the last function, and
+    answers by what it can read.
 
-    A second function of another group reads nothing of a code of the first one's group, and then always answers 0.
+    A second function of another group reads nothing of a code of the first one's group, and then
+    always answers 0.
     """
 
     def __init__(self, world: SymbolWorld, codes: str) -> None:
@@ -97,7 +99,9 @@ def test_separate_codes_of_groups_are_found_where_they_are_planted(
 
 
 def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> None:
-    """Seed 7, the second of the file, has separate codes and fails; seed 3 has one code and succeeds."""
+    """Seed 7, the second of the file, has separate codes and fails; seed 3 has one code and
+    succeeds.
+    """
     models = [planted("one"), planted("by group")]
     texts = [m.text([f], s) for m in models[:1] for f in range(32) for s in range(8)]
     readout = np.stack([m.fitted.represent(texts) for m in models]).astype(np.float16)
@@ -132,7 +136,9 @@ def test_states_of_a_gpu_run_take_the_place_of_its_models(tmp_path: Path) -> Non
 
 
 def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) -> None:
-    """Of the seeds 3, 5 and 7 the file has 7, which fails, and 5, which succeeds more; runs on another draw have the same seeds."""
+    """Of the seeds 3, 5 and 7 the file has 7, which fails, and 5, which succeeds more; runs on
+    another draw have the same seeds.
+    """
     models = [planted("by group"), planted("one")]
     functions, symbols = models[0].world.images.shape
     singles = [models[0].text([f], s) for f in range(functions) for s in range(symbols)]
@@ -153,8 +159,8 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
         classes=classes,
         seeds=np.array([7, 5]),
         **{
-            "singles.readout": np.stack([m.fitted.represent(singles) for m in models]).astype(
-                np.float16
+            "singles.readout": (
+                np.stack([m.fitted.represent(singles) for m in models]).astype(np.float16)
             ),
             "pairs.answers": np.array(answers, dtype=np.int8),
         },  # type: ignore[arg-type]
@@ -212,7 +218,9 @@ def test_a_file_names_the_seeds_whose_states_and_answers_it_has(tmp_path: Path) 
 
 
 def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Path) -> None:
-    """A file that says whose states it has is not joined with the scores of another network, variant or draw of the same seeds."""
+    """A file that says whose states it has is not joined with the scores of another network,
+    variant or draw of the same seeds.
+    """
     model = planted("one")
     functions, symbols = model.world.images.shape
     singles = [model.text([f], s) for f in range(functions) for s in range(symbols)]
@@ -271,7 +279,9 @@ def test_states_of_other_models_than_those_of_the_runs_are_refused(tmp_path: Pat
 
 
 def test_symbols_that_groups_code_differently_are_those_that_unseen_pairs_fail_on() -> None:
-    """Codes by group: on R all pairs across groups, which training does not have, are wrong; with one code all are right."""
+    """Codes by group: on R all pairs across groups, which training does not have, are wrong; with
+    one code all are right.
+    """
     for codes, unseen in (("by group", 0.0), ("one", 1.0)):
         rows = symbol_rows(planted(codes), "readout", alternating=False)
         assert [(row["seen pairs"], row["unseen pairs"]) for row in rows] == [(1.0, unseen)] * 8
@@ -325,7 +335,9 @@ def test_seeds_with_separate_codes_for_more_symbols_are_found_to_do_better_where
 def test_what_a_networks_own_gap_explains_is_told_from_what_makes_a_symbol_hard(
     of_network: bool,
 ) -> None:
-    """Ten networks, eight symbols. Symbols differ in both worlds; in one the network's own gap adds to its failures."""
+    """Ten networks, eight symbols. Symbols differ in both worlds; in one the network's own gap adds
+    to its failures.
+    """
     rng = np.random.default_rng(5)
     symbol = np.linspace(0, 1, 8)
     own = rng.normal(0, 0.5, (10, 8)) if of_network else np.zeros((10, 8))
@@ -373,7 +385,7 @@ def test_rows_of_figure_6_are_first_functions_and_columns_second_ones() -> None:
     model = planted("one")
     groups = group_numbers(model)
     right = np.broadcast_to((groups == 0)[:, None], (8, 32, 32))
-    rows = list(cluster_accuracy._rows("", right, model, 0, groups, ["G_a", "G_b"]))
+    rows = list(symbol_similarity._rows("", right, model, 0, groups, ["G_a", "G_b"]))
     cells = {(row["first"], row["second"]): row["accuracy"] for row in rows}
     assert cells == {
         ("G_a", "G_a"): 1.0,
@@ -384,8 +396,22 @@ def test_rows_of_figure_6_are_first_functions_and_columns_second_ones() -> None:
     assert [row["inputs"] for row in rows] == [256] * 4
 
 
+def test_figure_6_shows_a_symbol_through_which_something_fails() -> None:
+    """Symbol 2 has the largest gap, but everything through it is right; through 5 and 6 nothing
+    is.
+    """
+    world = planted("one").world
+    values = world.images.T  # the value between two functions: [start symbol, first]
+    right = np.broadcast_to(~np.isin(values, (5, 6))[:, :, None], (8, 32, 32))
+    gaps = [0.0, 0.1, 0.9, 0.0, 0.0, 0.2, 0.4, 0.0]
+    assert symbol_similarity.telling_symbol(gaps, right, world) == 6
+    assert symbol_similarity.telling_symbol(gaps, np.ones_like(right), world) == 2
+
+
 def test_only_inputs_with_the_intermediate_symbol_count() -> None:
-    """Nothing is right but pairs whose intermediate value is 3: for that symbol everything is, for the others nothing."""
+    """Nothing is right but pairs whose intermediate value is 3: for that symbol everything is, for
+    the others nothing.
+    """
     world = planted("one").world
     right = np.zeros((8, 32, 32), dtype=bool)
     for f in range(32):

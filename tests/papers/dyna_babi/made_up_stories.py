@@ -23,7 +23,9 @@ SMOLLM2 = {"learner.model": "smollm2", "learner.steps": 1000}
 
 
 def right_if(share: Callable[[Item], float]) -> Reply:
-    """Return a model that is right on a share of the questions of each kind, evenly spread, the same for every seed."""
+    """Return a model that is right on a share of the questions of each kind, evenly spread, the
+    same for every seed.
+    """
     turns: Counter[object] = Counter()
 
     def reply(item: Item, place: int, seed: int) -> str:

@@ -1,4 +1,6 @@
-"""The tables of Dyna-bAbI that describe data: counted on constructed examples and on few generated ones."""
+"""The tables of Dyna-bAbI that describe data: counted on constructed examples and on few generated
+ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Studies of Dyna-bAbI's trained models on runs with known answers: planted effects are found, and their absence is not."""
+"""Studies of Dyna-bAbI's trained models on runs with known answers: planted effects are found, and
+their absence is not.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,35 @@ from taskloom.papers.dyna_babi.composition_map import (
     seen_gap_at_equal_facts,
     seen_gap_over_compositions,
 )
-from taskloom.papers.dyna_babi.concurrence import concurrence, figure2, kendall, table8
-from taskloom.papers.dyna_babi.disjunction_table import figure8
-from taskloom.papers.dyna_babi.enriched_table import GIFTS, gift_accuracy, table4
-from taskloom.papers.dyna_babi.iid_ood_table import drop, table3
-from taskloom.papers.dyna_babi.inoculation import dose_rows, figure7
-from taskloom.papers.dyna_babi.phrasing_table import figure4, phrasing_gap, sensitive_pairs, table10
+from taskloom.papers.dyna_babi.concat_tables import (
+    concurrence,
+    drop,
+    figure2,
+    kendall,
+    table3,
+    table8,
+)
+from taskloom.papers.dyna_babi.probe_tables import (
+    figure4,
+    figure8,
+    phrasing_gap,
+    sensitive_pairs,
+    table10,
+)
 from taskloom.papers.dyna_babi.story_runs import (
     MIX,
     StoryTrainings,
     contrast,
     kinds_gap,
     story_trainings,
+)
+from taskloom.papers.dyna_babi.training_sets import (
+    FIGURE7,
+    GIFTS,
+    dose_cells,
+    figure7,
+    gift_accuracy,
+    table4,
 )
 from tests.papers.dyna_babi.made_up_stories import (
     SMOLLM2,
@@ -198,7 +217,9 @@ def test_the_random_twin_of_a_pretrained_model_has_its_own_row_and_shows_what_pr
 
 
 def test_trainings_are_compared_with_all_their_seeds(tmp_path: Path) -> None:
-    """The difference is that of the means in the table, whatever the order and the number of the seeds."""
+    """The difference is that of the means in the table, whatever the order and the number of the
+    seeds.
+    """
 
     def by_seed(*shares: float) -> Reply:
         return lambda item, place, seed: item["answer"] if place % 100 < 100 * shares[seed] else ""
@@ -296,7 +317,9 @@ def test_a_planted_weakness_on_gifts_is_found(tmp_path: Path) -> None:
 def test_the_difference_that_gifts_make_is_tested_seed_by_seed(
     tmp_path: Path, shift: float, sure: bool
 ) -> None:
-    """Seeds differ much from each other, so that intervals of both kinds overlap; each seed has the planted difference."""
+    """Seeds differ much from each other, so that intervals of both kinds overlap; each seed has the
+    planted difference.
+    """
 
     def reply(item: Item, place: int, seed: int) -> str:
         share = (0.3, 0.5, 0.65)[seed] + (0.0 if "GIVE" in item["composition"] else shift)
@@ -353,7 +376,9 @@ def test_equal_accuracy_on_seen_and_unseen_compositions_is_no_difference(tmp_pat
 def test_an_advantage_of_one_seen_composition_does_not_hold_over_compositions(
     tmp_path: Path,
 ) -> None:
-    """Over questions it is clear; but one composition in three is no evidence about seen compositions."""
+    """Over questions it is clear; but one composition in three is no evidence about seen
+    compositions.
+    """
     planted = right_if(lambda item: 0.9 if item["composition"] == "MOVE" else 0.3)
     seen = [question(*of) for of in (("where-P", 1, "MOVE"), ("where-O", 2, "GRAB+MOVE"))] * 100
     unseen = [
@@ -380,7 +405,9 @@ def test_an_advantage_of_one_seen_composition_does_not_hold_over_compositions(
 def test_a_difference_that_the_number_of_facts_makes_is_none_at_equal_numbers_of_facts(
     tmp_path: Path, seeds: int
 ) -> None:
-    """Accuracy falls with the facts and does not depend on training; seen compositions have mostly few facts, unseen ones many."""
+    """Accuracy falls with the facts and does not depend on training; seen compositions have mostly
+    few facts, unseen ones many.
+    """
     few = [question("where-P", 1, "MOVE")] * 90 + [question("where-P", 2, "GRAB+MOVE")] * 30
     many = [question("where-was-O", 4, "COREF+GRAB+MOVE")] * 30 + [
         question("where-O", 4, "GIVE+MOVE")
@@ -536,9 +563,9 @@ def test_a_planted_order_of_models_is_found_and_a_random_one_is_not() -> None:
 def test_external_scores_come_from_a_file(tmp_path: Path) -> None:
     models = {"entnet": 0.2, "stm": 0.4, "bidaf": 0.6, "fine-tune": 0.9}
     trainings = [
-        trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s))
+        trained("babi/concat-T7", name, T7, right_if(lambda item, s=s: s))  # type: ignore[misc]
         for name, s in models.items()
-    ]  # type: ignore[misc]
+    ]
     guessing = trained(
         "babi/concat-T7", "majority", T7, right_if(lambda item: 0.1), seeds=1
     )  # which is no model
@@ -563,7 +590,9 @@ CONCAT = trained("babi/concat-T7", "entnet", T7, right_if(lambda item: 0.3), see
 
 
 def dosed(model: str, shares: dict[int, float]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return trainings that continue a model with doses of the mix, each right on a share of its questions."""
+    """Return trainings that continue a model with doses of the mix, each right on a share of its
+    questions.
+    """
     return [
         trained(
             "babi/mix-T7",
@@ -581,7 +610,7 @@ def test_doses_are_joined_to_the_run_that_they_continue(tmp_path: Path) -> None:
     run = story_file(tmp_path, CONCAT).names[0]
     later = dosed(f"runs/{run[:2]}/{run}/model", {50: 0.6, 500: 1.0})
     runs = story_file(tmp_path, CONCAT, *later)
-    rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
+    rows = {row["dose"]: row["mean"] for row in FIGURE7.points([*dose_cells(runs)])}
     assert rows == pytest.approx({0: 0.3, 50: 0.6, 500: 1.0})
     finding, claim = figure7(
         story_file(
@@ -622,7 +651,7 @@ def test_the_claim_of_a_dose_is_judged_by_that_dose(
 
 def test_doses_are_joined_after_a_file_of_scores_too(tmp_path: Path) -> None:
     runs = story_file(tmp_path, CONCAT, *dosed("runs/ab/abcdef/model", {50: 0.6}))
-    rows = {row["dose"]: row["mean"] for row in dose_rows(runs)}
+    rows = {row["dose"]: row["mean"] for row in FIGURE7.points([*dose_cells(runs)])}
     assert rows == pytest.approx({0: 0.3, 50: 0.6})
 
 
@@ -630,12 +659,17 @@ def test_the_dose_of_none_has_the_questions_of_its_own_run(tmp_path: Path) -> No
     base = trained(
         "babi/concat-T7", "entnet", {"mix": mixed(600)}, right_if(lambda item: 0.3), seeds=1
     )
-    rows = dose_rows(story_file(tmp_path, base, *dosed("runs/ab/abcdef/model", {50: 0.6})))
-    assert {row["dose"]: row["n"] for row in rows} == {0: 600, 50: 60}
+    runs = story_file(tmp_path, base, *dosed("runs/ab/abcdef/model", {50: 0.6}))
+    assert {row["dose"]: row["n"] for row in FIGURE7.points([*dose_cells(runs)])} == {
+        0: 600,
+        50: 60,
+    }
 
 
 def test_doses_stand_beside_the_seeds_that_they_continue(tmp_path: Path) -> None:
-    """Of two seeds on concat the worse one was continued: that seed's score is the dose of 0, as is no random twin's."""
+    """Of two seeds on concat the worse one was continued: that seed's score is the dose of 0, as is
+    no random twin's.
+    """
 
     def reply(item: Item, place: int, seed: int) -> str:
         return item["answer"] if seed == 1 or place % 3 == 0 else "elsewhere"

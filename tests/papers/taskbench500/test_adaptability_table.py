@@ -34,7 +34,7 @@ def test_means_over_tasks_agree_and_disagree_with_the_paper(tmp_path: Path) -> N
         "FFT": "0.100 ± 0.006 (75)",
         "FPT": "0.426 ± 0.012 (75)",
     }
-    assert [r["outcome"] for r in (claims.table or ())] == ["does not hold"]
+    assert [r["outcome"] for r in claims.table or ()] == ["does not hold"]
     assert main.judgements[0].cells()[3] == "75 tasks"
 
 
@@ -57,20 +57,22 @@ def test_kinds_families_and_procedures_are_told_apart(tmp_path: Path) -> None:
     assert row["word-level composition"] == "0.200 (1)"
     assert row["sequential composition"] == "0.100 (1)"
     assert row["sequential composition (+separators)"] == "0.900 (1)"
-    cells = {(r["kind"], r["family"]): r["32FT"] for r in (families.table or ())}
+    cells = {(r["kind"], r["family"]): r["32FT"] for r in families.table or ()}
     assert cells["atomic", "random"] == "0.000 (1)"
     assert any("LoRA" in note for note in main.notes)
 
 
 def test_the_best_constant_stands_beside_every_score(tmp_path: Path) -> None:
-    """Two tasks are answered better than by a constant, one worse; a constant of other data is not taken for theirs."""
+    """Two tasks are answered better than by a constant, one worse; a constant of other data is not
+    taken for theirs.
+    """
     scores = {"father": 0.5, "mother": 0.3, "occupation": 0.2}
     constants = {"father": 0.1, "mother": 0.1, "occupation": 0.4}
     groups = [adapted(task, score) for task, score in scores.items()]
     groups += [constant(task, score) for task, score in constants.items()]
     groups += [constant(task, 0.9, {"recipe.case": "lower"}) for task in constants]
     main, families, beside = analyse("taskbench500/table1", made_up(tmp_path, *groups))[2]
-    assert {r["procedure"]: r["atomic"] for r in (main.table or ())}["best constant"].startswith(
+    assert {r["procedure"]: r["atomic"] for r in main.table or ()}["best constant"].startswith(
         "0.200 ±"
     )
     assert next(iter(families.table or ()))["best constant"].startswith("0.200 ±")
@@ -85,7 +87,9 @@ def test_the_best_constant_stands_beside_every_score(tmp_path: Path) -> None:
 
 
 def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
-    """`majority` ran in an experiment of its own, with more recipes; only runs on the same data count as the control."""
+    """`majority` ran in an experiment of its own, with more recipes; only runs on the same data
+    count as the control.
+    """
     small = {
         "lexicon": "packaged",
         "catalog": None,
@@ -114,7 +118,7 @@ def test_constants_are_found_in_a_store_of_runs(tmp_path: Path) -> None:
     }
     tl.run(recipes=[more, other], learners=["majority"], **common)
     found = tl.run(recipes=[words], learners=["nearest-neighbour"], **common)
-    known = {one.task: one.constant for one in adaptations(open_runs(found.store.path))}
+    known = {one.task: one.constant for one in adaptations(open_runs(found.source.path))}
     assert known["antonyms[eng]"] is not None
     assert known["entailments[eng]"] is None
 

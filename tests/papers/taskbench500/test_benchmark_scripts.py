@@ -1,4 +1,6 @@
-"""The scripts behind the stored scores: constants, predictions that can be scored again, and jobs by seed."""
+"""The scripts behind the stored scores: constants, predictions that can be scored again, and jobs
+by seed.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,8 @@ def test_every_prediction_is_kept_and_can_be_scored_again(script: Any, tmp_path:
         trained, key=lambda g: str(g["fields"].get("recipe.sequences.separators", ""))
     )
     assert words["seeds"] == {"0": {"test": 0.5}, "1": {"test": 1.0}}
-    # By the public rule "new york" is two words: the perfect answer is right nowhere without separators.
+    # By the public rule "new york" is two words: the perfect answer is right nowhere without
+    # separators.
     assert joined["seeds"] == separated["seeds"] == {"0": {"test": 1.0}}
     assert joined["further"]["0"]["test"]["reference-compatible"] == 0.0
     assert separated["further"]["0"]["test"]["reference-compatible"] == 1.0

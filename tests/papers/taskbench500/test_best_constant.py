@@ -1,7 +1,9 @@
-"""Planted worlds: one in which tasks score what their best constant answer scores, and one in which skill composes.
+"""Planted worlds: one in which tasks score what their best constant answer scores, and one in which
+skill composes.
 
-In the first, parts and wholes are alike only because their constants are: the plain r² is high, the primary numbers must be near 0.
-Both worlds are drawn many times, so that the checks are about the estimators and not about one draw.
+In the first, parts and wholes are alike only because their constants are: the plain r² is high, the
+primary numbers must be near 0. Both worlds are drawn many times, so that the checks are about the
+estimators and not about one draw.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class World:
 
 
 def world(rng: np.random.Generator, skilled: bool) -> World:
-    """Draw a world: a union's best constant is that of its better part; skill, if any, is the mean of its parts' skill."""
+    """Draw a world: a union's best constant is that of its better part; skill, if any, is the mean
+    of its parts' skill.
+    """
     # Most tasks have many different answers, a few have one that is nearly always right.
     true = {atom: float(rng.beta(0.5, 3)) for atom in ATOMS}
     skill = {atom: float(rng.uniform(0, 0.4)) if skilled else 0.0 for atom in ATOMS}

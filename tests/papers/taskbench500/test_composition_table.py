@@ -32,7 +32,8 @@ def planted(folder: Path, r2: float, slope: float = 1.3, intercept: float = 0.05
     y = with_r2(x, slope, intercept, r2)
     groups = [adapted(atom, score) for atom, score in atoms.items()]
     groups += [adapted(t, float(v)) for (t, _), v in zip(tasks, y, strict=True)]
-    # Constants that have nothing to do with the scores: what the parts explain, they explain beside them too.
+    # Constants that have nothing to do with the scores: what the parts explain, they explain beside
+    # them too.
     groups += [
         constant(name, float(RNG.uniform(0, 0.01))) for name in (*atoms, *(t for t, _ in tasks))
     ]
@@ -90,7 +91,9 @@ def test_few_of_400_lines_without_a_relation_seem_to_have_one() -> None:
 
 
 def test_intervals_of_r2_hold_the_true_one_as_often_as_they_say() -> None:
-    """400 samples of 30 points with a true r² of 0.5; beside a covariate that has nothing to do with it as well."""
+    """400 samples of 30 points with a true r² of 0.5; beside a covariate that has nothing to do
+    with it as well.
+    """
     rng = np.random.default_rng(1)
     x, noise, other = rng.standard_normal((3, 400, 30))
     lines = [regress(a, a + b) for a, b in zip(x, noise, strict=True)]
@@ -107,7 +110,9 @@ def pairs_of(atoms: int, tasks: int, rng: np.random.Generator) -> list[tuple[str
 
 
 def test_intervals_of_r2_hold_the_true_one_where_tasks_share_parts() -> None:
-    """Parts have effects of their own on what is composed of them: 57 unions of 28 parts are fewer than 57 points."""
+    """Parts have effects of their own on what is composed of them: 57 unions of 28 parts are fewer
+    than 57 points.
+    """
     rng = np.random.default_rng(2)
     covered: dict[str, list[bool]] = {"parts": [], "points": []}
     for _ in range(150):
@@ -229,7 +234,9 @@ def test_what_only_the_number_of_answers_explains_is_not_put_down_to_the_parts(
 
 
 def maps(folder: Path) -> Runs:
-    """Return words, their maps that score as the words with separators and nothing without, and the public code's scores."""
+    """Return words, their maps that score as the words with separators and nothing without, and the
+    public code's scores.
+    """
     atoms = {
         f"{name}[eng]": 0.1 + 0.2 * i
         for i, name in enumerate(("antonyms", "entailments", "hyponyms", "synonyms"))
@@ -259,7 +266,7 @@ def test_separators_and_ways_of_scoring_stand_side_by_side(tmp_path: Path) -> No
     assert excess["r² of excess"].startswith("1.00")
     outcomes = {
         r["measure"]: r["outcome"]
-        for r in (found[CLAIMS].table or ())
+        for r in found[CLAIMS].table or ()
         if "map with sep" in r["claim"]
     }
     assert outcomes["r² of excess, FPT, 4 tasks"] == "holds"
@@ -325,7 +332,9 @@ def test_a_claim_rests_on_parts_where_tasks_share_them() -> None:
 
 
 def test_differences_of_r2_to_published_ones_are_covered() -> None:
-    """Two draws of the same kind of tasks, 57 unions of 28 parts with effects of their own; theirs has Fisher's interval."""
+    """Two draws of the same kind of tasks, 57 unions of 28 parts with effects of their own; theirs
+    has Fisher's interval.
+    """
     rng, times = np.random.default_rng(3), 120
     covered = disagree = 0
     for _ in range(times):
@@ -344,7 +353,9 @@ def test_differences_of_r2_to_published_ones_are_covered() -> None:
 
 
 def _unions(rng: np.random.Generator) -> tuple[list[float], list[float], list[tuple[str, str]]]:
-    """Scores of unions against the mean of their two parts; parts are easier or harder to combine by an effect of their own."""
+    """Scores of unions against the mean of their two parts; parts are easier or harder to combine
+    by an effect of their own.
+    """
     scores, effects = rng.beta(0.6, 1.2, 28), rng.normal(0, 0.05, 28)
     x, y, parts = [], [], []
     for _ in range(57):

@@ -21,7 +21,9 @@ RATES = {"lexical": 0.5, "factual": 0.3, "random": 0.1}
 
 
 def curve(rate: float, task: int) -> dict[int, float]:
-    """Return a curve that comes nearer to 1 by this share every 100 steps; tasks of a family differ a little."""
+    """Return a curve that comes nearer to 1 by this share every 100 steps; tasks of a family differ
+    a little.
+    """
     return {100 * i: 1 - (1 - rate - 0.01 * task) ** i for i in range(1, 6)}
 
 
@@ -50,7 +52,7 @@ def test_planted_rates_of_the_families_come_out(tmp_path: Path) -> None:
         500,
     )
     assert first["at the end"] == "0.972"
-    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
+    outcomes = {r["claim"]: r["outcome"] for r in claims.table or ()}
     assert outcomes["fine-tuning: lexical tasks are memorised faster than factual ones"] == "holds"
     assert outcomes["fine-tuning memorises more than prompt tuning"] == "holds"
     (figure,) = main.figures
@@ -73,7 +75,7 @@ def test_a_planted_reversal_is_seen(tmp_path: Path) -> None:
         for number, task in enumerate(tasks)
     ]
     claims = analyse("taskbench500/figure2", made_up(tmp_path, *groups))[2][1]
-    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ())}
+    outcomes = {r["claim"]: r["outcome"] for r in claims.table or ()}
     assert (
         outcomes["fine-tuning: lexical tasks are memorised faster than random ones"]
         == "does not hold"
@@ -90,7 +92,7 @@ def test_settings_of_figure_6_are_compared_task_by_task(tmp_path: Path) -> None:
     main, claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2]
     assert main.table is not None
     assert [r["setting"][0] for r in main.table] == ["A"] * 3 + ["B"] * 3 + ["C"] * 3
-    outcomes = {r["claim"].split(": ")[1]: r["outcome"] for r in (claims.table or ())}
+    outcomes = {r["claim"].split(": ")[1]: r["outcome"] for r in claims.table or ()}
     assert outcomes["own labels are memorised faster than permuted ones (C > B)"] == "holds"
     assert outcomes["pre-training helps to memorise permuted labels (B > A)"] == "inconclusive"
 
@@ -105,7 +107,7 @@ def test_random_relations_beside_permuted_tasks_are_what_the_paper_says_of_figur
         *learnt("prompt-tune", recipe__labels="permuted"),
     ]
     claims = analyse("taskbench500/figure6", made_up(tmp_path, *groups))[2][1]
-    outcomes = {r["claim"]: r["outcome"] for r in (claims.table or ()) if "random" in r["claim"]}
+    outcomes = {r["claim"]: r["outcome"] for r in claims.table or () if "random" in r["claim"]}
     text = "fine-tuning: random relations are memorised faster than permuted"
     assert outcomes == {
         f"{text} {family} tasks": "does not hold" for family in ("lexical", "factual")

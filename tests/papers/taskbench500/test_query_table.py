@@ -1,4 +1,6 @@
-"""The rules of TaskBench500's Table 2: what they give for known answers, and that queries which break them are noticed."""
+"""The rules of TaskBench500's Table 2: what they give for known answers, and that queries which
+break them are noticed.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from taskloom.analysis import find_study
-from taskloom.papers.taskbench500 import query_table
-from taskloom.papers.taskbench500.query_table import RULES, answers, invented_world, pattern, ruled
+from taskloom.papers.taskbench500.catalogue_tables import (
+    RULES,
+    Answers,
+    answers,
+    invented_world,
+    pattern,
+    ruled,
+)
 
 pytest.importorskip("pyoxigraph")
 
@@ -30,7 +38,7 @@ TRUE, FALSE = (
     ],
 )
 def test_a_rule_combines_the_answers_of_the_parts(
-    rule: str, one: query_table.Answers, other: query_table.Answers, wanted: query_table.Answers
+    rule: str, one: Answers, other: Answers, wanted: Answers
 ) -> None:
     """Truth is decided only where both parts decide it."""
     combine = BY_NAME[rule].combine

@@ -21,7 +21,9 @@ PAIRS = [(a, b) for i, a in enumerate(EASE) for b in list(EASE)[i + 1 :]]
 
 
 def unions(folder: Path, easier: float, harder: float, wobble: float = 0.01) -> Runs:
-    """Return atomic tasks and balanced unions with these masses; the first of a pair is the easier one."""
+    """Return atomic tasks and balanced unions with these masses; the first of a pair is the easier
+    one.
+    """
     groups: list[dict[str, Any]] = [adapted(task, score) for task, score in EASE.items()]
     for number, (a, b) in enumerate(PAIRS):
         shift = wobble * (number - 2.5)

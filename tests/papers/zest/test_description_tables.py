@@ -1,4 +1,6 @@
-"""The tables of ZEST that need models: on answers with known faults, and on predictions for files."""
+"""The tables of ZEST that need models: on answers with known faults, and on predictions for
+files.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +250,9 @@ def test_generated_tasks_and_another_model_are_not_comparable_and_say_why(
 
 
 def owl_predictions(folder: Path, model: str, paraphrased: int) -> Path:
-    """Write a file of tasks, a base task and paraphrases of it, perfect predictions of two seeds, and the YAML that names them."""
+    """Write a file of tasks, a base task and paraphrases of it, perfect predictions of two seeds,
+    and the YAML that names them.
+    """
     instances = [
         {"context": f"Owl {i} is large.", "answer": "yes" if i % 2 else "n/a"} for i in range(4)
     ]
@@ -363,7 +367,9 @@ def test_a_direction_holds_where_the_seeds_show_it(
 
 
 def test_directions_of_one_table_are_corrected_for_their_number() -> None:
-    """What holds alone (p = 0.02) does not hold among ten, and a direction that is built into the score is not counted."""
+    """What holds alone (p = 0.02) does not hold among ten, and a direction that is built into the
+    score is not counted.
+    """
     weak = ClaimedDirection("weak", "m", 0.1, [0.50, 0.53, 0.51], [0.40, 0.41, 0.43])
     assert 0.01 < weak.test[2] < 0.05
     built_in = ClaimedDirection(
@@ -386,7 +392,9 @@ def test_directions_of_one_table_are_corrected_for_their_number() -> None:
 
 
 def test_competence_stands_beside_constant_answers(dev: list[Example], tmp_path: Path) -> None:
-    """The baselines of all tables are what the scorer gives for yes and n/a on the same examples."""
+    """The baselines of all tables are what the scorer gives for yes and n/a on the same
+    examples.
+    """
     path = predicted(tmp_path, dev, {"m": [right, nearly]})
     expected = {
         f"always {answer}": score_examples(dev, [answer] * len(dev)) for answer in ("yes", "n/a")
@@ -408,7 +416,9 @@ def test_competence_stands_beside_constant_answers(dev: list[Example], tmp_path:
 def test_a_model_that_mostly_says_yes_is_not_above_the_constant(
     dev: list[Example], tmp_path: Path
 ) -> None:
-    """Its competence is the constant's, whatever C@75 is; a model that solves most tasks is above it over tasks as well."""
+    """Its competence is the constant's, whatever C@75 is; a model that solves most tasks is above
+    it over tasks as well.
+    """
 
     def yes_but(every: int) -> Answerer:
         return lambda e: "no" if dev.index(e) % every == 0 else "yes"
@@ -455,7 +465,9 @@ def test_base_tasks_that_are_answered_better_show_as_a_direction(
 def test_paraphrases_that_are_as_easy_as_their_base_tasks_are_lower_by_the_smaller_of_both_alone(
     dev: list[Example], tmp_path: Path
 ) -> None:
-    """One of every base task and its paraphrase is solved: the script's mean is 0 for paraphrases, their own F1 is not."""
+    """One of every base task and its paraphrase is solved: the script's mean is 0 for paraphrases,
+    their own F1 is not.
+    """
     bases = list(dict.fromkeys(e.task for e in dev if e.traits["generalization_type"] == "normal"))
     chosen = set(bases[::2])
 
@@ -485,7 +497,9 @@ def test_paraphrases_that_are_as_easy_as_their_base_tasks_are_lower_by_the_small
 def test_competence_on_the_border_is_that_of_the_evaluation(
     dev: list[Example], mode: Mode, competent: bool
 ) -> None:
-    """A precision of 0.6 and a recall of 1 make 0.7499…: below 0.75 for the public script, whose C@75 stands in the same row."""
+    """A precision of 0.6 and a recall of 1 make 0.7499…: below 0.75 for the public script, whose
+    C@75 stands in the same row.
+    """
     report = score_examples(dev, [right(e) for e in dev], mode)
     border = [
         replace(s, f1=0.75 - 1e-16) if s.task.kind == "paraphrase" else s for s in report.tasks

@@ -1,1 +1,3 @@
-"""Profiles: one fixed panel of tasks for any model, and a page that says where the model holds and where it breaks."""
+"""Profiles: one fixed panel of tasks for any model, and a page that says where the model holds and
+where it breaks.
+"""

@@ -2,16 +2,17 @@
 
 A contrast asks whether the hard condition is as good as the easy one. The rule, in this order:
 
-1. The easy condition is not above guessing (its interval includes the better of chance and the best constant answer):
-   **not above guessing**. There is nothing that could break.
+1. The easy condition is not above guessing (its interval includes the better of chance and the best
+   constant answer): **not above guessing**. There is nothing that could break.
 2. The whole interval of *hard - easy* is below 0: **breaks**.
-3. The whole interval is above -0.1, and above minus half of the easy condition's lead over guessing: **holds**. The second part is
-   for scores such as 0.04, which could be lost entirely within the first.
+3. The whole interval is above -0.1, and above minus half of the easy condition's lead over
+   guessing: **holds**. The second part is for scores such as 0.04, which could be lost entirely
+   within the first.
 4. Otherwise **inconclusive**: these items fit both.
 
-A control has no right answer that could be known, so it is **clean** if its hard side is not above guessing, and **above guessing**
-if it is. All intervals are at 95 % and not corrected for their number: of twenty contrasts that hold, one may be called broken by
-chance.
+A control has no right answer that could be known, so it is **clean** if its hard side is not above
+guessing, and **above guessing** if it is. All intervals are at 95 % and not corrected for their
+number: of twenty contrasts that hold, one may be called broken by chance.
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ class Measurement:
         way: How the model was asked.
         items: The items, by their places in the split.
         scores: The score of each item, for each seed.
-        answers: A short digest of the first seed's answer to each item, where a contrast compares answers item by item.
+        answers: A short digest of the first seed's answer to each item, where a contrast compares
+            answers item by item.
         chance: The score of guessing evenly among all answers of the condition.
-        constant: The score of the best constant answer of training; None where there is no training split.
-        formed: The share of answers that are right for some item of the condition, whether or not for their own: whether the model
-            answers in the form that is asked for. None where there are more than `CLOSED` answers.
+        constant: The score of the best constant answer of training; None where there is no training
+            split.
+        formed: The share of answers that are right for some item of the condition, whether or not
+            for their own: whether the model answers in the form that is asked for. None where there
+            are more than `CLOSED` answers.
     """
 
     side: str
@@ -65,7 +69,9 @@ class Measurement:
 
     @property
     def estimate(self) -> Estimate:
-        """Return the mean score with its interval, for new items, and for new seeds where there are several."""
+        """Return the mean score with its interval, for new items, and for new seeds where there are
+        several.
+        """
         return two_way(self.scores) if len(self.scores) > 1 else over_items(self.scores[0])
 
     @property
@@ -156,8 +162,8 @@ def result_of(
 def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
     """Return b - a over the items that both answered, with the interval of Agresti and Min.
 
-    Two items are added to the n of the data, half of them on either side: the interval does not collapse to a point where all items
-    are alike, which a t interval does.
+    Two items are added to the n of the data, half of them on either side: the interval does not
+    collapse to a point where all items are alike, which a t interval does.
     """
     first, second = a.means, b.means
     differences = [second[item] - first[item] for item in first if item in second]
@@ -169,7 +175,9 @@ def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> ScoreDifference:
-    """Return b - a of two independent means, by the method of variance estimates recovered from their intervals (Newcombe)."""
+    """Return b - a of two independent means, by the method of variance estimates recovered from
+    their intervals (Newcombe).
+    """
     mean = b.mean - a.mean
     low = mean - math.hypot(b.mean - b.low, a.high - a.mean)
     high = mean + math.hypot(b.high - b.mean, a.mean - a.low)
@@ -200,7 +208,8 @@ def chance_of(targets: Sequence[Sequence[str]]) -> float:
 
 
 def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> float | None:
-    """Return the share of predictions that are an answer of some item; None where there are too many different answers.
+    """Return the share of predictions that are an answer of some item; None where there are too
+    many different answers.
 
     >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
     0.5

@@ -1,6 +1,8 @@
-"""The panel: which recipes a profile runs, in which ways a model is asked, and which conditions are contrasted.
+"""The panel: which recipes a profile runs, in which ways a model is asked, and which conditions are
+contrasted.
 
-It is a file of the package, `panel.yaml`, with a version. Two profiles are compared only where they were made with one version.
+It is a file of the package, `panel.yaml`, with a version. Two profiles are compared only where they
+were made with one version.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from taskloom.recipe.yaml_files import load, validated
 FILE = Path(__file__).parent / "panel.yaml"
 
 Way = Literal["zero-shot", "few-shot", "described"]
-"""zero-shot: the input alone; few-shot: examples of training before it; described: the task's description before it."""
+"""zero-shot: the input alone; few-shot: examples of training before it; described: the task's
+description before it.
+"""
 
 
 class PanelError(TaskloomError):
@@ -51,7 +55,8 @@ class PanelRecipe(Fields):
 
 
 class PanelSide(Fields):
-    """One condition of a contrast: a split of a recipe, or the examples of it that have some traits.
+    """One condition of a contrast: a split of a recipe, or the examples of it that have some
+    traits.
 
     Attributes:
         recipe: By its name in the panel.
@@ -119,12 +124,14 @@ class TaskPanel(Fields):
             for side in (contrast.easy, contrast.hard):
                 if side.recipe not in self.recipes:
                     raise ValueError(
-                        f"contrasts: '{contrast.name}' names '{side.recipe}'; {nearest(side.recipe, self.recipes)}"
+                        f"contrasts: '{contrast.name}' names '{side.recipe}';"
+                        f" {nearest(side.recipe, self.recipes)}"
                     )
                 splits = self.recipes[side.recipe].split_names
                 if side.split not in splits:
                     raise ValueError(
-                        f"contrasts: {side.recipe} has no split '{side.split}'; {nearest(side.split, splits)}"
+                        f"contrasts: {side.recipe} has no split '{side.split}';"
+                        f" {nearest(side.split, splits)}"
                     )
         return self
 

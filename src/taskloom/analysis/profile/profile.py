@@ -1,6 +1,8 @@
-"""`taskloom profile`: the panel as ordinary experiments in a run store, and the result for one model.
+"""`taskloom profile`: the panel as ordinary experiments in a run store, and the result for one
+model.
 
-A profiled model is a language model by folder or hub id, its randomly initialised twin, a saved learner or an endpoint.
+A profiled model is a language model by folder or hub id, its randomly initialised twin, a saved
+learner or an endpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from taskloom.core.files import atomic, digest, read_utf8
 from taskloom.experiments import api
 from taskloom.experiments.execute.driver import Watch
 from taskloom.experiments.execute.progress import watching
-from taskloom.experiments.files import PREDICTIONS
 from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.store import Store
@@ -35,7 +36,9 @@ from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
 
 BATCH = 8
-"""Inputs that are answered at once: long few-shot prompts of a small model then need less than 1 GB."""
+"""Inputs that are answered at once: long few-shot prompts of a small model then need less than 1
+GB.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,18 @@ class ProfiledModel:
         }
 
     def ways(self, recipe: PanelRecipe) -> Iterator[Way]:
-        """Yield the ways in which the model is asked; the examples of a few-shot prompt are nothing to a saved learner."""
+        """Yield the ways in which the model is asked; the examples of a few-shot prompt are nothing
+        to a saved learner.
+        """
         for way in recipe.ways:
             if self.prompted or way != "few-shot" or recipe.ways == ["few-shot"]:
                 yield way
 
     @property
     def twin(self) -> ProfiledModel | None:
-        """Return the same architecture with random weights; None for what is not a language model here."""
+        """Return the same architecture with random weights; None for what is not a language model
+        here.
+        """
         if self.settings["learner"] != "in-context" or self.settings.get("pretrained") is False:
             return None
         return ProfiledModel(f"{self.name}, random weights", {**self.settings, "pretrained": False})
@@ -80,7 +87,8 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
     """Find out what a model is.
 
     Args:
-        model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with `endpoint`, its name there.
+        model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
+            `endpoint`, its name there.
         random: Take the same architecture with random weights.
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
     """
@@ -110,7 +118,9 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a digest of all files below a folder, so that a learner that is saved there again is another one."""
+    """Return a digest of all files below a folder, so that a learner that is saved there again is
+    another one.
+    """
     hashed = blake2b(digest_size=16)
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         hashed.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
@@ -128,7 +138,9 @@ QUICK, FULL = 24, 200
 """Items of each split: quick ones tell 0.5 from 0.9, full ones 0.5 from 0.64."""
 
 SEEDS = {True: 1, False: 3}
-"""Of few-shot prompts, quick and full: each shows other examples. The other ways have nothing that a seed changes."""
+"""Of few-shot prompts, quick and full: each shows other examples. The other ways have nothing that
+a seed changes.
+"""
 
 CONSTANT = {"learner": "majority"}
 """The learner that gives the best constant."""
@@ -190,7 +202,9 @@ class PanelJob:
 
 
 def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
-    """Return everything that a model is asked, the baseline that it is compared with not counted."""
+    """Return everything that a model is asked, the baseline that it is compared with not
+    counted.
+    """
     return [
         PanelJob(name, recipe, way, model.block(way, recipe))
         for name, recipe in panel.recipes.items()
@@ -248,15 +262,18 @@ def profile(
     """Run what is missing of a model's profile, and return it.
 
     Args:
-        model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with `endpoint`, its name there.
+        model: `smollm2`, a model's folder, a hub id, the folder of a saved learner; with
+            `endpoint`, its name there.
         quick: Take 24 items of each split instead of 200.
         random: ModelProfile the same architecture with random weights.
         endpoint: The address of an OpenAI-compatible endpoint, up to and including `/v1`.
         store: The folder of the runs; runs that are there are not repeated.
         engine: `local` or `ray`.
         workers: Processes; as many as there are cores by default.
-        gpus: GPUs of one run, or a share of one, so that several runs of a small model go on at once.
-        progress: Whether to show how far the runs are, by default in notebooks only; or a function, see `tl.run`.
+        gpus: GPUs of one run, or a share of one, so that several runs of a small model go on at
+            once.
+        progress: Whether to show how far the runs are, by default in notebooks only; or a function,
+            see `tl.run`.
         panel: Another panel than the packaged one.
     """
     chosen = panel or packaged_panel()
@@ -314,10 +331,11 @@ COLUMNS = ("split", "index", "targets", "prediction", "score", "traits")
 
 
 def _rows(store: Store, run: str) -> Rows:
-    table = store.rows(run, PREDICTIONS, COLUMNS)
+    table = store.answers(run, COLUMNS)
     if table is None:
         raise DataError(
-            f"the run {run} in {store.path} has no predictions, so that nothing can be measured of it"
+            f"the run {run} in {store.path} has no predictions, so that nothing can be measured"
+            " of it"
         )
     return {name: table[name].to_pylist() for name in COLUMNS}
 
@@ -368,9 +386,11 @@ def _measure(
                     tuple(float(t["score"][i]) for i in own)
                     for t, own in zip(tables, others, strict=True)
                 ),
-                tuple(digest(str(first["prediction"][i]), 4) for i in places)
-                if side in compared
-                else (),
+                (
+                    tuple(digest(str(first["prediction"][i]), 4) for i in places)
+                    if side in compared
+                    else ()
+                ),
                 chance_of(targets),
                 constants.get(side),
                 formed_share(targets, predictions),

@@ -1,7 +1,7 @@
 """The examples behind the numbers: what the page's explorer shows, compressed into the page.
 
-Items of a split are stored once, whoever answered them; answers are numbers into a list of texts. The browser unpacks a split when
-it is opened, so a page with 100,000 examples starts at once.
+Items of a split are stored once, whoever answered them; answers are numbers into a list of texts.
+The browser unpacks a split when it is opened, so a page with 100,000 examples starts at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from taskloom.core.arrow import array_of, numbers, strings, whole_array
 from taskloom.experiments.table import Runs
 
 MOST_ANSWERS = 400_000
-"""Answers of the whole page, about 4 MB where 100,000 examples have texts of a line; beyond, some seeds are left out."""
+"""Answers of the whole page, about 4 MB where 100,000 examples have texts of a line; beyond, some
+seeds are left out.
+"""
 
 MOST_ITEMS = 100_000
 """Examples of one split."""
@@ -31,7 +33,9 @@ LONGEST = 6_000
 """Characters of an input; a passage is shorter."""
 
 MOST_VALUES = 60
-"""Values of a trait that can be chosen as a filter; one with more names examples rather than kinds of them."""
+"""Values of a trait that can be chosen as a filter; one with more names examples rather than kinds
+of them.
+"""
 
 INDEX = "explorer-index"
 
@@ -47,7 +51,9 @@ class AnsweredCell:
 
 @dataclass(slots=True)
 class Explorer:
-    """What the explorer shows, as the page's script reads it: texts by the ids of their elements."""
+    """What the explorer shows, as the page's script reads it: texts by the ids of their
+    elements.
+    """
 
     data: dict[str, str] = field(default_factory=dict)
 
@@ -141,7 +147,9 @@ def _by_items(runs: Runs, names: Sequence[str]) -> dict[Group, dict[str, pa.Tabl
 
 
 def _splits(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of each split, by name; where they stand together, as they do in files of ours, nothing is copied."""
+    """Yield the rows of each split, by name; where they stand together, as they do in files of
+    ours, nothing is copied.
+    """
     splits = table["split"].combine_chunks().dictionary_encode()
     names, codes = splits.dictionary.to_pylist(), array_of(splits.indices)
     edges = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
@@ -191,7 +199,9 @@ def _scores(column: pa.ChunkedArray) -> list[float]:
 
 
 def _traits(rows: Sequence[Sequence[tuple[str, str]] | None]) -> dict[str, dict[str, Any]]:
-    """Return the traits by which examples can be filtered: their values, and a number for each example."""
+    """Return the traits by which examples can be filtered: their values, and a number for each
+    example.
+    """
     names = list(dict.fromkeys(name for row in rows for name, _ in row or ()))
     columns: dict[str, dict[str, Any]] = {}
     tables = [dict(row or ()) for row in rows]

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from taskloom.analysis.report.charts import STYLE, Panel, sheet
+from taskloom.analysis import figures
+from taskloom.analysis.palette import css_variables
+from taskloom.analysis.panels import Panel, sheet
 from taskloom.core.errors import MissingExtra
 from taskloom.core.files import atomic
-
-SHORT = 28
-"""Cells of up to this many characters stay on one line: a recipe's name, an interval, a shortened digest."""
+from taskloom.core.tables import Table
 
 MOST_ROWS = 400
 """Rows of one table; nobody reads a page with more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        head: Its heading.
-        value: Gives the cell of a row.
-        number: Whether its cells are numbers, which are aligned to the right.
-        wraps: Whether its cells may break even where they are short, so that a table of many columns fits a page.
-    """
-
-    head: str
-    value: Callable[[Any], Any]
-    number: bool = False
-    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +30,11 @@ class Section:
         title: Its heading.
         text: A paragraph; empty for none.
         on_screen: The end of the paragraph, on what can be opened or chosen; it is not printed.
-        columns: The table's columns.
-        rows: What the table has a row for; no table where there are none.
+        table: The table; one without rows is not shown.
         figure: SVG text.
         caption: Of the figure, below it.
-        lists: Lines below the table, one group after the other, each with the words that lead to it; empty for none.
+        lists: Lines below the table, one group after the other, each with the words that lead to
+            it; empty for none.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
         folded: The line that unfolds the table; empty for a table that is always shown.
         sentences: Findings, one line each.
@@ -64,8 +46,7 @@ class Section:
 
     title: str
     text: str = ""
-    columns: tuple[Column, ...] = ()
-    rows: tuple[Any, ...] = ()
+    table: Table | None = None
     figure: str = ""
     blocks: tuple[str, ...] = ()
     folded: str = ""
@@ -79,18 +60,15 @@ class Section:
     lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
-    def cells(self) -> list[list[Any]]:
-        """Return the cells of the rows that are shown."""
-        return [[column.value(row) for column in self.columns] for row in self.rows[:MOST_ROWS]]
+    def rows(self) -> str:
+        """The rows of the table that are shown, as HTML; empty without rows."""
+        return self.table.first(MOST_ROWS).html(classes=True) if self.table else ""
 
     @property
     def cut(self) -> str:
-        """Return the note on rows that are left out; empty where all are shown."""
-        return (
-            f"The first {MOST_ROWS} of {len(self.rows):,} rows."
-            if len(self.rows) > MOST_ROWS
-            else ""
-        )
+        """A note on rows that are left out; empty if all are shown."""
+        rows = len(self.table) if self.table else 0
+        return f"The first {MOST_ROWS} of {rows:,} rows." if rows > MOST_ROWS else ""
 
 
 class Marked(str):
@@ -116,6 +94,14 @@ class Opened(str):
         cell.query = query
         return cell
 
+    def __html__(self) -> str:
+        """The cell as a button."""
+        query = escape(json.dumps(self.query))
+        return (
+            f'<button type="button" class="open" data-open="{query}" title="the examples behind'
+            f' this number">{escape(self)}</button>'
+        )
+
 
 def write(
     path: Path,
@@ -134,7 +120,8 @@ def write(
         lead: The paragraph below it.
         sections: Its parts.
         headline: The one finding that a reader should take along.
-        data: What the explorer of examples shows, by the ids of its elements; without it the page has no script.
+        data: What the explorer of examples shows, by the ids of its elements; without it the page
+            has no script.
     """
     try:
         from jinja2 import Environment
@@ -154,10 +141,8 @@ def write(
         data=data or {},
         script=script,
         script_hash="sha256-" + b64encode(sha256(script.encode()).digest()).decode(),
-        chart_style=Markup(STYLE),  # noqa: S704 - a constant of ours
-        css=_cell_class,
-        mark=_block_class,
-        opened=_opened,
+        light=Markup(css_variables(dark=False)),  # noqa: S704 - constants of ours
+        dark=Markup(css_variables(dark=True)),  # noqa: S704
     )
     with atomic(path) as beside:
         beside.write_text(page, encoding="utf-8")
@@ -165,46 +150,15 @@ def write(
 
 
 def write_figures(folder: Path, sections: Sequence[Section]) -> None:
-    """Write the figure of each section as an SVG file named after its title."""
+    """Write the panels of each section as an SVG and a PDF file named after its title."""
     for section in sections:
-        figure = section.figure or (sheet(section.panels, section.legend) if section.panels else "")
-        if figure:
-            with atomic(folder / f"{section.title.lower().replace(' ', '-')}.svg") as beside:
-                beside.write_text(figure, encoding="utf-8")
-
-
-def _cell_class(column: Column, cell: Any = None) -> Any:
-    kinds = ["number"] if column.number else []
-    if cell is not None:
-        kinds.append(_width_class(column, cell))
-    return _class(" ".join(kinds))
-
-
-def _width_class(column: Column, cell: Any) -> str:
-    if column.wraps:
-        return "wraps"
-    return "short" if len(str(cell)) <= SHORT else "long"
-
-
-def _opened(cell: Any) -> Any:
-    """Return a cell, as a button where it opens examples."""
-    if not isinstance(cell, Opened):
-        return cell
-    from markupsafe import Markup
-
-    text = '<button type="button" class="open" data-open="{}" title="the examples behind this number">{}</button>'
-    return Markup(text).format(  # noqa: S704 - a constant of ours; what goes in is escaped
-        json.dumps(cell.query), str(cell)
-    )
-
-
-def _block_class(block: str) -> Any:
-    return _class(block.kind if isinstance(block, Marked) else "")
-
-
-@lru_cache
-def _class(name: str) -> Any:
-    """Return an attribute; a page has tens of thousands of cells and a handful of classes."""
-    from markupsafe import Markup
-
-    return Markup(' class="{}"').format(name) if name else Markup("")
+        if not section.panels:
+            continue
+        stem = section.title.lower().replace(" ", "-")
+        figure = sheet(section.panels, section.legend, section.guessed)
+        for ending, content in (
+            ("svg", figures.svg(figure).encode()),
+            ("pdf", figures.pdf(figure)),
+        ):
+            with atomic(folder / f"{stem}.{ending}") as beside:
+                beside.write_bytes(content)

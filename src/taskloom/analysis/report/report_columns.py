@@ -1,7 +1,7 @@
 """The tables of a report: which columns they have, and how their cells are written.
 
-Every table is a list of `Column`s. A new statistic is a measure in `taskloom.experiments.accuracy` (or `compare`) and one
-line in a list of columns here.
+Every table is a list of `Column`s. A new statistic is a measure in `taskloom.experiments.accuracy`
+(or `compare`) and one line in a list of columns here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from taskloom.analysis.report.page import Column, Opened
+from taskloom.analysis.report.page import Opened
+from taskloom.core.tables import Column
 from taskloom.data.competence import THRESHOLDS
 from taskloom.experiments.result_table import probability
 

@@ -1,8 +1,11 @@
-"""The numbers of a report, each computed once: means with intervals, guessing, comparisons, by the names that the page gives."""
+"""The numbers of a report, each computed once: means with intervals, guessing, comparisons, by the
+names that the page gives.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,7 +90,9 @@ class RunNumbers:
 
     @cached_property
     def means(self) -> list[Row]:
-        """Return the mean of every recipe, learner and split with its interval and the score of guessing."""
+        """Return the mean of every recipe, learner and split with its interval and the score of
+        guessing.
+        """
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
         return [
@@ -108,7 +113,9 @@ class RunNumbers:
         return scores
 
     def opens(self, row: Row, **more: str) -> dict[str, str]:
-        """Return the explorer's query for the examples behind a row; empty where predictions were not kept."""
+        """Return the explorer's query for the examples behind a row; empty where predictions were
+        not kept.
+        """
         own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
         return own if self.predicted else {}
 
@@ -120,6 +127,9 @@ class RunNumbers:
         guesses: dict[tuple[str, str], float] = {}
         for recipe, own in self.cells.items():
             for names in own.values():
+                answered = self.runs[names[0]].splits
+                if all((recipe, split) in guesses for split in answered):
+                    continue
                 rows = self.runs.predictions(columns=["split", "targets"], runs=[names[0]])
                 splits = rows["split"].cast(pa.string())
                 for split in splits.unique().to_pylist():
@@ -142,11 +152,13 @@ class RunNumbers:
         left_out: list[str] = []
         pairs = 0
         for recipe, own in self.cells.items():
-            sides = {name: ComparedSide(self.runs, {"run": runs}) for name, runs in own.items()}
-            for a, b in itertools.combinations(own, 2):
-                pairs += 1
-                if pairs > MOST_PAIRS:
-                    continue
+            compared = max(0, MOST_PAIRS - pairs)
+            pairs += math.comb(len(own), 2)
+            sides: dict[str, ComparedSide] = {}  # each read once, and only if it is compared
+            for a, b in itertools.islice(itertools.combinations(own, 2), compared):
+                for name in (a, b):
+                    if name not in sides:
+                        sides[name] = ComparedSide(self.runs, {"run": own[name]})
                 names = {"recipe": recipe, "first": a, "second": b, "split": self.runs.splits[0]}
                 try:
                     table = compare_sides(
@@ -166,7 +178,9 @@ class RunNumbers:
         return PairedTests(tuple(rows), pairs, tuple(left_out))
 
     def task_traits(self) -> list[str]:
-        """Return the traits that say what kind of task it is: one value for each task, and fewer values than tasks."""
+        """Return the traits that say what kind of task it is: one value for each task, and fewer
+        values than tasks.
+        """
         values: dict[str, dict[str, set[str]]] = {}
         # One run of each cell: other seeds answered the same tasks.
         firsts = [runs[0] for own in self.cells.values() for runs in own.values()]

@@ -1,6 +1,8 @@
-"""`taskloom runs report runs/`: what was run, how well it did and how certain that is, on one page to send to a colleague.
+"""`taskloom runs report runs/`: what was run, how well it did and how certain that is, on one page
+to send to a colleague.
 
-Datasets may be shown on the same page: their sizes and digests, one example of each, and the results of an audit.
+Datasets may be shown on the same page: their sizes and digests, one example of each, and the
+results of an audit.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from typing import Any
 import taskloom
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import Explorer
-from taskloom.analysis.report.page import Column, Section
+from taskloom.analysis.report.page import Section
 from taskloom.analysis.report.report_columns import FAILURES
 from taskloom.analysis.report.run_numbers import RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
+from taskloom.analysis.report.run_sentences import say
 from taskloom.core.errors import DataError
+from taskloom.core.tables import Column, table_of
 from taskloom.data import Dataset, dataset
 from taskloom.experiments.record import RunsError
 from taskloom.experiments.sources import runs
@@ -41,11 +45,12 @@ def report(
     """Write the page.
 
     Args:
-        store: The folder of the runs, a file that `tl.runs` reads, or runs of `tl.run` or `tl.runs`.
+        store: The folder of the runs, a file that `tl.runs` reads, or runs of `tl.run` or
+            `tl.runs`.
         out: The HTML file.
         level: The confidence level of all intervals.
         data: Datasets, or folders of datasets, to show and audit on the same page.
-        figures: A folder for the page's figures as SVG files, such as `learning-curves.svg`.
+        figures: A folder for the page's figures as SVG and PDF files: `learning-curves.svg`.
         where: Only these runs: selections of `Runs.where`, such as `iid > 0.5`.
         threshold: Adds the share of seeds whose score is over it to the table of scores.
         title: The heading; the recipes and learners by default.
@@ -74,20 +79,19 @@ def report(
 
 
 def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | None) -> str:
-    """Return the paragraph below the title: how many runs, from where and when, and what intervals mean."""
-    count = f"{len(table):,} runs" if len(table) != 1 else "1 run"
-    finished = parts.finished() if parts is not None else ""
-    dated = f", the last finished on {finished}" if finished else ""
-    new = (
-        "new seeds and new examples"
-        if parts is None or parts.numbers.scored
-        else "new seeds on the same examples"
+    """Return the paragraph below the title: how many runs, from where and when, and what intervals
+    mean.
+    """
+    return say(
+        "lead",
+        runs=len(table),
+        path=table.path,
+        finished=parts.finished() if parts is not None else "",
+        version=taskloom.__version__,
+        level=level,
+        scored=parts is None or parts.numbers.scored,
+        where=list(where),
     )
-    lead = (
-        f"{count} in {table.path}{dated}; report by Taskloom {taskloom.__version__}. Intervals are at {100 * level:g} %; "
-        f"where there are several seeds they hold for {new}."
-    )
-    return f"{lead} Only runs with {' and '.join(where)}." if where else lead
 
 
 def _sections(
@@ -113,7 +117,7 @@ def _failures(store: Path, failed: dict[str, str]) -> Section:
     rows = tuple(
         {"cell": _failed_cell(store, run), "run": run, "reason": why} for run, why in failed.items()
     )
-    return Section("Failures", text, FAILURES, rows)
+    return Section("Failures", text, table_of(FAILURES, rows))
 
 
 def _failed_cell(store: Path, run: str) -> str:
@@ -154,12 +158,11 @@ def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
     named = sorted(((_name(data), data) for data in loaded), key=itemgetter(0))
     shown = "One command with the same recipe and seed gives the same digests on every machine."
     return [
-        Section("Datasets", shown, DATASETS, tuple(_row(name, data) for name, data in named)),
+        Section("Datasets", shown, table_of(DATASETS, [_row(name, data) for name, data in named])),
         Section(
             "Audit",
             "What `taskloom audit` finds.",
-            AUDITS,
-            tuple(_audited(name, data) for name, data in named),
+            table_of(AUDITS, [_audited(name, data) for name, data in named]),
         ),
         Section(
             "An example of each dataset", blocks=tuple(_example(name, data) for name, data in named)

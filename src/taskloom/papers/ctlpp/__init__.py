@@ -1,13 +1,12 @@
-"""Studies of CTL++ (docs/papers/ctlpp.md): its tables and figures, and what its training data decide."""
+"""Studies of CTL++ (docs/papers/ctlpp.md): its tables and figures, and what its training data
+decide.
+"""
 
 from taskloom.papers.ctlpp import (
     accuracy_table,
-    cluster_accuracy,
     function_tables,
     graph_drawings,
-    layers_at_test,
-    seed_curves,
-    staged_heat_maps,
+    own_curves,
     symbol_codes,
     symbol_similarity,
     training_contrasts,
@@ -15,12 +14,9 @@ from taskloom.papers.ctlpp import (
 
 __all__ = [
     "accuracy_table",
-    "cluster_accuracy",
     "function_tables",
     "graph_drawings",
-    "layers_at_test",
-    "seed_curves",
-    "staged_heat_maps",
+    "own_curves",
     "symbol_codes",
     "symbol_similarity",
     "training_contrasts",

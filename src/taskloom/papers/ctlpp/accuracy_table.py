@@ -1,4 +1,7 @@
-"""Tables 1 and 2 of CTL++: three models on A and R, iid and ood, and how many seeds succeed; how large the models are."""
+"""Tables 1 and 2 and Figures 4, 7 and 8 of CTL++: three models on A and R, iid and ood, and how
+many seeds succeed; how large the models are; accuracy on S by the number of shared functions and of
+shared symbols.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,30 @@ from typing import Any, Literal
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import count_range, mean_and_sd
-from taskloom.analysis.settings import CountSetting, ShareSetting
-from taskloom.analysis.study import study
+from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
+from taskloom.analysis.settings import CountSetting, ShareSetting, check_split
+from taskloom.analysis.study import StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.learners.config import read
-from taskloom.papers.ctlpp.small_worlds import table_experiments
-from taskloom.papers.ctlpp.trainings import MODELS, Trainings, trainings
+from taskloom.papers.ctlpp.small_worlds import staged_experiments, table_experiments
+from taskloom.papers.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
 
-TABLE = PaperTable(paper="ctlpp")
+TABLE = PaperTable(
+    paper="ctlpp",
+    name="table1",
+    title="CTL++ Table 1",
+    caption=(
+        "Accuracy by model, variant and draw. Means over seeds ({range} of each) with 95 %"
+        " intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the"
+        " paper's means; the dotted line is chance."
+    ),
+    axes={"place": "name", "series": "split"},
+)
 
 SPLITS = ("iid", "ood")
 
@@ -30,15 +44,21 @@ SUCCESS = 0.95
 """A seed succeeds if its ood accuracy is over this (section 4.1)."""
 
 CONVERGED = 0.5
-"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged" (appendix A.2)."""
+"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged"
+(appendix A.2).
+"""
 
 MOST = 25
-"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix A.2)."""
+"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix
+A.2).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSeeds:
-    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the others of the table."""
+    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the
+    others of the table.
+    """
 
     group: Trainings
     converged: list[int]
@@ -57,7 +77,9 @@ class CountedSeeds:
 
 @study(
     "ctlpp/table1",
-    describe="Accuracy of three models on CTL++ A and R, iid and ood, and the share of seeds over 95 %",
+    describe=(
+        "Accuracy of three models on CTL++ A and R, iid and ood, and the share of seeds over 95 %"
+    ),
     place="CTL++, Table 1 and section 4.1",
     experiment=table_experiments,
 )
@@ -86,32 +108,28 @@ def table1(
     rows = [_row(g) for g in groups]
     shown = [c for c in TELLING if len({row[c] for row in rows}) > 1]
     columns = ("model", "data", *shown, "seeds", "converged", "iid", "ood", "over 95 % ood")
-    points = TABLE.points([cell for g in groups for cell in _cells(g)])
-    caption = (
-        f"Accuracy by model, variant and draw. Means over seeds ({count_range(len(g.counted) for g in groups)} of each) with 95 % "
-        "intervals. The unit is the seed (t over seeds of one dataset each). Diamonds are the paper's means; the dotted line is "
-        "chance."
-    )
-    plot = partial(figures.intervals, place="name", series="split")
-    return Finding(
-        "CTL++ Table 1",
-        f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is over {converged:g}, as the paper "
-        f"counts those of the Transformer; in the last column the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}",
-        ResultTable(columns, rows),
-        (StudyFigure("table1", caption, points, with_chance(plot, every[0].chance)),),
-        tuple(j for g in groups for j in _judgements(g)),
-        (
+    finding = TABLE.finding(
+        [cell for g in groups for cell in _cells(g)],
+        table=ResultTable(columns, rows),
+        text=(
+            f"Mean ± standard deviation over the first {most} seeds whose final iid accuracy is"
+            f" over {converged:g}, as the paper counts those of the Transformer; in the last column"
+            f" the seeds with an ood accuracy over {SUCCESS:g}.{_of_all(rows)}"
+        ),
+        draw=with_chance(every[0].chance),
+        notes=(
             *_notes(groups, converged),
             *([] if drawn else [f"No run is on data of the draw '{draw}': all runs are shown."]),
         ),
     )
+    return replace(finding, judgements=tuple(j for g in groups for j in _judgements(g)))
 
 
-def with_chance(draw: Callable[[ResultTable], Any], chance: float) -> Callable[[ResultTable], Any]:
-    """Add a dotted line at chance to every panel of a figure whose scores go across."""
+def with_chance(chance: float) -> Callable[..., Any]:
+    """`figures.intervals` with a dotted line at chance in every panel."""
 
-    def drawn(data: ResultTable) -> Any:
-        figure = draw(data)
+    def drawn(data: ResultTable, **axes: Any) -> Any:
+        figure = figures.intervals(data, **axes)
         for axis in figure.axes:
             axis.axvline(chance, color="#444444", linewidth=1.0, linestyle=":", zorder=0)
         return figure
@@ -149,7 +167,8 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
 
 
 def short_names(groups: list[Trainings]) -> list[str]:
-    """Return model and variant of trainings, with whatever tells apart those that have both in common.
+    """Return model and variant of trainings, with whatever tells apart those that have both in
+    common.
 
     The draw is named wherever trainings are of several.
     """
@@ -261,8 +280,9 @@ def _notes(groups: list[CountedSeeds], converged: float) -> Iterator[str]:
         if left_out:
             are = "is" if left_out == 1 else "are"
             yield (
-                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on iid and {are} left out by this "
-                f"rule; with all seeds ood is {mean_and_sd(g.group.of('ood'))}."
+                f"{g.name}: {left_out} of {len(g.group.seeds)} seeds did not pass {converged:g} on"
+                f" iid and {are} left out by this rule; with all seeds ood is"
+                f" {mean_and_sd(g.group.of('ood'))}."
             )
 
 
@@ -270,10 +290,14 @@ WORDS, ANSWERS = 40, 8
 """The inputs are 32 functions and 8 symbols; the answers are symbols."""
 
 SINUSOIDS = 2 * 1_999 * 128
-"""Numbers in the two tables of sinusoids that the public code keeps beside the Transformer's weights."""
+"""Numbers in the two tables of sinusoids that the public code keeps beside the Transformer's
+weights.
+"""
 
 INDEX = 5_000
-"""Entries of an index that the public code keeps beside the weights of the Transformer and of NDR."""
+"""Entries of an index that the public code keeps beside the weights of the Transformer and of
+NDR.
+"""
 
 BUFFERS = {"bilstm": 0, "transformer": SINUSOIDS + INDEX, "ndr": INDEX}
 """Numbers that the paper's script counts though they are not trained (docs/papers/ctlpp.md)."""
@@ -306,13 +330,126 @@ def table2(scale: str) -> Finding:
             judgements.append(judge_number(value, number, claim=f"{label}: {what}"))
     return Finding(
         "CTL++ Table 2",
-        "Parameters that training changes, and what the paper's script counts: it adds tables of sinusoids and an index that the "
-        "public code keeps with the weights.",
+        "Parameters that training changes, and what the paper's script counts: it adds tables of"
+        " sinusoids and an index that the public code keeps with the weights.",
         ResultTable(("model", "trainable", "with buffers", "steps"), rows),
         judgements=tuple(judgements),
         notes=(
-            "The paper gives Transformer and NDR nearly the same size; the Transformer has less than a quarter of NDR's trainable "
-            "parameters.",
+            (
+                "The paper gives Transformer and NDR nearly the same size; the Transformer has less"
+                " than a quarter of NDR's trainable parameters."
+            ),
             "Run times are not compared: the paper's are of a P100.",
         ),
     )
+
+
+SOLVED = 0.99
+"""An accuracy that rounds to the 1.00 of the paper's figures, up to chance errors of a
+hundredth.
+"""
+
+
+def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:
+    """Return the heat map of a model on S.
+
+    Args:
+        runs: The runs.
+        number: Of the paper's figure.
+        usual: The learner of that figure.
+        learner: Another one instead.
+        split: Of which the accuracy is.
+    """
+    maker = f"reproduce ctlpp/figure{number}"
+    trained = trainings(runs, "S", maker)
+    if not learner and all(group.model != usual for group in trained):
+        others = sorted({group.model for group in trained})
+        raise StudyError(
+            f"{runs.path} has no runs of {MODELS[usual]} on ctl/S, of which Figure {number} is;"
+            f" 'taskloom {maker}' makes some, and learner={others[0]} draws those that are there"
+        )
+    groups = of_learner(runs, trained, learner or usual)
+    check_split(runs, split)
+    rows = sorted(
+        (_cell(group, split) for group in groups), key=lambda r: (r["overlap"], r["shared symbols"])
+    )
+    columns = ("overlap", "shared symbols", "mean", "sd", "low", "high", "seeds", "group size")
+    data = ResultTable(columns, rows)
+    label = groups[0].label
+    symbols = groups[0].conditions.get("recipe.symbols")
+    counts = [row["seeds"] for row in rows]
+    means = (
+        f"mean{' ± standard deviation' if max(counts) > 1 else ''} over {count_of(counts, 'seed')}"
+    )
+    caption = (
+        f"Accuracy of {label} on {split} of S ({means}) by shared functions and shared symbols of"
+        f" {symbols}. The unit is the seed on one dataset a setting; chance is 1/{symbols}."
+    )
+    draw = partial(
+        heat_map, x="shared symbols", y="overlap", value="mean", spread="sd", ylabel="shared functions"
+    )  # fmt: skip
+    solved = [
+        f"({r['overlap']}, {r['shared symbols']})"
+        for r in rows
+        if r["mean"] is not None and r["mean"] >= SOLVED
+    ]
+    return Finding(
+        f"CTL++ Figure {number}: {label} on S",
+        f"{len(solved)} of {len(rows)} settings (shared functions, shared symbols) reach {SOLVED:g}"
+        + (f": {', '.join(solved)}." if solved else "."),
+        data,
+        (StudyFigure(f"figure{number}", caption, data, draw),),
+        notes=(
+            (
+                "The paper shows these values as shades only, so there are no published numbers to"
+                " compare with. Its text: to reach 100 %, 16 of 32 functions must be shared, on 6"
+                " of 8 symbols."
+            ),
+            (
+                "More shared functions also make the tested groups smaller (column 'group size');"
+                " this does not separate the two."
+            ),
+        ),
+    )
+
+
+def _cell(group: Trainings, split: str) -> dict[str, Any]:
+    scores = group.of(split)
+    nothing = dict.fromkeys(("mean", "sd", "low", "high"))
+    overlap, functions = (
+        int(group.conditions[f"recipe.{name}"]) for name in ("overlap", "functions")
+    )
+    return {
+        "overlap": overlap,
+        "shared symbols": int(group.conditions["recipe.shared_symbols"]),
+        **(seed_point(scores) if scores else {**nothing, "seeds": 0}),
+        "group size": -(-(functions - overlap) // 4),
+    }
+
+
+def _register(number: int, usual: str) -> Callable[..., Finding]:
+    """Register the study of one of the paper's heat maps."""
+
+    @study(
+        f"ctlpp/figure{number}",
+        describe=f"Accuracy of {MODELS[usual]} on CTL++ S by shared functions and shared symbols",
+        place=f"CTL++, Figure {number}",
+        experiment=staged_experiments(usual),
+    )
+    def figure(runs: Runs, *, split: str = "ood", learner: ModelSetting = "") -> Finding:
+        """Draw the heat map.
+
+        Args:
+            runs: The runs.
+            split: The split whose accuracy is drawn.
+            learner: Of these runs, the model: bilstm, transformer or ndr; by default that of the
+                figure.
+        """
+        return heat_map_finding(runs, number, usual, learner, split)
+
+    return figure
+
+
+figure4 = _register(4, "ndr")
+figure7 = _register(7, "transformer")
+figure8 = _register(8, "bilstm")

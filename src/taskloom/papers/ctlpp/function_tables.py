@@ -21,6 +21,7 @@ import numpy as np
 from taskloom.analysis import figures
 from taskloom.analysis.conditions import comparable, differences, recipe_of
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import mean_and_sd
 from taskloom.analysis.study import StudyError, study
@@ -49,7 +50,9 @@ MOST_COLUMNS = 10
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A trained network's place in the comparison: seed of its data, its own seed, accuracy on iid and ood."""
+    """A trained network's place in the comparison: seed of its data, its own seed, accuracy on iid
+    and ood.
+    """
 
     data_seed: int
     seed: int
@@ -89,22 +92,29 @@ class TableNetworks:
 
 @study(
     "ctlpp/tables",
-    describe="Accuracy on unseen compositions of CTL++ by function table: does the table decide, or the seed?",
+    describe=(
+        "Accuracy on unseen compositions of CTL++ by function table: does the table decide, or the"
+        " seed?"
+    ),
     experiment=function_table_experiments,
 )
 def tables(runs: Runs) -> list[Finding]:
-    """Compare networks that were trained on different function tables, or on several draws of one."""
+    """Compare networks that were trained on different function tables, or on several draws of
+    one.
+    """
     series = {name: own for name, own in _series(runs).items() if _has_several(own)}
     if not series:
         raise StudyError(
-            f"{runs.path} has no trainings that differ in nothing but the function table (recipe.table_seed, recipe.tables) "
-            "or the seed of the data; make some, e.g. with 'taskloom reproduce ctlpp/tables'"
+            f"{runs.path} has no trainings that differ in nothing but the function table"
+            " (recipe.table_seed, recipe.tables) or the seed of the data; make some, e.g. with"
+            " 'taskloom reproduce ctlpp/tables'"
         )
     return [_summary(series), _each_table(series)]
 
 
 def group_distance(world: SymbolWorld) -> float:
-    """Total variation distance of the outputs of two groups of functions, averaged over input symbols.
+    """Total variation distance of the outputs of two groups of functions, averaged over input
+    symbols.
 
     0 if the groups map every symbol to the same outputs equally often, 1 if they never agree. It is
     computed from whole numbers with one division at the end: sums of fractions differ by rounding,
@@ -162,7 +172,9 @@ def _f_quantile(p: float, df: int, df_within: int) -> float:
 
 
 def _series(runs: Runs) -> dict[str, list[TableNetworks]]:
-    """Function tables of the trainings that are alike in everything but the table and the seed of the data."""
+    """Function tables of the trainings that are alike in everything but the table and the seed of
+    the data.
+    """
     alike: dict[str, list[Trainings]] = {}
     for group in trainings(runs):
         if group.scores.get("ood"):
@@ -216,7 +228,9 @@ def _networks(group: Trainings) -> Iterator[Network]:
 
 
 def _regrouped(own: Sequence[TableNetworks]) -> list[tuple[TableNetworks, TableNetworks]]:
-    """Pairs of tables with the same functions: the grouping with the smallest distance and that with the largest."""
+    """Pairs of tables with the same functions: the grouping with the smallest distance and that
+    with the largest.
+    """
     by_functions: dict[str, list[TableNetworks]] = {}
     for table in own:
         by_functions.setdefault(table.functions, []).append(table)
@@ -252,11 +266,13 @@ def _summary(series: Mapping[str, list[TableNetworks]]) -> Finding:
     several = any(len(own) > 1 for own in series.values())
     return Finding(
         "CTL++ by function table",
-        "Unit of analysis: the function table. A table's score is the mean ood accuracy of its networks; intervals are 95 % "
-        "(t over tables). The share of variance between tables is the intraclass correlation with its F interval, which takes "
-        "the spread within tables for equal. Distance: total variation distance of what the two groups of functions put out, "
-        "averaged over input symbols; its correlation with a table's score is Spearman's, with a bootstrap interval over tables "
-        "and p by permutation (one test a row, not corrected). Regrouped: tables with the same functions in other groups.",
+        "Unit of analysis: the function table. A table's score is the mean ood accuracy of its"
+        " networks; intervals are 95 % (t over tables). The share of variance between tables is the"
+        " intraclass correlation with its F interval, which takes the spread within tables for"
+        " equal. Distance: total variation distance of what the two groups of functions put out,"
+        " averaged over input symbols; its correlation with a table's score is Spearman's, with a"
+        " bootstrap interval over tables and p by permutation (one test a row, not corrected)."
+        " Regrouped: tables with the same functions in other groups.",
         ResultTable(shown, rows),
         (_columns_figure(drawn),) if drawn and several else (),
     )
@@ -297,21 +313,13 @@ def _short(estimate: Estimate) -> str:
     return f"{estimate.mean:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-VERDICTS = " A verdict below is about one table and new seeds on it; it counts networks that learned, as Table 1 does."
+VERDICTS = (
+    " A verdict below is about one table and new seeds on it; it counts networks that learned, as"
+    " Table 1 does."
+)
 
 
 def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
-    columns = (
-        "trainings",
-        "table",
-        "distance",
-        "draws",
-        "networks",
-        "learned",
-        "ood",
-        "lowest",
-        "over 95 %",
-    )
     rows = [_table_row(name, table) for name, own in series.items() for table in own]
     by_distance = {
         name: own for name, own in series.items() if len(own) >= FEWEST_TABLES or _regrouped(own)
@@ -321,9 +329,9 @@ def _each_table(series: Mapping[str, list[TableNetworks]]) -> Finding:
     )
     return Finding(
         "CTL++: each function table",
-        f"ood: mean ± standard deviation over all networks of a table. Learned: networks with an iid accuracy over {CONVERGED:g}."
-        f"{VERDICTS if judgements else ''}",
-        ResultTable(columns, rows),
+        "ood: mean ± standard deviation over all networks of a table. Learned: networks with an"
+        f" iid accuracy over {CONVERGED:g}.{VERDICTS if judgements else ''}",
+        table_of(rows),
         (_distance_figure(by_distance),) if by_distance else (),
         judgements,
     )
@@ -344,7 +352,9 @@ def _table_row(name: str, table: TableNetworks) -> dict[str, Any]:
 
 
 def _published(group: Trainings, split: str) -> PublishedNumber | None:
-    """The paper's number for these trainings; None if it has none or an essential condition differs."""
+    """The paper's number for these trainings; None if it has none or an essential condition
+    differs.
+    """
     numbers = published("ctlpp", model=group.model, variant=group.variant, split=split)
     if group.draw != "published" or not numbers or not comparable(numbers[0], group.conditions):
         return None
@@ -367,28 +377,17 @@ def _judgements(name: str, table: TableNetworks) -> Iterator[Judgement]:
 
 
 def _columns_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
-    columns = (
-        "trainings",
-        "table",
-        "distance",
-        "data seed",
-        "seed",
-        "iid",
-        "ood",
-        "published",
-        "sd",
-        "chance",
-    )
     rows = [
         row for name, own in series.items() for table in own for row in _network_rows(name, table)
     ]
     caption = (
-        "Accuracy on unseen compositions by function table: a dot for each network, a short line for the mean of a table. "
-        f"Open dots are networks that did not learn the training compositions (iid at most {CONVERGED:g}). The grey band is the "
-        "paper's mean ± standard deviation over 25 networks of one table; the dotted line is chance. The unit is the table; "
-        "no interval over tables is drawn."
+        "Accuracy on unseen compositions by function table: a dot for each network, a short line"
+        " for the mean of a table. Open dots are networks that did not learn the training"
+        f" compositions (iid at most {CONVERGED:g}). The grey band is the paper's mean ± standard"
+        " deviation over 25 networks of one table; the dotted line is chance. The unit is the"
+        " table; no interval over tables is drawn."
     )
-    return StudyFigure("tables", caption, ResultTable(columns, rows), draw_columns)
+    return StudyFigure("tables", caption, table_of(rows), draw_columns)
 
 
 def _network_rows(name: str, table: TableNetworks) -> Iterator[dict[str, Any]]:
@@ -426,8 +425,9 @@ def _distance_figure(series: Mapping[str, list[TableNetworks]]) -> StudyFigure:
     ]
     joined = " A line joins two groupings of the same functions." if regrouped else ""
     caption = (
-        "Mean accuracy on unseen compositions by how differently the two groups of functions act on average (total variation "
-        f"distance): a dot for each function table, the unit of analysis.{joined} The dotted line is chance."
+        "Mean accuracy on unseen compositions by how differently the two groups of functions act"
+        " on average (total variation distance): a dot for each function table, the unit of"
+        f" analysis.{joined} The dotted line is chance."
     )
     stem = "regrouping" if regrouped else "distance"
     return StudyFigure(stem, caption, ResultTable(columns, rows), draw_by_distance)
@@ -483,7 +483,9 @@ def _column(axis: Any, place: int, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_by_distance(data: ResultTable) -> Any:
-    """Draw a dot for each function table over the distance of its groups; lines join groupings of the same functions."""
+    """Draw a dot for each function table over the distance of its groups; lines join groupings of
+    the same functions.
+    """
     with figures.style():
         if not data:
             return figures.without_data()

@@ -31,8 +31,9 @@ STROKES: dict[str, tuple[str, Any]] = {
 def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
     """Return which group may follow which, and whether it may do so after every symbol.
 
-    The graph's nodes are walked together with the group of the last function, so that a node which several groups lead to (the
-    start of S, which every second function leads back to) is told apart.
+    The graph's nodes are walked together with the group of the last function, so that a node which
+    several groups lead to (the start of S, which every second function leads back to) is told
+    apart.
     """
     groups = world.group_of()
     following: dict[tuple[str, str], bool] = {}
@@ -53,7 +54,9 @@ def edges(graph: Graph, world: SymbolWorld) -> dict[tuple[str, str], bool]:
 
 
 def graph_table(recipe: str) -> ResultTable:
-    """Return the edges of a recipe's training and test graphs: which group may follow which, and when."""
+    """Return the edges of a recipe's training and test graphs: which group may follow which, and
+    when.
+    """
     fields = read(recipe).fields
     assert isinstance(fields, CtlFields)
     world = build(fields)
@@ -86,7 +89,9 @@ HEAD = (0.17, 0.065)
 
 
 def draw_graph(data: ResultTable) -> Any:
-    """Draw a sampling graph: groups as circles, and an arrow for each composition that is sampled."""
+    """Draw a sampling graph: groups as circles, and an arrow for each composition that is
+    sampled.
+    """
     from matplotlib.patches import Circle
 
     with figures.style():
@@ -116,14 +121,18 @@ Point = tuple[float, float]
 
 
 def _places(names: list[str]) -> dict[str, Point]:
-    """Return where groups stand: stages from left to right, path a above path b, what both share between them."""
+    """Return where groups stand: stages from left to right, path a above path b, what both share
+    between them.
+    """
     return {
         n: (COLUMNS.get(n, 1.9), ROWS.get(n, 0.9 if n.startswith("a") else -0.9)) for n in names
     }
 
 
 def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
-    """Return the arrows to draw: a group after which everything begins anew has one arrow, back to the start."""
+    """Return the arrows to draw: a group after which everything begins anew has one arrow, back to
+    the start.
+    """
     first = {row["to"] for row in data if row["from"] == START}
     arrows = []
     for name in dict.fromkeys(row["from"] for row in data):
@@ -138,7 +147,9 @@ def _with_returns(data: ResultTable) -> list[dict[str, Any]]:
 
 
 def _curve(start: Point, end: Point) -> list[Point]:
-    """Return the four points of the Bézier curve from the border of one circle to that of another, or of the same."""
+    """Return the four points of the Bézier curve from the border of one circle to that of another,
+    or of the same.
+    """
     if start == end:
         side = 1 if start[1] > 0 else -1
         left, right = (
@@ -168,7 +179,9 @@ def _towards(place: Point, direction: Point, distance: float) -> Point:
 
 
 def _arrow(axis: Any, curve: list[Point], when: str) -> None:
-    """Draw a curve with a solid head: matplotlib's own arrows have heads with dots where the line is dotted."""
+    """Draw a curve with a solid head: matplotlib's own arrows have heads with dots where the line
+    is dotted.
+    """
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
@@ -204,9 +217,10 @@ def finding(number: int, recipe: str) -> Finding:
     data = graph_table(recipe)
     variant = recipe.rpartition("/")[2]
     caption = (
-        f"Sampling graph of {variant}, from the recipe {recipe}. A circle is a group of functions, an arrow a composition that is "
-        "sampled: the group at its head is applied to the result of the group at its foot. A group with an arrow to the start is "
-        "followed by whatever may come first."
+        f"Sampling graph of {variant}, from the recipe {recipe}. A circle is a group of functions,"
+        " an arrow a composition that is sampled: the group at its head is applied to the result"
+        " of the group at its foot. A group with an arrow to the start is followed by whatever may"
+        " come first."
     )
     return Finding(
         f"CTL++ Figure {number}: sampling graph of {variant}",
@@ -222,7 +236,10 @@ def _notes(data: ResultTable) -> Iterator[str]:
         f"G_{row['from']} to G_{row['to']}" for row in data if row["after"] == "allowed symbols"
     ]
     if allowed:
-        yield f"{' and '.join(allowed)}: only after the symbols that the second function is allowed to follow."
+        yield (
+            f"{' and '.join(allowed)}: only after the symbols that the second function is allowed"
+            " to follow."
+        )
 
 
 @study(

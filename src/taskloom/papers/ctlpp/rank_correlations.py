@@ -14,7 +14,8 @@ PERMUTATIONS = 20_000
 
 
 def order_chance(x: list[float], y: list[float]) -> float:
-    """Return how often a random order of y correlates with x at least as strongly; over all orders of up to eight values.
+    """Return how often a random order of y correlates with x at least as strongly; over all orders
+    of up to eight values.
 
     >>> order_chance([1.0, 2.0, 3.0], [9.0, 5.0, 2.0])
     0.3333333333333333
@@ -25,13 +26,16 @@ def order_chance(x: list[float], y: list[float]) -> float:
     else:
         rng = np.random.default_rng(0)
         orders = np.stack([second, *(rng.permutation(second) for _ in range(PERMUTATIONS))])
-    # All orders have the mean and the spread of the first, so that products alone rank them as correlations would.
+    # All orders have the mean and the spread of the first, so that products alone rank them as
+    # correlations would.
     strengths = np.abs((orders - second.mean()) @ (first - first.mean()))
     return float((strengths >= strengths[0] - 1e-9).mean())
 
 
 RESAMPLES = 10_000
-"""Bootstrap samples. The ends of the interval of 36 tables move by less than 0.01 between seeds of the resampling."""
+"""Bootstrap samples. The ends of the interval of 36 tables move by less than 0.01 between seeds of
+the resampling.
+"""
 
 
 def bootstrap_interval(x: list[float], y: list[float], level: float = 0.95) -> tuple[float, float]:
@@ -60,7 +64,8 @@ def _centred_ranks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rank_correlation(x: list[float], y: list[float]) -> float:
-    """Return Spearman's correlation, nan where one side does not vary; equal values share their mean rank.
+    """Return Spearman's correlation, nan where one side does not vary; equal values share their
+    mean rank.
 
     >>> round(rank_correlation([1.0, 2.0, 3.0, 4.0], [9.0, 7.0, 7.0, 1.0]), 3)
     -0.949

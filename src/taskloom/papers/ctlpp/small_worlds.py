@@ -1,4 +1,6 @@
-"""The experiments behind the studies of CTL++: the paper's conditions, and a small world that two cores learn in minutes."""
+"""The experiments behind the studies of CTL++: the paper's conditions, and a small world that two
+cores learn in minutes.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def table_experiments(scale: str, model: str) -> Experiments:
 
 
 def similarity_experiments(variant: str) -> Callable[[str, str], Experiments]:
-    """Return the experiments of the similarity figures on a variant: models are kept, so that their states can be looked at."""
+    """Return the experiments of the similarity figures on a variant: models are kept, so that their
+    states can be looked at.
+    """
 
     def experiments(scale: str, model: str) -> Experiments:
         name = models(model or "ndr")[0]
@@ -122,7 +126,9 @@ PROCESSES = (1, 8, 32)
 
 
 def process_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on the number of processes of the published draw; everything else is as in Table 1."""
+    """Return the experiments on the number of processes of the published draw; everything else is
+    as in Table 1.
+    """
     if scale == "quick":
         return [
             {
@@ -140,11 +146,15 @@ def process_experiments(scale: str, model: str) -> Experiments:
 
 
 TABLES = range(6)
-"""Seeds of function tables: six tables are enough for a correlation with the distance of their groups."""
+"""Seeds of function tables: six tables are enough for a correlation with the distance of their
+groups.
+"""
 
 
 def function_table_experiments(scale: str, model: str) -> Experiments:
-    """Experiments on the function table; everything else is as in Table 1, with data of 8 processes at full scale."""
+    """Experiments on the function table; everything else is as in Table 1, with data of 8 processes
+    at full scale.
+    """
     if scale == "quick":
         return [
             {
@@ -163,11 +173,15 @@ SINGLES = (
     {"include_singles": False, "include_pairs": "added"},
     {"include_singles": True, "include_pairs": False},
 )
-"""Every pair is added to training, as the public code does; every single function is in training, as the text says."""
+"""Every pair is added to training, as the public code does; every single function is in training,
+as the text says.
+"""
 
 
 def single_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on what training always contains: all pairs of functions, or all single functions."""
+    """Return the experiments on what training always contains: all pairs of functions, or all
+    single functions.
+    """
     if scale == "quick":
         return [
             {
@@ -186,7 +200,9 @@ def single_experiments(scale: str, model: str) -> Experiments:
 
 
 def layer_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments on the number of layers at test: models whose shared layer can be applied more or less often."""
+    """Return the experiments on the number of layers at test: models whose shared layer can be
+    applied more or less often.
+    """
     names = [name for name in models(model) if name != "bilstm"]
     if not names:
         raise ParameterError("model", "must be a model with a shared layer, 'ndr' or 'transformer'")

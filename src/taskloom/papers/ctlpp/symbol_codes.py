@@ -1,4 +1,5 @@
-"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of functions code differently?
+"""Our question about CTL++: do unseen pairs of functions fail on the symbols that the groups of
+functions code differently?
 
 All networks of a training share one function table, and with it whatever makes a symbol hard. So
 the unit is the symbol within a table, and the correlation within networks is reported beside two
@@ -46,7 +47,10 @@ from taskloom.papers.ctlpp.trainings import DrawSetting, ModelSetting, VariantSe
 
 @study(
     "ctlpp/codes",
-    describe="Accuracy of unseen pairs by how differently the groups of functions code the symbol between the two",
+    describe=(
+        "Accuracy of unseen pairs by how differently the groups of functions code the symbol"
+        " between the two"
+    ),
     experiment=similarity_experiments("A"),
 )
 def codes(
@@ -58,7 +62,8 @@ def codes(
     variant: VariantSetting = "A",
     draw: DrawSetting = "published",
 ) -> Finding:
-    """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands between.
+    """Compare, symbol by symbol, the codes of its groups with the pairs of functions that it stands
+    between.
 
     Args:
         runs: Runs that kept their models.
@@ -97,9 +102,11 @@ def codes(
     seeds = count_of([len(rows)], "seed")
     export = pairs[0][0].export
     caption = (
-        "Accuracy on the pairs of functions that training does not have, by the gap of groups (mean cosine within groups less that "
-        f"between them) of the symbol between the two functions: {pairs[0][0].label} on {variant}, draw {export}, a point for each "
-        f"symbol of {seeds}, which share one function table. The unit is the symbol within the table; all inputs, so no interval."
+        "Accuracy on the pairs of functions that training does not have, by the gap of groups"
+        " (mean cosine within groups less that between them) of the symbol between the two"
+        f" functions: {pairs[0][0].label} on {variant}, draw {export}, a point for each symbol of"
+        f" {seeds}, which share one function table. The unit is the symbol within the table; all"
+        " inputs, so no interval."
     )
     special = [variant] * (variant != "A") + [export] * (export != "published")
     stem = "-".join(["codes", *special])
@@ -122,7 +129,9 @@ def codes(
 
 
 GAPS = (0.0, 0.7)
-"""Of the figure's axis: as far as the gaps of trained models reach, so that figures of different trainings can be compared."""
+"""Of the figure's axis: as far as the gaps of trained models reach, so that figures of different
+trainings can be compared.
+"""
 
 
 def _among(row: dict[str, Any], symbols: list[dict[str, Any]]) -> dict[str, str]:
@@ -148,7 +157,8 @@ SEED_COLUMNS = (
 
 
 def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return whether the unseen pairs of one network fail on the symbol that its groups code most differently.
+    """Return whether the unseen pairs of one network fail on the symbol that its groups code most
+    differently.
 
     Args:
         symbols: What `symbol_rows` returns. Every symbol stands between as many pairs, so means
@@ -174,17 +184,23 @@ def seed_row(symbols: list[dict[str, Any]]) -> dict[str, Any]:
 def _text(table: list[dict[str, Any]], rows: dict[int, list[dict[str, Any]]]) -> str:
     failing = [row for row in table if row["worst symbol"] is not None]
     if not failing:
-        return f"No unseen pair of functions fails, so that there is no failure to explain.{codes_and_outcomes(table)}"
+        return (
+            "No unseen pair of functions fails, so that there is no failure to"
+            f" explain.{codes_and_outcomes(table)}"
+        )
     symbols = len(next(iter(rows.values())))
     hits = sum(row["of symbol"] == row["worst symbol"] for row in failing)
     return (
-        f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups is the one that unseen pairs "
-        f"fail on most; by chance it would be one in {symbols}.{_symbol_sentences(rows)}{codes_and_outcomes(table)}"
+        f"In {hits} of {count_of([len(failing)], 'seed')} the symbol with the largest gap of groups"
+        " is the one that unseen pairs fail on most; by chance it would be one in"
+        f" {symbols}.{_symbol_sentences(rows)}{codes_and_outcomes(table)}"
     )
 
 
 def _symbol_sentences(rows: dict[int, list[dict[str, Any]]]) -> str:
-    """Sentences on how much of the correlation belongs to the symbol, and how much to the network."""
+    """Sentences on how much of the correlation belongs to the symbol, and how much to the
+    network.
+    """
     # A network that answers all unseen pairs alike has no symbols to rank.
     ranked = [own for own in rows.values() if len({row["unseen pairs"] for row in own}) > 1]
     if len(ranked) < FEWEST:
@@ -194,11 +210,13 @@ def _symbol_sentences(rows: dict[int, list[dict[str, Any]]]) -> str:
     own = within_networks(gaps, right)
     centred, low, high = centred_correlation(gaps, right)
     return (
-        f" Spearman's correlation of gap and accuracy over the symbols of a network is {_mean_and_interval(own)} on average (t "
-        f"over {len(own)} networks of one table). With the gap of another network it is {other_networks(gaps, right):.2f}, with "
-        f"symbols centred over networks {centred:.2f} [{low:.2f}, {high:.2f}] (jackknife over networks). Networks agree on which "
-        f"symbols are hard: Kendall's W of accuracy is {concordance(right):.2f}. If gaps are dealt to the networks at random, a "
-        f"correlation as strong as with their own has {p_text(own_gap_chance(gaps, right))} (permutation of networks, one test)."
+        " Spearman's correlation of gap and accuracy over the symbols of a network is"
+        f" {_mean_and_interval(own)} on average (t over {len(own)} networks of one table). With the"
+        f" gap of another network it is {other_networks(gaps, right):.2f}, with symbols centred"
+        f" over networks {centred:.2f} [{low:.2f}, {high:.2f}] (jackknife over networks). Networks"
+        f" agree on which symbols are hard: Kendall's W of accuracy is {concordance(right):.2f}. If"
+        " gaps are dealt to the networks at random, a correlation as strong as with their own has"
+        f" {p_text(own_gap_chance(gaps, right))} (permutation of networks, one test)."
     )
 
 
@@ -223,7 +241,9 @@ def within_networks(gaps: Floats, right: Floats) -> list[float]:
 
 
 def other_networks(gaps: Floats, right: Floats) -> float:
-    """Mean correlation of a network's accuracy with the gap of another network, over all ordered pairs of networks."""
+    """Mean correlation of a network's accuracy with the gap of another network, over all ordered
+    pairs of networks.
+    """
     ranked_gaps, ranked_right = _standard_ranks(gaps), _standard_ranks(right)
     products = ranked_right @ ranked_gaps.T
     count = len(products)
@@ -231,7 +251,8 @@ def other_networks(gaps: Floats, right: Floats) -> float:
 
 
 def own_gap_chance(gaps: Floats, right: Floats) -> float:
-    """Share of assignments of gaps to networks whose mean correlation is at least as strong as with their own, both signs.
+    """Share of assignments of gaps to networks whose mean correlation is at least as strong as with
+    their own, both signs.
 
     Every assignment keeps the symbols where they are, so that what makes a symbol hard in all
     networks counts for both.
@@ -246,7 +267,8 @@ def own_gap_chance(gaps: Floats, right: Floats) -> float:
 
 
 def centred_correlation(gaps: Floats, right: Floats) -> tuple[float, float, float]:
-    """Correlation of gap and accuracy, ranked within networks, less each symbol's mean rank over networks; 95 % interval.
+    """Correlation of gap and accuracy, ranked within networks, less each symbol's mean rank over
+    networks; 95 % interval.
 
     The interval is that of the jackknife over networks.
     """
@@ -266,7 +288,9 @@ def _centred(gaps: Floats, right: Floats) -> float:
 
 
 def concordance(right: Floats) -> float:
-    """Kendall's W: how much networks agree on the order of symbols, from 0 to 1, corrected for ties."""
+    """Kendall's W: how much networks agree on the order of symbols, from 0 to 1, corrected for
+    ties.
+    """
     ranked = _ranks(right)
     networks, symbols = ranked.shape
     totals = ranked.sum(axis=0)
@@ -296,7 +320,9 @@ KINDS = {"separate": "have separate codes", "scattered": "are scattered"}
 
 
 def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
-    """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols do better."""
+    """Return a sentence on whether seeds with separate, or with scattered, codes for more symbols
+    do better.
+    """
     ood = [row["ood"] for row in table]
     counts = {kind: [float(row[kind]) for row in table] for kind in KINDS}
     tested = [kind for kind, own in counts.items() if len(set(own)) > 1]
@@ -304,17 +330,19 @@ def codes_and_outcomes(table: list[dict[str, Any]]) -> str:
         return ""
     corrected = correct([order_chance(counts[kind], ood) for kind in tested], "holm")
     parts = [
-        f"with the number of symbols that {KINDS[kind]} is {rank_correlation(counts[kind], ood):.2f} ({p_text(float(p))})"
+        f"with the number of symbols that {KINDS[kind]} is"
+        f" {rank_correlation(counts[kind], ood):.2f} ({p_text(float(p))})"
         for kind, p in zip(tested, corrected, strict=True)
     ]
     return (
-        f" Over networks, that of ood accuracy {', '.join(parts)}, by permutation, corrected for {len(tested)} "
-        f"test{'s' * (len(tested) > 1)} (Holm)."
+        f" Over networks, that of ood accuracy {', '.join(parts)}, by permutation, corrected for"
+        f" {len(tested)} test{'s' * (len(tested) > 1)} (Holm)."
     )
 
 
 def symbol_rows(model: TrainedModel, where: str, alternating: bool) -> list[dict[str, Any]]:
-    """Return what the matrix of each symbol says, and the accuracy of the pairs that the symbol stands between.
+    """Return what the matrix of each symbol says, and the accuracy of the pairs that the symbol
+    stands between.
 
     Args:
         model: The model.

@@ -1,18 +1,24 @@
-"""Figures 3, 9, 10 and 11 of CTL++: is a symbol the same vector whichever function made it?"""
+"""Figures 3, 6 and 9 to 11 of CTL++: is a symbol the same vector whichever function made it, and
+does a second function understand what a first one, of another cluster or group, gives it?
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.heat_maps import shade_cells
+from taskloom.analysis.heat_maps import heat_map, shade_cells
+from taskloom.analysis.paper_table import table_of
+from taskloom.analysis.seed_scores import count_range
 from taskloom.analysis.settings import NumberSetting
 from taskloom.analysis.similarity import (
     ALIKE,
@@ -25,12 +31,13 @@ from taskloom.analysis.similarity import (
     evidence,
     paper_clusters,
 )
-from taskloom.analysis.study import study
+from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.small_worlds import similarity_experiments
 from taskloom.papers.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
-from taskloom.papers.ctlpp.trainings import ModelSetting
+from taskloom.papers.ctlpp.trainings import ModelSetting, VariantSetting
+from taskloom.suites.ctl.world import SymbolWorld
 
 CONVERGED = 0.5
 """Seeds with a lower iid accuracy are left out, as in Table 1."""
@@ -100,10 +107,14 @@ def draw_matrices(data: ResultTable) -> Any:
 
 
 ACROSS = 3
-"""Matrices side by side. The eight symbols of the paper leave a ninth place, in which the key stands."""
+"""Matrices side by side. The eight symbols of the paper leave a ninth place, in which the key
+stands.
+"""
 
 SMALL, MIDDLE, LARGE = 2.1, 2.75, 3.6
-"""Inches of a matrix: of few functions; of many, of which three fill a page; and of many where there are one or two matrices."""
+"""Inches of a matrix: of few functions; of many, of which three fill a page; and of many where
+there are one or two matrices.
+"""
 
 LETTER = 72 * 0.97
 """Points of an inch that the names of functions, a letter each, take together below it."""
@@ -115,7 +126,9 @@ FRAME = "#a8361d"
 
 
 def _key(figure: Any, axes: list[Any], free: list[Any], cells: Any, groups: list[str]) -> None:
-    """Say what shades, strips and frames mean: in the place that the matrices leave free, else beside and below them."""
+    """Say what shades, strips and frames mean: in the place that the matrices leave free, else
+    beside and below them.
+    """
     from matplotlib.patches import Patch
 
     handles = [
@@ -147,7 +160,9 @@ CLUSTER = "clusters of the paper's cut"
 
 
 def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
-    """Draw a frame around each cluster of several functions; none where the data have no clusters, or only one."""
+    """Draw a frame around each cluster of several functions; none where the data have no clusters,
+    or only one.
+    """
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -170,7 +185,9 @@ def _frames(axis: Any, firsts: list[dict[str, Any]]) -> None:
 
 
 def _strip(axis: Any, firsts: list[dict[str, Any]], groups: list[str], letters: float) -> None:
-    """Draw which group each function belongs to, left of the matrix, and the functions' names below it."""
+    """Draw which group each function belongs to, left of the matrix, and the functions' names below
+    it.
+    """
     from matplotlib.patches import Rectangle
 
     functions = len(firsts)
@@ -195,26 +212,19 @@ def evidence_table(
     """Return what each symbol's matrix says, as a table and as values."""
     groups = group_numbers(model)
     values = [evidence(matrix, groups) for matrix in matrices]
-    columns = (
-        "symbol",
-        "clusters of the cut",
-        "silhouette",
-        "gap of clusters",
-        "gap of groups",
-        "mean cosine",
-        "codes",
-    )
     rows = [
-        dict(
-            zip(
-                columns,
-                (s, e.clusters, e.silhouette, e.gap, e.group_gap, e.mean, e.codes),
-                strict=True,
-            )
-        )
-        for s, e in enumerate(values)
+        {
+            "symbol": symbol,
+            "clusters of the cut": one.clusters,
+            "silhouette": one.silhouette,
+            "gap of clusters": one.gap,
+            "gap of groups": one.group_gap,
+            "mean cosine": one.mean,
+            "codes": one.codes,
+        }
+        for symbol, one in enumerate(values)
     ]
-    return ResultTable(columns, rows), values
+    return table_of(rows), values
 
 
 def matrix_figure(
@@ -232,9 +242,10 @@ def matrix_figure(
     columns = ("symbol", "row", "column", "first", "second", "group", "cluster", "cosine")
     cells = [row for s in symbols for row in matrix_rows(model, s, matrices[s])]
     caption = (
-        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood accuracy {model.ood:.3f}; one "
-        f"model, no interval). Functions are ordered by the paper's clusters; the strip shows their group. "
-        f"{len(matrices[0])} functions, {len(symbols)} of {len(matrices)} symbols."
+        f"Cosine of a symbol's vectors at '{where}' by the function that made it: {model.name} (ood"
+        f" accuracy {model.ood:.3f}; one model, no interval). Functions are ordered by the paper's"
+        f" clusters; the strip shows their group. {len(matrices[0])} functions, {len(symbols)} of"
+        f" {len(matrices)} symbols."
     )
     return StudyFigure(stem, caption, ResultTable(columns, cells), draw_matrices)
 
@@ -257,12 +268,14 @@ def similarity_finding(
         runs: Runs that kept their models.
         number: Of the paper's figure.
         variant: A or R.
-        wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is taken.
+        wanted: `failed` or `successful`: the seed with the lowest or the highest ood accuracy is
+            taken.
         learner: Whose models; empty: NDR's, or any where no run is of NDR.
         seed: This seed instead.
         where: The place of the state: `readout`, `layer.K`, `argument`.
         states: A file of states in place of kept models.
-        few: Whether only two symbols are drawn: those with the largest and the smallest gap between groups.
+        few: Whether only two symbols are drawn: those with the largest and the smallest gap between
+            groups.
     """
     model = chosen_model(
         runs,
@@ -282,10 +295,12 @@ def similarity_finding(
     codes = Counter(v.codes for v in values)
     return Finding(
         f"CTL++ Figure {number}: similarity of representations, {wanted} seed on {variant}",
-        f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always finds at least two. By the absolute "
-        f"criterion (silhouette at least {SILHOUETTE:g}, cosines within clusters at least {GAP:g} higher than between) "
-        f"the vectors of {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']} one code (mean "
-        f"cosine at least {ALIKE:g}), and those of {codes['scattered']} are scattered: neither.",
+        f"The paper's cut finds {_counts([v.clusters for v in values])} clusters, as it always"
+        f" finds at least two. By the absolute criterion (silhouette at least {SILHOUETTE:g},"
+        f" cosines within clusters at least {GAP:g} higher than between) the vectors of"
+        f" {codes['separate']} of {len(values)} symbols are separate codes, those of {codes['one']}"
+        f" one code (mean cosine at least {ALIKE:g}), and those of {codes['scattered']} are"
+        " scattered: neither.",
         table,
         (matrix_figure(f"figure{number}", model, matrices, symbols, where),),
         notes=(*outcome_note(model, wanted), claim_note(wanted, codes)),
@@ -299,15 +314,20 @@ CLAIMS = {
         "one",
     ),
 }
-"""What the paper says of such seeds (section 4.1), and what a symbol's vectors then are by the absolute criterion."""
+"""What the paper says of such seeds (section 4.1), and what a symbol's vectors then are by the
+absolute criterion.
+"""
 
 
 def claim_note(wanted: str, codes: Counter[str]) -> str:
-    """Return the paper's claim about a figure, which has no numbers, and of how many symbols it holds by the absolute criterion."""
+    """Return the paper's claim about a figure, which has no numbers, and of how many symbols it
+    holds by the absolute criterion.
+    """
     claim, expected = CLAIMS[wanted]
     return (
-        f"The paper shows shades only, so there are no published numbers to compare with. Its claim: {claim}. By the absolute "
-        f"criterion this holds of {codes[expected]} of {codes.total()} symbols here, in one network."
+        "The paper shows shades only, so there are no published numbers to compare with. Its"
+        f" claim: {claim}. By the absolute criterion this holds of {codes[expected]} of"
+        f" {codes.total()} symbols here, in one network."
     )
 
 
@@ -339,8 +359,10 @@ def _register(number: int, variant: str, wanted: str, few: bool = False) -> Call
             runs: Runs that kept their models.
             seed: The seed whose model is looked at; by default the one that fits the figure best.
             where: A layer of the model, or `readout`.
-            learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where no run is of it.
-            states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept models.
+            learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any
+                where no run is of it.
+            states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
+                models.
         """
         settings: dict[str, Any] = {
             "learner": learner,
@@ -357,3 +379,180 @@ figure3 = _register(3, "R", "failed", few=True)
 figure9 = _register(9, "R", "successful")
 figure10 = _register(10, "R", "failed")
 figure11 = _register(11, "A", "failed")
+
+
+def answers_through(right: NDArray[np.bool_], world: SymbolWorld, symbol: int) -> NDArray[np.bool_]:
+    """Whether each two functions are answered right if the symbol is between them: [first,
+    second].
+    """
+    starts = np.argmax(world.images == symbol, axis=1)
+    through: NDArray[np.bool_] = right[starts, np.arange(world.functions)]
+    return through
+
+
+def telling_symbol(gaps: Sequence[float], right: NDArray[np.bool_], world: SymbolWorld) -> int:
+    """The symbol with the largest gap between clusters, of those through which something fails: a
+    figure of right answers alone would show nothing. If nothing fails at all, of all symbols.
+    """
+    symbols = range(world.symbols)
+    failing = [s for s in symbols if not answers_through(right, world, s).all()]
+    return max(failing or symbols, key=lambda symbol: gaps[symbol])
+
+
+def accuracy_cells(
+    right: NDArray[np.bool_], world: SymbolWorld, symbol: int, firsts: Labels, seconds: Labels
+) -> NDArray[np.float64]:
+    """Return the share of right answers by the label of the first and of the second function:
+    [first, second].
+
+    Only inputs whose intermediate value is the symbol count: for each first function there is one.
+
+    Args:
+        right: Whether each two functions are answered right: [start symbol, first, second].
+        world: The functions.
+        symbol: The intermediate value.
+        firsts: The label (cluster or group) of each function as the first.
+        seconds: The label of each function as the second.
+    """
+    of_symbol = answers_through(right, world, symbol)
+    return np.array(
+        [
+            [
+                of_symbol[np.ix_(firsts == a, seconds == b)].mean()
+                for b in range(int(seconds.max()) + 1)
+            ]
+            for a in range(int(firsts.max()) + 1)
+        ]
+    )
+
+
+@study(
+    "ctlpp/figure6",
+    describe=(
+        "Accuracy of two functions by the cluster, and by the group, of the first and the group of"
+        " the second"
+    ),
+    place="CTL++, Figure 6",
+    experiment=similarity_experiments("R"),
+)
+def figure6(
+    runs: Runs,
+    *,
+    seed: NumberSetting | None = None,
+    symbol: NumberSetting | None = None,
+    where: str = "readout",
+    learner: ModelSetting = "",
+    states: str = "",
+    variant: VariantSetting = "R",
+) -> Finding:
+    """Compute the accuracy after two functions for one intermediate symbol of a failed seed; on R
+    in the paper.
+
+    Args:
+        runs: Runs that kept their models.
+        seed: The seed whose model is looked at; by default the one that fits the figure best.
+        symbol: The symbol between the two functions; by default the one whose clusters differ most,
+            of those with wrong answers.
+        where: A layer of the model, or `readout`.
+        learner: Of these runs, the model: bilstm, transformer or ndr; ndr by default, or any where
+            no run is of it.
+        states: A file of states, as `benchmarks/ctlpp_gpu.py train` writes it, in place of kept
+            models.
+        variant: The variant of CTL++.
+    """
+    model = chosen_model(
+        runs, learner=learner, variant=variant, wanted="failed", seed=seed, converged=CONVERGED, states=states, answers=True
+    )  # fmt: skip
+    matrices, groups = symbol_cosines(model, where), group_numbers(model)
+    gaps = [evidence(m, groups).gap for m in matrices]
+    widest = int(np.argmax(gaps))
+    right = model.pair_scores()
+    if symbol is None:
+        chosen = telling_symbol(gaps, right, model.world)
+        why = _why(chosen, widest, asked=False)
+    else:
+        chosen = _checked(model, symbol)
+        why = _why(chosen, widest, asked=True)
+    names = [f"G_{name}" for name in model.world.groups]
+    clusters = paper_clusters(matrices[chosen])
+    rows = [
+        *_rows(
+            "(a) clusters",
+            right,
+            model,
+            chosen,
+            clusters,
+            [f"C{i + 1}" for i in range(int(clusters.max()) + 1)],
+        ),
+        *_rows("(b) groups", right, model, chosen, groups, names),
+    ]
+    data = ResultTable(("panel", "first", "second", "accuracy", "inputs"), rows)
+    draw = partial(
+        heat_map, x="second", y="first", value="accuracy", panel="panel",
+        xlabel="group of the second function", ylabel="first function", formulas=True,
+    )  # fmt: skip
+    caption = (
+        "Share of right answers after two functions whose intermediate value is the symbol"
+        f" {chosen}: {model.name} (ood accuracy {model.ood:.3f}; one model, all inputs"
+        f" ({count_range(row['inputs'] for row in rows)} a cell), so no interval)."
+    )
+    return Finding(
+        "CTL++ Figure 6: accuracy by cluster and group",
+        f"{why} Over all symbols and pairs of functions {right.mean():.3f} of the"
+        " answers are right.",
+        data,
+        (StudyFigure("figure6" if variant == "R" else f"figure6-{variant}", caption, data, draw),),
+        notes=(*outcome_note(model, "failed"), SHADES),
+    )
+
+
+SHADES = (
+    "The paper shows shades only, so there are no published numbers to compare with. Its claim, of"
+    " one symbol of a failed seed on R: one cluster works with the functions of one group alone,"
+    " the other with those of both."
+)
+
+
+def _why(chosen: int, widest: int, asked: bool) -> str:
+    """A sentence on the symbol that is shown."""
+    if chosen == widest:
+        return f"Symbol {chosen} has the largest gap between clusters."
+    if asked:
+        return (
+            f"Symbol {chosen} was asked for; symbol {widest} has the largest gap between clusters."
+        )
+    return (
+        f"Symbol {chosen} has the largest gap between clusters of the symbols with wrong answers;"
+        f" through symbol {widest}, which has the largest of all, every answer is right."
+    )
+
+
+def _checked(model: TrainedModel, symbol: int) -> int:
+    """Return a symbol that was asked for; refuse one that the world does not have."""
+    if symbol >= model.world.symbols:
+        raise StudyError(
+            f"symbol is {symbol}; this world has the symbols 0 to {model.world.symbols - 1}"
+        )
+    return symbol
+
+
+def _rows(
+    panel: str,
+    right: NDArray[np.bool_],
+    model: TrainedModel,
+    symbol: int,
+    firsts: Labels,
+    labels: Sequence[str],
+) -> Iterator[dict[str, Any]]:
+    seconds = group_numbers(model)
+    cells = accuracy_cells(right, model.world, symbol, firsts, seconds)
+    for a, label in enumerate(labels):
+        for b, group in enumerate(model.world.groups):
+            inputs = int((firsts == a).sum() * (seconds == b).sum())
+            yield {
+                "panel": panel,
+                "first": label,
+                "second": f"G_{group}",
+                "accuracy": float(cells[a, b]),
+                "inputs": inputs,
+            }

@@ -61,9 +61,11 @@ class TrainedModel:
         return " ".join(words)
 
     def states(self, where: str = "readout") -> NDArray[np.float64]:
-        """Return the vector of each output symbol by each function: [symbol, function, size of the state].
+        """Return the vector of each output symbol by each function: [symbol, function, size of the
+        state].
 
-        The vector is that of the expression `f s` with f(s) = symbol; every function is bijective, so there is one.
+        The vector is that of the expression `f s` with f(s) = symbol; every function is bijective,
+        so there is one.
         """
         functions, symbols = self.world.images.shape
         texts = [self.text([f], s) for f in range(functions) for s in range(symbols)]
@@ -76,7 +78,9 @@ class TrainedModel:
         return by_output
 
     def pair_scores(self) -> NDArray[np.bool_]:
-        """Return whether the model is right about every two functions: [symbol, first function, second function]."""
+        """Return whether the model is right about every two functions: [symbol, first function,
+        second function].
+        """
         functions, symbols = self.world.images.shape
         places = [
             (s, f, g) for s in range(symbols) for f in range(functions) for g in range(functions)
@@ -105,9 +109,11 @@ def _open_states(path: Path) -> Iterator[Any]:
 
 
 class StoredStates:
-    """Read-out states of every `function symbol`, and answers to every two functions, in place of a model.
+    """Read-out states of every `function symbol`, and answers to every two functions, in place of a
+    model.
 
-    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; answers are there in files of the first alone.
+    `benchmarks/ctlpp_gpu.py train` and `benchmarks/learners_gpu.py run` write them; answers are
+    there in files of the first alone.
 
     Args:
         path: The file.
@@ -125,7 +131,8 @@ class StoredStates:
             row = _row_of_answers(file, place)
         if not 0 <= place < len(states):
             raise StudyError(
-                f"{path} has the states of {len(states)} models; there is none with the number {place}"
+                f"{path} has the states of {len(states)} models; there is none with the number"
+                f" {place}"
             )
         self._path = path
         self._states = dict(zip(texts.tolist(), states[place].astype(np.float32), strict=True))
@@ -147,7 +154,8 @@ class StoredStates:
         missing = [text for text in inputs if text not in self._answers]
         if missing:
             raise StudyError(
-                f"{self._path} has no answer to '{missing[0]}'; files of 'benchmarks/ctlpp_gpu.py train' have those to all pairs"
+                f"{self._path} has no answer to '{missing[0]}'; files of 'benchmarks/ctlpp_gpu.py"
+                " train' have those to all pairs"
             )
         return [self._answers[text] for text in inputs]
 
@@ -166,14 +174,18 @@ def _row_of_answers(file: Any, place: int) -> int | None:
 
 
 def stored_seeds(path: Path, answers: bool = False) -> list[int] | None:
-    """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does not say."""
+    """Return the seeds whose states, or also whose answers to pairs, a file has; None where it does
+    not say.
+    """
     with _open_states(path) as file:
         key = ANSWERED if answers and ANSWERED in file else "seeds"
         return [int(seed) for seed in file[key]] if key in file else None
 
 
 def stored_kind(path: Path) -> tuple[str, str, str] | None:
-    """Return the learner, the variant and the draw of the models whose states a file has; None where it does not say."""
+    """Return the learner, the variant and the draw of the models whose states a file has; None
+    where it does not say.
+    """
     with _open_states(path) as file:
         if "learner" not in file:
             return None
@@ -187,8 +199,8 @@ def trained_model(runs: Runs, group: Trainings, seed: int, states: str = "") -> 
     folder = runs.model(run)
     if not states and folder is None:
         raise StudyError(
-            f"the run {run} of {runs.path} kept no model; run the experiment with keep: {{model: true}}, or name a file of "
-            "states (states=FILE.npz; docs/results/ctlpp has some)"
+            f"the run {run} of {runs.path} kept no model; run the experiment with keep: {{model:"
+            " true}, or name a file of states (states=FILE.npz; docs/results/ctlpp has some)"
         )
     fields = recipe_of(runs, run).fields
     assert isinstance(fields, CtlFields)
@@ -224,8 +236,9 @@ def learned_seeds(
         groups = [g for g in groups if (g.model, variant, g.export) == kind]
         if not groups:
             raise StudyError(
-                f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not those of the chosen runs "
-                f"({learner or usual} on {variant}, draw {draw}); name another file, or set learner, variant and draw"
+                f"{states} has states of {kind[0]} on {kind[1]}, draw {kind[2]}, which are not"
+                f" those of the chosen runs ({learner or usual} on {variant}, draw {draw}); name"
+                " another file, or set learner, variant and draw"
             )
     pairs = []
     for group in groups:
@@ -236,13 +249,15 @@ def learned_seeds(
         pairs += [(group, seed) for seed in seeds if iid.get(seed, 1.0) >= converged]
     if not pairs:
         raise StudyError(
-            f"no seed in {runs.path} reaches an iid accuracy of {converged:g} on {variant}; train for more steps"
+            f"no seed in {runs.path} reaches an iid accuracy of {converged:g} on {variant}; train"
+            " for more steps"
         )
     return pairs
 
 
 def _preferred(runs: Runs, learner: str, variant: str, draw: str, usual: str) -> list[Trainings]:
-    """Trainings on a variant: those that kept their models, of a learner and of a draw, each if there are any such.
+    """Trainings on a variant: those that kept their models, of a learner and of a draw, each if
+    there are any such.
 
     Args:
         runs: The runs.
@@ -280,8 +295,10 @@ def chosen_model(
         variant: A or R.
         wanted: `failed` or `successful`.
         seed: This one instead.
-        converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing about compositions.
-        states: A file of states in place of kept models: of the seeds that it names, or of the seeds of these runs in their order.
+        converged: Seeds with a lower iid accuracy are left out: what was not learned says nothing
+            about compositions.
+        states: A file of states in place of kept models: of the seeds that it names, or of the
+            seeds of these runs in their order.
         draw: How the training data were drawn; any, where no run is of that draw.
         answers: Whether only seeds whose answers to pairs the file of states has are wanted.
     """
@@ -310,6 +327,6 @@ def outcome_note(model: TrainedModel, wanted: str) -> Iterable[str]:
     """Return a note where no seed had the wanted outcome."""
     if model.succeeds != (wanted == "successful"):
         yield (
-            f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and a seed succeeds over "
-            f"{SUCCESS:g}."
+            f"No {wanted} seed was found: the ood accuracy of {model.name} is {model.ood:.3f}, and"
+            f" a seed succeeds over {SUCCESS:g}."
         )

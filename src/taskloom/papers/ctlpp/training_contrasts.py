@@ -1,4 +1,5 @@
-"""Our questions about CTL++: does it matter how the training data are drawn, and what they always contain?
+"""Our questions about CTL++: does it matter how the training data are drawn, and what they always
+contain?
 
 Two groups of seeds that read two datasets are one dataset against one: a test over their seeds is
 about new seeds on these very data, not about new draws. If the same contrast was made on several
@@ -9,14 +10,14 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import hypot, inf, isnan, sqrt
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.seed_scores import mean_and_sd
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import correct, over_task_differences, welch, wilson
@@ -38,14 +39,18 @@ Condition = Callable[[Trainings], str]
 
 @study(
     "ctlpp/draws",
-    describe="Accuracy on CTL++ by how the training data are drawn: as published, chains with all symbols, independently",
+    describe=(
+        "Accuracy on CTL++ by how the training data are drawn: as published, chains with all"
+        " symbols, independently"
+    ),
     experiment=draw_experiments,
 )
 def draws(runs: Runs) -> list[Finding]:
     """Compare trainings on data that differ in their draw."""
     text = (
-        "published: chains nested across lengths and with nearly all start symbols, as the public code makes them by accident; "
-        "chains: independent chains with all start symbols; independent: every expression on its own."
+        "published: chains nested across lengths and with nearly all start symbols, as the public"
+        " code makes them by accident; chains: independent chains with all start symbols;"
+        " independent: every expression on its own."
     )
     return contrast(
         runs,
@@ -59,14 +64,18 @@ def draws(runs: Runs) -> list[Finding]:
 
 @study(
     "ctlpp/processes",
-    describe="Accuracy on CTL++ by the number of processes that the public code would have drawn the training data with",
+    describe=(
+        "Accuracy on CTL++ by the number of processes that the public code would have drawn the"
+        " training data with"
+    ),
     experiment=process_experiments,
 )
 def processes(runs: Runs) -> list[Finding]:
     """Compare trainings on published draws of different numbers of processes."""
     text = (
-        "The public code gives a chain one start symbol per process, as far as they differ: with 1 process chains are nested "
-        "across lengths but come with one symbol each, with 8 with about five of the eight, with 32 with nearly all."
+        "The public code gives a chain one start symbol per process, as far as they differ: with 1"
+        " process chains are nested across lengths but come with one symbol each, with 8 with about"
+        " five of the eight, with 32 with nearly all."
     )
     return contrast(
         runs,
@@ -80,14 +89,19 @@ def processes(runs: Runs) -> list[Finding]:
 
 @study(
     "ctlpp/singles",
-    describe="Accuracy on CTL++ by what training always contains: all pairs of functions or all single functions",
+    describe=(
+        "Accuracy on CTL++ by what training always contains: all pairs of functions or all single"
+        " functions"
+    ),
     experiment=single_experiments,
 )
 def singles(runs: Runs) -> list[Finding]:
-    """Compare trainings that always have all pairs with those that always have all single functions."""
+    """Compare trainings that always have all pairs with those that always have all single
+    functions.
+    """
     text = (
-        "singles: every single function with every symbol is in training, as the paper's text says; pairs: every two functions "
-        "are, as in its public code."
+        "singles: every single function with every symbol is in training, as the paper's text says;"
+        " pairs: every two functions are, as in its public code."
     )
     return contrast(
         runs,
@@ -100,11 +114,15 @@ def singles(runs: Runs) -> list[Finding]:
 
 
 WORLD = 2
-"""Number of parts at the end of `_rest_parts` that name the function table and the seed of the data."""
+"""Number of parts at the end of `_rest_parts` that name the function table and the seed of the
+data.
+"""
 
 
 def _rest_parts(group: Trainings, column: str) -> tuple[str, ...]:
-    """Everything else that distinguishes trainings, so that only runs that are alike in it are compared."""
+    """Everything else that distinguishes trainings, so that only runs that are alike in it are
+    compared.
+    """
     steps = group.conditions.get("learner.steps")
     draw = () if column == "draw" else (f"{group.draw} draw",)
     contents = () if column == "contains" else (group.contents,)
@@ -124,7 +142,9 @@ def _rest(group: Trainings, column: str) -> str:
 
 
 def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], str]:
-    """Return a short name for the rest of each group, and what all of them have in common, which it leaves out."""
+    """Return a short name for the rest of each group, and what all of them have in common, which it
+    leaves out.
+    """
     parts = [_rest_parts(group, column) for group in groups]
     telling = [
         place
@@ -140,10 +160,22 @@ def _short(groups: Sequence[Trainings], column: str) -> tuple[dict[str, str], st
     )
 
 
+CONTRAST = PaperTable(
+    caption=(
+        "Mean accuracy by {column}, with 95 % intervals. The unit is the seed (t over {units} on"
+        " one dataset each); the dotted line is chance."
+    ),
+    columns=("split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
+    axes={"series": "split", "panel": "trainings"},
+)
+"""The figure of all contrasts."""
+
+
 def contrast(
     runs: Runs, column: str, condition: Condition, title: str, text: str, figure: str
 ) -> list[Finding]:
-    """Compare trainings by a condition, all else being equal: over seeds, and over function tables if there are several.
+    """Compare trainings by a condition, all else being equal: over seeds, and over function tables
+    if there are several.
 
     Args:
         runs: The runs.
@@ -160,19 +192,13 @@ def contrast(
     tests = list(_tests(groups, column, condition))
     if not tests:
         raise StudyError(
-            f"{runs.path} has no two groups of runs, with two seeds each, that differ in nothing but what "
-            f"'{column}' says; make some, e.g. with 'taskloom reproduce ctlpp/{figure}'"
+            f"{runs.path} has no two groups of runs, with two seeds each, that differ in nothing"
+            f" but what '{column}' says; make some, e.g. with 'taskloom reproduce ctlpp/{figure}'"
         )
     names, common = _short([group for own in alike for group in own], column)
-    points = ResultTable(
-        ("trainings", column, "split", "mean", "low", "high", "sd", "seeds", "over 95 %"),
-        [
-            {**point, "trainings": names[point["trainings"]]}
-            for own in alike
-            for g in own
-            for point in _points(g, column, condition)
-        ],
-    )
+    cells = [
+        cell for own in alike for group in own for cell in _cells(group, column, condition, names)
+    ]
     family = _correct(tests)
     for test in tests:
         test["trainings"] = names[test["trainings"]]
@@ -191,26 +217,22 @@ def contrast(
     )
     different = [t for t in tests if t["corrected_p"] is not None and t["corrected_p"] < 0.05]
     largest = max(tests, key=lambda t: abs(t["b - a"]))
-    seeds = count_of((point["seeds"] for point in points), "seed")
-    caption = (
-        f"Mean accuracy by {IN_WORDS.get(column, column)}, with 95 % intervals. The unit is the seed (t over {seeds} on one "
-        "dataset each); the dotted line is chance."
-    )
     shared = f"All trainings: {common}. " if common else ""
-    draw = partial(
-        figures.intervals,
-        place=column,
-        series="split",
-        panel="trainings",
-        ylabel=LABELS.get(column, column),
-    )
-    by_seed = Finding(
-        title,
-        f"{text} {shared}Unit: the seed. {len(different)} of {family} comparisons differ at the level of 5 %, corrected for all of "
-        f"them (Holm). The largest difference: {largest['trainings']}, {largest['split']}: {largest['a']} "
-        f"{largest['mean a']:.3f}, {largest['b']} {largest['mean b']:.3f}.",
-        ResultTable(columns, tests),
-        (StudyFigure(figure, caption, points, with_chance(draw, groups[0].chance)),),
+    by_seed = CONTRAST.finding(
+        cells,
+        table=ResultTable(columns, tests),
+        name=figure,
+        title=title,
+        text=(
+            f"{text} {shared}Unit: the seed. {len(different)} of {family} comparisons differ at the"
+            " level of 5 %, corrected for all of them (Holm). The largest difference:"
+            f" {largest['trainings']}, {largest['split']}: {largest['a']} {largest['mean a']:.3f},"
+            f" {largest['b']} {largest['mean b']:.3f}."
+        ),
+        caption=CONTRAST.caption.replace("{column}", IN_WORDS.get(column, column)),
+        columns=("trainings", column, *CONTRAST.columns),
+        draw=with_chance(groups[0].chance),
+        axes={**CONTRAST.axes, "place": column, "ylabel": LABELS.get(column, column)},
         notes=(ONE_DATASET, *_doubts(tests), *_alone(groups, column, condition)),
     )
     over_tables = list(_over_tables(groups, column, condition))
@@ -218,7 +240,9 @@ def contrast(
 
 
 def _correct(tests: list[dict[str, Any]]) -> int:
-    """Add corrected p-values (Holm) and return the size of the family: the tests whose scores are not all equal."""
+    """Add corrected p-values (Holm) and return the size of the family: the tests whose scores are
+    not all equal.
+    """
     family = [test for test in tests if test["p"] is not None]
     for test in tests:
         test["corrected_p"] = None
@@ -231,7 +255,9 @@ def _correct(tests: list[dict[str, Any]]) -> int:
 def _over_tables(
     groups: Sequence[Trainings], column: str, condition: Condition
 ) -> Iterator[dict[str, Any]]:
-    """Contrasts of two conditions on the same function tables and data seeds, if there are two tables or more."""
+    """Contrasts of two conditions on the same function tables and data seeds, if there are two
+    tables or more.
+    """
     alike: dict[tuple[str, ...], list[Trainings]] = {}
     for group in groups:
         alike.setdefault(_rest_parts(group, column)[:-WORLD], []).append(group)
@@ -251,7 +277,9 @@ Pair = tuple[float, float]
 def _pairs_by_table(
     own: Sequence[Trainings], condition: Condition, a: str, b: str, split: str
 ) -> list[Pair]:
-    """Mean scores under both conditions for each table; only data seeds that both conditions have count."""
+    """Mean scores under both conditions for each table; only data seeds that both conditions have
+    count.
+    """
     means: dict[tuple[int, int], dict[str, float]] = {}
     for group in own:
         if group.of(split):
@@ -306,9 +334,10 @@ def _tables_finding(title: str, rows: list[dict[str, Any]]) -> Finding:
     )
     return Finding(
         f"{title}: over function tables",
-        "Unit: the function table. Differences between data that have the table and the data seed in common, one a table (by "
-        f"table: in the order of their seeds), with t intervals over tables. {different} of {family} comparisons differ at the "
-        "level of 5 %, corrected for all of them (Holm).",
+        "Unit: the function table. Differences between data that have the table and the data seed"
+        " in common, one a table (by table: in the order of their seeds), with t intervals over"
+        f" tables. {different} of {family} comparisons differ at the level of 5 %, corrected for"
+        " all of them (Holm).",
         ResultTable(columns, rows),
     )
 
@@ -324,22 +353,26 @@ LABELS = {"contains": "training contains"}
 """What axes call conditions whose column says too little alone."""
 
 ONE_DATASET = (
-    "Each side of a comparison is one dataset. The tests are about new seeds on these datasets; they cannot tell an effect of the "
-    "condition from the luck of a draw."
+    "Each side of a comparison is one dataset. The tests are about new seeds on these datasets;"
+    " they cannot tell an effect of the condition from the luck of a draw."
 )
 
 ALMOST_NONE = 0.01
-"""Standard deviation over seeds from which Welch's interval is taken as it is: ten of 1,000 items."""
+"""Standard deviation over seeds from which Welch's interval is taken as it is: ten of 1,000
+items.
+"""
 
 WIDENED = (
-    f"If the scores of seeds have a standard deviation below {ALMOST_NONE:g}, the interval is at least Newcombe's for as many "
-    "successes and failures, shrunk in proportion as the spread grows: seeds that agree do not show that every further seed will. "
-    "Comparisons without p have equal scores throughout and are not in the family of tests."
+    f"If the scores of seeds have a standard deviation below {ALMOST_NONE:g}, the interval is at"
+    " least Newcombe's for as many successes and failures, shrunk in proportion as the spread"
+    " grows: seeds that agree do not show that every further seed will. Comparisons without p have"
+    " equal scores throughout and are not in the family of tests."
 )
 
 
 def difference_interval(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
-    """95 % interval of the difference of two means over seeds, second - first, which does not collapse if seeds agree.
+    """95 % interval of the difference of two means over seeds, second - first, which does not
+    collapse if seeds agree.
 
     Welch's interval has no width if no seed differs, and next to none if one item does. As the
     spread goes to 0 the interval goes to Newcombe's for two shares, with seeds for trials: ± 0.13
@@ -378,21 +411,20 @@ def _doubts(tests: Sequence[dict[str, Any]]) -> Iterator[str]:
     few = sum(test["fewer"] < FEW for test in tests)
     if few:
         yield (
-            f"In {few} comparison{'s' * (few > 1)} one side has fewer than {FEW} seeds. Welch's test takes the spread of so few "
-            "scores for that of all seeds, and two that happen to agree for certain: these p may be too small."
+            f"In {few} comparison{'s' * (few > 1)} one side has fewer than {FEW} seeds. Welch's"
+            " test takes the spread of so few scores for that of all seeds, and two that happen to"
+            " agree for certain: these p may be too small."
         )
 
 
-def _points(group: Trainings, column: str, condition: Condition) -> Iterator[dict[str, Any]]:
+def _cells(
+    group: Trainings, column: str, condition: Condition, names: Mapping[str, str]
+) -> Iterator[TableCell]:
     for split in SPLITS:
-        scores = group.of(split)
-        if scores:
-            what = {"trainings": _rest(group, column), column: condition(group), "split": split}
-            yield {
-                **what,
-                **seed_point(scores),
-                "over 95 %": sum(score > SUCCESS for score in scores),
-            }
+        scores, trained = group.of(split), names[_rest(group, column)]
+        labels = {"trainings": trained, column: condition(group), "split": split}
+        successes = sum(score > SUCCESS for score in scores)
+        yield TableCell(labels, scores, group.conditions, further={"over 95 %": successes})
 
 
 def _by_rest(groups: Sequence[Trainings], column: str) -> dict[str, list[Trainings]]:
@@ -439,4 +471,6 @@ def _alone(groups: Sequence[Trainings], column: str, condition: Condition) -> It
                 numbers = ", ".join(
                     f"{split} {mean_and_sd(group.of(split))}" for split in SPLITS if group.of(split)
                 )
-                yield f"Not compared: {rest}, {condition(group)}, n = {len(group.seeds)}: {numbers}."
+                yield (
+                    f"Not compared: {rest}, {condition(group)}, n = {len(group.seeds)}: {numbers}."
+                )

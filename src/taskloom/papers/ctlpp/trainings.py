@@ -1,4 +1,6 @@
-"""Runs on CTL++ as studies look at them: trainings that differ in the seed alone, with what they were trained on."""
+"""Runs on CTL++ as studies look at them: trainings that differ in the seed alone, with what they
+were trained on.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Trainings:
 
     @property
     def processes(self) -> int | None:
-        """Return how many processes of the public code drew the training data; None where the draw is not one of processes."""
+        """Return how many processes of the public code drew the training data; None where the draw
+        is not one of processes.
+        """
         return self.conditions.get("recipe.processes") if self.draw == "published" else None
 
     @property
@@ -69,12 +73,16 @@ class Trainings:
 
     @property
     def data_seed(self) -> int:
-        """Seed of the training data: trainings that differ in it alone read two draws of one kind."""
+        """Seed of the training data: trainings that differ in it alone read two draws of one
+        kind.
+        """
         return int(self.conditions.get("recipe.seed", 0))
 
     @property
     def export(self) -> str:
-        """Name of the exported training data without the variant: `chains`, `processes8`, `processes8-table1-seed1`."""
+        """Name of the exported training data without the variant: `chains`, `processes8`,
+        `processes8-table1-seed1`.
+        """
         draw = self.draw if self.processes in (None, PROCESSES) else f"processes{self.processes}"
         table = f"-table{self.table_seed}" if self.table_seed else ""
         seed = f"-seed{self.data_seed}" if self.data_seed else ""
@@ -82,7 +90,9 @@ class Trainings:
 
     @property
     def contents(self) -> str:
-        """Return what training always contains: all `pairs` of functions, all `singles`, `both` or `neither`."""
+        """Return what training always contains: all `pairs` of functions, all `singles`, `both` or
+        `neither`.
+        """
         singles, pairs = (
             bool(self.conditions.get(f"recipe.include_{what}")) for what in ("singles", "pairs")
         )
@@ -111,7 +121,8 @@ class Trainings:
 
 
 def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") -> list[Trainings]:
-    """Return the trainings on some variants, by model, variant, draw, table and data seed; refuse runs that have none.
+    """Return the trainings on some variants, by model, variant, draw, table and data seed; refuse
+    runs that have none.
 
     Args:
         runs: The runs.
@@ -122,8 +133,9 @@ def trainings(runs: Runs, variants: str = "AR", maker: str = "run ctlpp-small") 
     chosen = [g for g in groups if g.variant and g.variant in variants and g.model != "majority"]
     if not chosen:
         raise StudyError(
-            f"{runs.path} has no runs of trained learners on {' or '.join(f'ctl/{variant}' for variant in variants)}; this "
-            f"study needs some, e.g. of 'taskloom {maker}'"
+            f"{runs.path} has no runs of trained learners on"
+            f" {' or '.join(f'ctl/{variant}' for variant in variants)}; this study needs some, e.g."
+            f" of 'taskloom {maker}'"
         )
     return sorted(chosen, key=_order)
 

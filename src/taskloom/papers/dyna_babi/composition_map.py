@@ -1,4 +1,6 @@
-"""Figure 3 of Dyna-bAbI: accuracy by support composition, question and number of supporting facts; seen compositions are framed."""
+"""Figure 3 of Dyna-bAbI: accuracy by support composition, question and number of supporting facts;
+seen compositions are framed.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,9 @@ NAMES = {"n ≤ 2": "two", "n = 3": "three", "n ≥ 4": "four"}
 """Ends of the names of their files."""
 
 SAMPLE = 8_000
-"""Training examples that are generated at most to see which compositions training has; one that is rarer than 1 in 2,000 may be
-missed (by chance e^-4)."""
+"""Training examples that are generated at most to see which compositions training has; one that is
+rarer than 1 in 2,000 may be missed (by chance e^-4).
+"""
 
 Seen = frozenset[tuple[str, str]]
 """Pairs of question and composition that training has."""
@@ -65,7 +68,10 @@ Scores = NDArray[np.float64]
 
 @study(
     "dyna-babi/figure3",
-    describe="Accuracy on mix by support composition, question and number of supporting facts, with what training has framed",
+    describe=(
+        "Accuracy on mix by support composition, question and number of supporting facts, with what"
+        " training has framed"
+    ),
     place="Dyna-bAbI, Figure 3",
     experiment=map_experiments,
     traits=TRAITS,
@@ -97,7 +103,9 @@ def figure3(
 
 
 def seen_in(group: StoryTrainings) -> Seen:
-    """Return the pairs of question and composition that a training's data have, from a sample that is generated."""
+    """Return the pairs of question and composition that a training's data have, from a sample that
+    is generated.
+    """
     run = group.by_seed[group.seeds[0]]
     recipe, fields = recipe_of(group.runs, run), group.runs[run].fields
     own = {
@@ -145,15 +153,25 @@ def composition_finding(
         ResultTable(("facts", "training has it", "accuracy", "questions"), rows),
         tuple(drawn),
         notes=(
-            "Intervals are at 95 %, over seeds and questions, each of which has a story of its own, unless they are said to be "
-            "over compositions (Welch).",
+            (
+                "Intervals are at 95 %, over seeds and questions, each of which has a story of its"
+                " own, unless they are said to be over compositions (Welch)."
+            ),
             *passes_note([group]),
-            "The paper shows these values as shades only, so there are no published numbers to compare with. Its claim: accuracy "
-            "is high if training has the composition, and falls with the number of facts.",
-            "A composition counts as seen with the question that it is asked with; the paper's frames do not say whether the "
-            "question matters.",
-            "At equal numbers of facts: the differences of the sub-plots, weighted by their questions. Supports that training has "
-            "are also shorter, so that the plain difference may be due to the number of facts.",
+            (
+                "The paper shows these values as shades only, so there are no published numbers to"
+                " compare with. Its claim: accuracy is high if training has the composition, and"
+                " falls with the number of facts."
+            ),
+            (
+                "A composition counts as seen with the question that it is asked with; the paper's"
+                " frames do not say whether the question matters."
+            ),
+            (
+                "At equal numbers of facts: the differences of the sub-plots, weighted by their"
+                " questions. Supports that training has are also shorter, so that the plain"
+                " difference may be due to the number of facts."
+            ),
         ),
     )
 
@@ -169,11 +187,12 @@ def _panel(
     total, seeds = len(answers.places(PANELS[panel])), len(group.seeds)
     rare = total - sum(c["n"] for c in cells)
     caption = (
-        f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel} supporting facts, by support "
-        f"composition (down) and question (across): mean over {count_of([seeds], 'seed')} and "
-        f"{count_of((c['n'] for c in cells), 'question')} a cell (white: fewer than {fewest}). Framed: training has this "
-        "composition with this question. "
-        f"{f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %, over seeds and questions) are in the data."
+        f"Accuracy of {group.name} on the {total:,} questions of mix({group.part}) with {panel}"
+        " supporting facts, by support composition (down) and question (across): mean over"
+        f" {count_of([seeds], 'seed')} and {count_of((c['n'] for c in cells), 'question')} a cell"
+        f" (white: fewer than {fewest}). Framed: training has this composition with this question."
+        f" {f'{rare:,} questions are in rarer cells. ' if rare else ''}Intervals (95 %, over seeds"
+        " and questions) are in the data."
     )
     plot = partial(
         heat_map, x="question", y="composition", value="mean", framed="seen", ylabel="support composition"
@@ -221,13 +240,15 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
 def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple[Scores, Scores]:
     """Return the scores [seeds, questions] on seen and on unseen compositions."""
     one, other = (
-        answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k) for k in (True, False)
-    )  # type: ignore[misc]
+        answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k)  # type: ignore[misc]
+        for k in (True, False)
+    )
     return one, other
 
 
 def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
-    """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where one side is empty.
+    """Return how much higher accuracy is on seen compositions, with its 95 % interval; None where
+    one side is empty.
 
     Args:
         answers: The answers of a training.
@@ -239,7 +260,8 @@ def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap 
 
 
 def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
-    """Return the gap within the panels, weighted by their questions: supports that training has are shorter ones as well.
+    """Return the gap within the panels, weighted by their questions: supports that training has are
+    shorter ones as well.
 
     None where no panel, or only one, has both kinds.
     """
@@ -249,10 +271,11 @@ def seen_gap_at_equal_facts(answers: StoryAnswers, seen: Seen) -> Gap | None:
 
 
 def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, int, int] | None:
-    """Return the gap over pairs of question and composition, each counting once, with the numbers of seen and of unseen ones.
+    """Return the gap over pairs of question and composition, each counting once, with the numbers
+    of seen and of unseen ones.
 
-    Questions of one composition succeed or fail together, so that a claim about compositions needs this unit. The interval is
-    Welch's; None if one side has fewer than two compositions.
+    Questions of one composition succeed or fail together, so that a claim about compositions needs
+    this unit. The interval is Welch's; None if one side has fewer than two compositions.
     """
     scores: dict[tuple[str, str], list[float]] = {}
     for item, score in zip(answers.items, answers.scores.mean(axis=0).tolist(), strict=True):
@@ -268,7 +291,9 @@ def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, 
 
 
 def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
-    """Return how much higher accuracy is with at most two facts than with more, on seen or on unseen compositions."""
+    """Return how much higher accuracy is with at most two facts than with more, on seen or on
+    unseen compositions.
+    """
     few = PANELS["n ≤ 2"]
     one, other = (
         answers.of(lambda item, k=k: few(item) == k and is_seen(item, seen) == known)  # type: ignore[misc]
@@ -282,15 +307,21 @@ def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:
     if gap is None:
         share = sum(is_seen(item, seen) for item in answers.items)
         yield (
-            f"{name}: training has the composition of {share:,} of {len(answers.items):,} questions, so that nothing can be "
-            "compared."
+            f"{name}: training has the composition of {share:,} of {len(answers.items):,}"
+            " questions, so that nothing can be compared."
         )
         return
-    yield f"{name}: on compositions that training has with the same question accuracy is {_verdict(gap)}, {gap_text(gap)}."
+    yield (
+        f"{name}: on compositions that training has with the same question accuracy is"
+        f" {_verdict(gap)}, {gap_text(gap)}."
+    )
     over = seen_gap_over_compositions(answers, seen)
     if over is not None and not isnan(over[0][1]):
         own, known, unknown = over
-        yield f"Over compositions, each counting once ({known} seen, {unknown} unseen), it is {_verdict(own)}, {gap_text(own)}."
+        yield (
+            f"Over compositions, each counting once ({known} seen, {unknown} unseen), it is"
+            f" {_verdict(own)}, {gap_text(own)}."
+        )
     equal = seen_gap_at_equal_facts(answers, seen)
     if equal is not None:
         yield f"At equal numbers of facts it is {_verdict(equal)}, {gap_text(equal)}."

@@ -1,7 +1,8 @@
-"""Tables 1, 2, 6, 7 and the counts of Table 9 of Dyna-bAbI: the paper's tasks and splits, counted. None needs a training.
+"""Tables 1, 2, 6, 7 and the counts of Table 9 of Dyna-bAbI: the paper's tasks and splits, counted.
+None needs a training.
 
-A table has the lengths and supports of stories, and the concept sets C = E ∪ L ∪ Q of the paper: the events, constructs and
-questions of a task, by its recipe.
+A table has the lengths and supports of stories, and the concept sets C = E ∪ L ∪ Q of the paper:
+the events, constructs and questions of a task, by its recipe.
 """
 
 from __future__ import annotations
@@ -30,15 +31,21 @@ SPLITS = (
     "concat-T2", "concat-T7", "concat-T7-trimmed", "inject-T7", "diverse-T7", "concat-T12", "concat-T12-trimmed",
     "inject-T12", "diverse-T12", "mix-T2", "mix-T7", "mix-T12",
 )  # fmt: skip
-"""The recipes of Table 2 in its order; the trimmed ones are what the paper's T5 was trained on (its section A.1.2)."""
+"""The recipes of Table 2 in its order; the trimmed ones are what the paper's T5 was trained on (its
+section A.1.2).
+"""
 
 SAMPLES = {"quick": 6_000, "full": 60_000}
-"""Examples of a split that are generated at most: a minute or two of one core for all splits at full scale."""
+"""Examples of a split that are generated at most: a minute or two of one core for all splits at
+full scale.
+"""
 
 TOLERANCES = {"quick": 0.1, "full": 0.03}
-"""Differences of a mean that count as none, as a share of it: about three standard errors of the splits that vary most. Stories
-have several questions, and long and short ones differ much: over five seeds the mean length of inject(T7) has a standard error of
-2.4 % for 12,000 examples, that of task 5 one of 1.1 % for 9,000."""
+"""Differences of a mean that count as none, as a share of it: about three standard errors of the
+splits that vary most. Stories have several questions, and long and short ones differ much: over
+five seeds the mean length of inject(T7) has a standard error of 2.4 % for 12,000 examples, that of
+task 5 one of 1.1 % for 9,000.
+"""
 
 COLUMNS = ("examples", "length", "support", "minimal")
 
@@ -65,18 +72,25 @@ def table1(scale: str, *, examples: NumberSetting = 0) -> Finding:
         judgements += _judged(sampled, "Table 1", f"task {task}", scale, task=task)
     return Finding(
         "Dyna-bAbI Table 1",
-        f"Training splits of babi/1 to babi/13 ({_sizes(rows)}, seed 0): concepts that the recipe lists, mean sentences "
-        "before a question, mean supporting facts. POSS is GRAB and DROP.",
+        f"Training splits of babi/1 to babi/13 ({_sizes(rows)}, seed 0): concepts that the recipe"
+        " lists, mean sentences before a question, mean supporting facts. POSS is GRAB and DROP.",
         ResultTable(("task", *PaperConcepts.COLUMNS, *COLUMNS), rows),
         judgements=tuple(judgements),
         notes=(
             _rule(scale),
-            "The support of tasks 7 and 8 is what bAbI cites, every sentence by which something came into a person's hands or left "
-            "them; the minimal one, which proves the answer, is smaller.",
-            "Stories of task 6 have things that are taken and left, here as in the published files of bAbI 1.0; the paper lists "
-            "MOVE alone.",
-            "The weights of events in tasks 3, 5, 7 and 8 were chosen so that these lengths result: their agreement is no "
-            "independent evidence.",
+            (
+                "The support of tasks 7 and 8 is what bAbI cites, every sentence by which something"
+                " came into a person's hands or left them; the minimal one, which proves the"
+                " answer, is smaller."
+            ),
+            (
+                "Stories of task 6 have things that are taken and left, here as in the published"
+                " files of bAbI 1.0; the paper lists MOVE alone."
+            ),
+            (
+                "The weights of events in tasks 3, 5, 7 and 8 were chosen so that these lengths"
+                " result: their agreement is no independent evidence."
+            ),
         ),
     )
 
@@ -106,17 +120,22 @@ def table2(scale: str, *, examples: NumberSetting = 0) -> Finding:
         )
     return Finding(
         "Dyna-bAbI Table 2",
-        f"First split of each recipe ({_sizes(rows)}, seed 0, in the proportions of the whole split): its size, mean sentences "
-        "before a question, mean supporting facts.",
+        f"First split of each recipe ({_sizes(rows)}, seed 0, in the proportions of the whole"
+        " split): its size, mean sentences before a question, mean supporting facts.",
         ResultTable(("split", "size", *COLUMNS), rows),
         judgements=tuple(judgements),
         notes=(
             _rule(scale),
-            "The paper has one row for concat and concat-trimmed: its sizes are those of concat, and no data with 9,000 questions "
-            "of each task have its mean lengths. With 7,415 questions of task 3, as its T5 was trained (section A.1.2), they "
-            "result (docs/suites/babi.md has the arithmetic).",
-            "Sizes, and the shares of tasks in inject, are set in the recipes by the paper; mean lengths and supports follow from "
-            "the generator.",
+            (
+                "The paper has one row for concat and concat-trimmed: its sizes are those of"
+                " concat, and no data with 9,000 questions of each task have its mean lengths. With"
+                " 7,415 questions of task 3, as its T5 was trained (section A.1.2), they result"
+                " (docs/suites/babi.md has the arithmetic)."
+            ),
+            (
+                "Sizes, and the shares of tasks in inject, are set in the recipes by the paper;"
+                " mean lengths and supports follow from the generator."
+            ),
         ),
     )
 
@@ -158,11 +177,16 @@ def _sizes(rows: Sequence[dict[str, object]]) -> str:
 
 
 def _rule(scale: str) -> str:
-    return f"A mean agrees where it is within {100 * TOLERANCES[scale]:.0f} % of the published one, about three standard errors."
+    return (
+        f"A mean agrees where it is within {100 * TOLERANCES[scale]:.0f} % of the published one,"
+        " about three standard errors."
+    )
 
 
 SEED = 0
-"""The tables are of one draw; lengths of tasks 3, 5, 7 and 8 were set on it (docs/papers/dyna-babi.md)."""
+"""The tables are of one draw; lengths of tasks 3, 5, 7 and 8 were set on it
+(docs/papers/dyna-babi.md).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +306,8 @@ def task_concepts(task: int | str) -> PaperConcepts:
 def judge_concepts(task: int, concepts: PaperConcepts) -> Judgement:
     """Judge the concepts of a task against Table 1: it agrees where both have the same ones.
 
-    The number is how many concepts of the paper the recipe has or, where it has all of them, how many it has altogether.
+    The number is how many concepts of the paper the recipe has or, where it has all of them, how
+    many it has altogether.
     """
     (number,) = published("dyna-babi", "Table 1", task=task, what="concepts")
     theirs, ours = number.of["names"].split(), concepts.names
@@ -350,15 +375,21 @@ def concept_finding(number: int, part: str, tests: tuple[str, ...]) -> Finding:
     ]
     return Finding(
         f"Dyna-bAbI Table {number}",
-        f"Concepts that the recipes of {part} and of its tests list, and the kinds of questions that babi/inject-{part} adds to "
-        "a task.",
+        f"Concepts that the recipes of {part} and of its tests list, and the kinds of questions"
+        f" that babi/inject-{part} adds to a task.",
         ResultTable(("task", "type", *PaperConcepts.COLUMNS, "inject adds"), rows),
         judgements=tuple(judgements),
         notes=(
-            "The headings of the paper's table are drawn at an angle: its text does not tell which tick is in which column. What "
-            "is compared here is how many kinds of questions are marked as added to a task; the concept sets of the tasks are "
-            "those of Table 1 and are compared there.",
-            "COMPOUND counts as COREF and CONJ, as in Table 1. The ticks of the tests are not compared.",
+            (
+                "The headings of the paper's table are drawn at an angle: its text does not tell"
+                " which tick is in which column. What is compared here is how many kinds of"
+                " questions are marked as added to a task; the concept sets of the tasks are those"
+                " of Table 1 and are compared there."
+            ),
+            (
+                "COMPOUND counts as COREF and CONJ, as in Table 1. The ticks of the tests are not"
+                " compared."
+            ),
         ),
     )
 
@@ -395,15 +426,21 @@ def gift_finding(counts: Counter[tuple[int, bool]]) -> Finding:
         judgements.append(judge_number(count, number, claim=claim, tolerance=tolerance))
     return Finding(
         "Dyna-bAbI Table 9: counts",
-        f"All {counts.total():,} questions of babi/mix-T7 (seed 0) by the number of supporting facts and whether one of them is "
-        "a gift.",
+        f"All {counts.total():,} questions of babi/mix-T7 (seed 0) by the number of supporting"
+        " facts and whether one of them is a gift.",
         ResultTable(("support", "GIVE", "questions"), rows),
         judgements=tuple(judgements),
         notes=(
             "A count agrees where it is within three standard deviations of a draw.",
-            "How often GIVE is in a support is set in the recipe by this table (frequencies): that the counts agree shows that "
-            "the generator keeps to its recipe, not that simulation leads to them. Simulated stories have 105 and 507 to 517 with "
-            "two and three facts (python benchmarks/babi_paper.py --simulate 40000).",
-            "The accuracies of the paper's Table 9 need trained models: the study dyna-babi/table9-accuracy has them.",
+            (
+                "How often GIVE is in a support is set in the recipe by this table (frequencies):"
+                " that the counts agree shows that the generator keeps to its recipe, not that"
+                " simulation leads to them. Simulated stories have 105 and 507 to 517 with two and"
+                " three facts (python benchmarks/babi_paper.py --simulate 40000)."
+            ),
+            (
+                "The accuracies of the paper's Table 9 need trained models: the study"
+                " dyna-babi/table9-accuracy has them."
+            ),
         ),
     )

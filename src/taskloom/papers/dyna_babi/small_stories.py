@@ -1,4 +1,6 @@
-"""The experiments behind the studies of Dyna-bAbI: the paper's conditions, and small stories that two cores learn in minutes."""
+"""The experiments behind the studies of Dyna-bAbI: the paper's conditions, and small stories that
+two cores learn in minutes.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ EACH = 60
 
 
 def learner(scale: str, name: str) -> Block:
-    """Return a learner's block for a scale; a hub id or a folder of weights is fine-tuned as SmolLM2 is."""
+    """Return a learner's block for a scale; a hub id or a folder of weights is fine-tuned as
+    SmolLM2 is.
+    """
     known = SMALL_LEARNERS if scale == "quick" else FULL_LEARNERS
     if name in known:
         return dict(known[name])
@@ -88,7 +92,8 @@ def learner(scale: str, name: str) -> Block:
         }  # its tokeniser may cut words into more pieces
     raise ParameterError(
         "model",
-        f"must be a model of this scale, a hub id or a folder of weights, not '{name}'; {nearest(name, known)}",
+        f"must be a model of this scale, a hub id or a folder of weights, not '{name}';"
+        f" {nearest(name, known)}",
     )
 
 
@@ -110,7 +115,9 @@ def recipe_block(scale: str, data: str, part: str, trimmed: bool = False) -> Blo
 
 
 def evaluated(scale: str, part: str, probes: bool = False) -> list[Any]:
-    """Return the splits to answer: the test of concat, the mix, and for T12 the probes where they are wanted."""
+    """Return the splits to answer: the test of concat, the mix, and for T12 the probes where they
+    are wanted.
+    """
     if scale == "quick":
         concat: Any = {
             "recipe": f"babi/concat-{part}",
@@ -198,7 +205,9 @@ def map_experiments(scale: str, model: str) -> list[Block]:
 
 
 def probe_experiments(scale: str, model: str) -> list[Block]:
-    """Return the experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12) answers the probes."""
+    """Return the experiments of Table 10 and Figures 4 and 8: a model trained on diverse(T12)
+    answers the probes.
+    """
     (name,) = models(scale, model, ["entnet" if scale == "quick" else "t5"])
     return [block(scale, name, "diverse", "T12", probes=True)]
 
@@ -232,7 +241,9 @@ def dose_learner(scale: str, model: str) -> Block:
 
 
 def continued(block: Block, folder: str) -> Block:
-    """Return a learner's block that starts from a saved model; what is chosen by dev needs none of that here."""
+    """Return a learner's block that starts from a saved model; what is chosen by dev needs none of
+    that here.
+    """
     return {**block, "start_from": folder}
 
 

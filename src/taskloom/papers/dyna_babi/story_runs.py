@@ -1,4 +1,6 @@
-"""Runs on stories as studies look at them: what was learned from, and the answers to each question with its traits."""
+"""Runs on stories as studies look at them: what was learned from, and the answers to each question
+with its traits.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,12 @@ from numpy.typing import NDArray
 from taskloom.analysis.conditions import (
     MODEL_NAMES,
     Conditions,
-    comparable,
     conditions_of,
-    differences,
     model_name,
     random_twin,
 )
-from taskloom.analysis.published_numbers import PublishedNumber
 from taskloom.analysis.seed_scores import repeated_runs
 from taskloom.analysis.study import StudyError
-from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.statistics import (
     Comparison,
     Estimate,
@@ -55,7 +53,9 @@ PAPER_MODELS = {
     "extractive": "roberta",
     "fine-tune": "t5",
 }
-"""Which model of the paper stands for a learner: another pretrained model is compared with the paper's of its kind."""
+"""Which model of the paper stands for a learner: another pretrained model is compared with the
+paper's of its kind.
+"""
 
 RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
 """The training recipes of the paper; the trimmed ones are what its T5 was trained on."""
@@ -96,7 +96,9 @@ class StoryTrainings:
 
     @property
     def passes(self) -> float | None:
-        """Passes over the training data: steps times batch by the number of training examples; None if one is not known."""
+        """Passes over the training data: steps times batch by the number of training examples; None
+        if one is not known.
+        """
         steps = self.conditions.get("learner.steps")
         batch = self.conditions.get("learner.batch")
         rows = self.conditions.get("recipe.splits.train.n")
@@ -110,7 +112,9 @@ class StoryTrainings:
         return sorted(self.by_seed)
 
     def split(self, ending: str) -> str:
-        """Return the split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty where there is none."""
+        """Return the split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`);
+        empty where there is none.
+        """
         splits = self.runs[self.by_seed[self.seeds[0]]].splits
         names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
         return names[0] if names else ""
@@ -137,8 +141,9 @@ class StoryTrainings:
         tables = [self.runs.predictions(split, columns, runs=[self.by_seed[s]]) for s in self.seeds]
         if not split or not all(table.num_rows for table in tables):
             raise StudyError(
-                f"{self.runs.path} has no answers to single questions of '{split or ending}' by {self.name}; run it with "
-                "keep: {predictions: true}, or keep its traits in the file of scores"
+                f"{self.runs.path} has no answers to single questions of '{split or ending}' by"
+                f" {self.name}; run it with keep: {{predictions: true}}, or keep its traits in the"
+                " file of scores"
             )
         items = [
             {
@@ -182,7 +187,9 @@ def everything(item: Mapping[str, Any]) -> bool:
 
 
 def estimate(scores: NDArray[np.float64]) -> Estimate | None:
-    """Return the mean of scores [seeds, questions] with its interval over both; None where there are none."""
+    """Return the mean of scores [seeds, questions] with its interval over both; None where there
+    are none.
+    """
     return two_way(scores) if scores.size else None
 
 
@@ -202,10 +209,11 @@ def point(estimated: Estimate) -> dict[str, Any]:
 def story_trainings(
     runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
 ) -> list[StoryTrainings]:
-    """Return the trainings on the paper's training sets, by part, training set and model; refuse runs that have none.
+    """Return the trainings on the paper's training sets, by part, training set and model; refuse
+    runs that have none.
 
-    Trainings of one learner on one training set that differ in their settings are told apart by the number of their steps. Guessing
-    is left out of a part that nothing else was trained on.
+    Trainings of one learner on one training set that differ in their settings are told apart by the
+    number of their steps. Guessing is left out of a part that nothing else was trained on.
     """
     groups = [
         group
@@ -215,8 +223,8 @@ def story_trainings(
     ]
     if not groups:
         raise StudyError(
-            f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g. of 'taskloom reproduce "
-            "dyna-babi/table3'"
+            f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g."
+            " of 'taskloom reproduce dyna-babi/table3'"
         )
     trained = {group.part for group in groups if group.model != GUESSING}
     groups = [group for group in groups if not trained or group.part in trained]
@@ -258,7 +266,9 @@ def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
 
 
 def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
-    """Compare two trainings on the same questions of mix; None where they did not answer the same ones, one by one."""
+    """Compare two trainings on the same questions of mix; None where they did not answer the same
+    ones, one by one.
+    """
     try:
         first, second = a.answers(MIX), b.answers(MIX)
     except StudyError:
@@ -269,10 +279,11 @@ def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
 
 
 def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare the scores [seeds, questions] of two trainings on the same questions, with all their seeds.
+    """Compare the scores [seeds, questions] of two trainings on the same questions, with all their
+    seeds.
 
-    Over seeds and questions where both have several seeds, which have nothing to do with each other; with one seed on a side over
-    questions alone.
+    Over seeds and questions where both have several seeds, which have nothing to do with each
+    other; with one seed on a side over questions alone.
     """
     if min(len(a), len(b)) > 1:
         return independent_seeds(a, b)
@@ -280,9 +291,11 @@ def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Compari
 
 
 def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
-    """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of one belongs to one of the other.
+    """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of
+    one belongs to one of the other.
 
-    Over seeds and questions where there are several seeds; else over questions alone, by McNemar's test.
+    Over seeds and questions where there are several seeds; else over questions alone, by McNemar's
+    test.
     """
     return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
 
@@ -292,9 +305,11 @@ Gap = tuple[float, float, float]
 
 
 def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
-    """Return how much higher accuracy is on one kind of questions than on another, of the same seeds: [seeds, questions].
+    """Return how much higher accuracy is on one kind of questions than on another, of the same
+    seeds: [seeds, questions].
 
-    Over seeds and questions where there are several seeds; of one seed over questions, by Newcombe's interval.
+    Over seeds and questions where there are several seeds; of one seed over questions, by
+    Newcombe's interval.
     """
     if len(one) > 1:
         several = min(one.shape[1], other.shape[1]) > 1
@@ -316,7 +331,8 @@ def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
 
 
 def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
-    """Return `kinds_gap` within strata of questions that have both kinds, each weighted by its questions.
+    """Return `kinds_gap` within strata of questions that have both kinds, each weighted by its
+    questions.
 
     Of one seed the half-widths of the strata are added as squares.
     """
@@ -351,26 +367,9 @@ def gap_text(gap: Gap) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def judged(
-    group: StoryTrainings,
-    scores: Sequence[float],
-    number: PublishedNumber,
-    claim: str,
-    extra: Sequence[str] = (),
-) -> Judgement:
-    """Judge the mean of some trainings' scores, with the conditions that differ from the paper's."""
-    return judge_mean(
-        list(scores),
-        number,
-        claim=claim,
-        conditions=(*differences(number, group.conditions), *extra),
-        comparable=comparable(number, group.conditions),
-    )
-
-
 STORIES = (
-    "Every question of mix has a story of its own; in concat about five questions share one, so that its intervals over questions "
-    "are somewhat too narrow."
+    "Every question of mix has a story of its own; in concat about five questions share one, so"
+    " that its intervals over questions are somewhat too narrow."
 )
 """What intervals over questions assume, for notes and captions."""
 
@@ -386,7 +385,8 @@ def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
     if not known:
         return []
     return [
-        f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and STM 200."
+        f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and"
+        " STM 200."
     ]
 
 

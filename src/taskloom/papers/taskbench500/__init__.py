@@ -1,11 +1,12 @@
-"""Studies of TaskBench500 (docs/papers/taskbench500.md): its tasks and queries, and how well models adapt to them."""
+"""Studies of TaskBench500 (docs/papers/taskbench500.md): its tasks and queries, and how well models
+adapt to them.
+"""
 
 from taskloom.papers.taskbench500 import (
     adaptability_table,
     catalogue_tables,
     composition_table,
     memorisation_curves,
-    query_table,
     side_masses,
 )
 
@@ -14,6 +15,5 @@ __all__ = [
     "catalogue_tables",
     "composition_table",
     "memorisation_curves",
-    "query_table",
     "side_masses",
 ]

@@ -6,13 +6,11 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.paper_table import PaperTable, TableCell
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import PaperTable, TableCell, table_of
 from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
@@ -26,7 +24,29 @@ from taskloom.papers.taskbench500.adaptations import (
 )
 from taskloom.papers.taskbench500.small_tasks import composition_experiments
 
-TABLE = PaperTable(paper="taskbench500", place="Table 1", unit="tasks")
+TABLE = PaperTable(
+    paper="taskbench500",
+    place="Table 1",
+    unit="tasks",
+    name="table1",
+    title="TaskBench500 Table 1",
+    text=(
+        "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as"
+        " right where any acceptable answer is given, sequences by the share of right positions."
+    ),
+    caption=(
+        "Generalisation by kind of task and procedure: means over tasks ({range} tasks each) with"
+        " 95 % intervals (t over tasks); diamonds are the paper's means. F: all training data, 32:"
+        " 32 examples; FT: fine-tuning, PT: prompt tuning."
+    ),
+    axes={
+        "place": "procedure",
+        "series": "kind",
+        "panel": "kind",
+        "shared": False,
+        "xlabel": "accuracy",
+    },
+)
 
 ATOMIC, WORDS, SEQUENCES = "atomic", "word-level composition", "sequential composition"
 SEPARATED = "sequential composition (+separators)"
@@ -80,7 +100,10 @@ def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
 
 @study(
     "taskbench500/table1",
-    describe="Adaptability to atomic and composed tasks by fine-tuning and prompt tuning, on all data and on 32 examples",
+    describe=(
+        "Adaptability to atomic and composed tasks by fine-tuning and prompt tuning, on all data"
+        " and on 32 examples"
+    ),
     place="TaskBench500, Table 1",
     experiment=composition_experiments,
 )
@@ -88,33 +111,15 @@ def table1(runs: Runs) -> list[Finding]:
     """Compute the mean generalisation over tasks of each kind under each procedure."""
     chosen = generalising(runs)
     table = cells(chosen)
-    measured = [_table_cell(cell) for cell in table]
-    counts = sorted({len(cell.scores) for cell in table})
-    tasks = f"{counts[0]} to {counts[-1]} tasks" if len(counts) > 1 else f"{counts[0]} tasks"
-    caption = (
-        f"Generalisation by kind of task and procedure: means over tasks ({tasks} each) with 95 % intervals (t over tasks); "
-        "diamonds are the paper's means. F: all training data, 32: 32 examples; FT: fine-tuning, PT: prompt tuning."
-    )
-    plot = partial(
-        figures.intervals,
-        place="procedure",
-        series="kind",
-        panel="kind",
-        shared=False,
-        xlabel="accuracy",
-    )
-    main = Finding(
-        "TaskBench500 Table 1",
-        "Mean over tasks ± standard error over tasks, with the number of tasks. Words count as right where any acceptable answer "
-        "is given, sequences by the share of right positions.",
-        wide_table(table),
-        (StudyFigure("table1", caption, TABLE.points(measured), plot),),
-        tuple(TABLE.judgements(measured)),
-        (*model_notes(chosen), *_notes(chosen)),
+    main = TABLE.finding(
+        [_table_cell(cell) for cell in table],
+        table=wide_table(table),
+        notes=(*model_notes(chosen), *_notes(chosen)),
     )
     by_family = Finding(
         "TaskBench500 Table 1 by family",
-        "The same by the family of the tasks' atoms; random relations cannot be generalised, only memorised.",
+        "The same by the family of the tasks' atoms; random relations cannot be generalised, only"
+        " memorised.",
         family_table(chosen),
     )
     claims = claim_findings("TaskBench500 Table 1", _claims(table), CLAIM_RULE)
@@ -123,43 +128,33 @@ def table1(runs: Runs) -> list[Finding]:
 
 def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
     """Scores beside the best constant answers; none if no `majority` runs are stored."""
-    columns = (
-        "procedure",
-        "kind",
-        "tasks",
-        "mean",
-        "best constant",
-        "difference",
-        "tasks above the constant",
-    )
     rows = []
     for cell in table:
         excesses = [one.excess for one in cell.chosen if one.excess is not None]
         if len(excesses) < 2 or len(excesses) < len(cell.chosen):
             continue
         difference = over_task_differences(excesses, [one.parts for one in cell.chosen])
-        values = (
-            cell.procedure,
-            cell.kind,
-            len(excesses),
-            f"{cell.mean:.3f}",
-            f"{cell.mean - difference.mean:.3f}",
-            signed(difference.mean, difference.low, difference.high),
-            f"{sum(excess > 0 for excess in excesses)} of {len(excesses)}",
+        above = sum(excess > 0 for excess in excesses)
+        rows.append(
+            {
+                "procedure": cell.procedure,
+                "kind": cell.kind,
+                "tasks": len(excesses),
+                "mean": f"{cell.mean:.3f}",
+                "best constant": f"{cell.mean - difference.mean:.3f}",
+                "difference": signed(difference.mean, difference.low, difference.high),
+                "tasks above the constant": f"{above} of {len(excesses)}",
+            }
         )
-        rows.append(dict(zip(columns, values, strict=True)))
     if not rows:
         return []
     text = (
-        "Beside the best constant answer: the one that is acceptable to most training inputs, scored on the same tests. For "
-        "sequences it is one item, repeated. Unit of analysis: tasks. Intervals (95 %) of the difference are over atomic parts, or "
-        "over tasks if that is wider."
+        "Beside the best constant answer: the one that is acceptable to most training inputs,"
+        " scored on the same tests. For sequences it is one item, repeated. Unit of analysis:"
+        " tasks. Intervals (95 %) of the difference are over atomic parts, or over tasks if that is"
+        " wider."
     )
-    return [
-        Finding(
-            "TaskBench500 Table 1 beside the best constant answer", text, ResultTable(columns, rows)
-        )
-    ]
+    return [Finding("TaskBench500 Table 1 beside the best constant answer", text, table_of(rows))]
 
 
 def shown(mean: float, estimate: Estimate | None, n: int) -> str:
@@ -250,10 +245,11 @@ ALIKE = 0.05
 """Procedures whose means differ by no more are comparable: the paper calls 0.469 and 0.426 so."""
 
 CLAIM_RULE = (
-    "A claim that one is better holds if the whole 95 % interval of the difference, over the same tasks, is above 0; that the two "
-    f"are comparable, if it is within ± {ALIKE:g}. Composed tasks share atomic parts: the interval is that over parts, by the "
-    "jackknife, if this is the wider. The p-value must also be at most 0.05 after Holm's correction for all claims of this table. "
-    "Otherwise the outcome is inconclusive."
+    "A claim that one is better holds if the whole 95 % interval of the difference, over the same"
+    f" tasks, is above 0; that the two are comparable, if it is within ± {ALIKE:g}. Composed tasks"
+    " share atomic parts: the interval is that over parts, by the jackknife, if this is the wider."
+    " The p-value must also be at most 0.05 after Holm's correction for all claims of this table."
+    " Otherwise the outcome is inconclusive."
 )
 
 CLAIMS = (
@@ -276,11 +272,15 @@ CLAIMS = (
     ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
     ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
 )
-"""What the paper says of fine-tuning and prompt tuning: of which column, where, and by how much comparable ones may differ."""
+"""What the paper says of fine-tuning and prompt tuning: of which column, where, and by how much
+comparable ones may differ.
+"""
 
 
 def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
-    """Yield what the paper says of the table, on the tasks that both procedures of a comparison have."""
+    """Yield what the paper says of the table, on the tasks that both procedures of a comparison
+    have.
+    """
     by_place = {(cell.procedure, cell.kind): cell for cell in table}
     for shots, kind, text, place, within in CLAIMS:
         fine, prompt = by_place.get((f"{shots}FT", kind)), by_place.get((f"{shots}PT", kind))
@@ -297,7 +297,9 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
 def paired_scores(
     some: Sequence[Adaptation], others: Sequence[Adaptation]
 ) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
-    """Return the scores of the tasks that two groups have in common, task by task, and the parts of each."""
+    """Return the scores of the tasks that two groups have in common, task by task, and the parts of
+    each.
+    """
     known = {one.task: one.adaptability for one in others}
     pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
     both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]
@@ -306,8 +308,14 @@ def paired_scores(
 
 def _notes(chosen: Sequence[Adaptation]) -> Iterator[str]:
     seeds = sorted({len(one.runs) for one in chosen})
-    yield f"Each task's score is the mean over {_range(seeds)} {'seed' if seeds == [1] else 'seeds'}; intervals are over tasks."
-    yield "The paper's ± is taken for the standard error over tasks, which its Table 3 fits; it does not say so."
+    yield (
+        f"Each task's score is the mean over {_range(seeds)} {'seed' if seeds == [1] else 'seeds'};"
+        " intervals are over tasks."
+    )
+    yield (
+        "The paper's ± is taken for the standard error over tasks, which its Table 3 fits; it does"
+        " not say so."
+    )
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -1,4 +1,6 @@
-"""Runs on TaskBench500 as its studies look at them: a model adapted to one task by one procedure, over its seeds."""
+"""Runs on TaskBench500 as its studies look at them: a model adapted to one task by one procedure,
+over its seeds.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from taskloom.suites.taskbench.language import name, read
 from taskloom.suites.taskbench.language.operators import Expression, Operator
 
 METHODS = {"fine-tune": "fine-tuning", "lora": "fine-tuning", "prompt-tune": "prompt tuning"}
-"""What the paper compares, by our learners; LoRA stands for fine-tuning where weights of all tasks do not fit."""
+"""What the paper compares, by our learners; LoRA stands for fine-tuning where weights of all tasks
+do not fit.
+"""
 
 SHORT = {"fine-tuning": "FT", "prompt tuning": "PT"}
 
@@ -32,10 +36,14 @@ CONSTANT = "majority"
 """Learner whose score is that of the best constant answer."""
 
 LABELS, BEST_ON_TEST = "labels", "best on test"
-"""Other constants that may be stored: the most frequent training label, and the answer that the tests themselves favour."""
+"""Other constants that may be stored: the most frequent training label, and the answer that the
+tests themselves favour.
+"""
 
 REFERENCE, ANSWERS = "reference-compatible", "answers"
-"""Further numbers of a run: its score as the public code computes it, and the mean number of acceptable answers."""
+"""Further numbers of a run: its score as the public code computes it, and the mean number of
+acceptable answers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,9 @@ class Adaptation:
         further: For each split, other numbers of it by name, as means over seeds.
         runs: The digest of each seed's run.
         environment: Machine and whatever else was written down.
-        constants: Scores of constant answers on the same tests, by how the answer was chosen: `CONSTANT` for the `majority`
-            learner's, others where they were stored. Empty without such a run.
+        constants: Scores of constant answers on the same tests, by how the answer was chosen:
+            `CONSTANT` for the `majority` learner's, others where they were stored. Empty without
+            such a run.
     """
 
     task: str
@@ -113,7 +122,9 @@ class Adaptation:
 
     @property
     def split(self) -> str:
-        """Return the split that shows generalisation: `test`, or `dev` where the run has no other."""
+        """Return the split that shows generalisation: `test`, or `dev` where the run has no
+        other.
+        """
         return "test" if "test" in self.scores or "dev" not in self.scores else "dev"
 
     def mean(self, split: str) -> float | None:
@@ -128,7 +139,9 @@ class Adaptation:
 
     @property
     def reference_score(self) -> float | None:
-        """Return the generalisation score as the public code would compute it; the same for words as ours."""
+        """Return the generalisation score as the public code would compute it; the same for words
+        as ours.
+        """
         if self.composition in ("map", "filter", "map_filter"):
             return self.further.get(self.split, {}).get(REFERENCE)
         return self.adaptability
@@ -145,9 +158,11 @@ class Adaptation:
 
     @property
     def excess(self) -> float | None:
-        """Generalisation score minus the score of the best constant answer; None unless both are known.
+        """Generalisation score minus the score of the best constant answer; None unless both are
+        known.
 
-        Negative values stay: a model below the constant has learned less than one fixed answer gives.
+        Negative values stay: a model below the constant has learned less than one fixed answer
+        gives.
         """
         score = self.adaptability
         if score is None or self.constant is None:
@@ -177,8 +192,8 @@ def adaptations(runs: Runs) -> list[Adaptation]:
     chosen = [one for one in groups if one is not None]
     if not chosen:
         raise StudyError(
-            f"{runs.path} has no runs on single tasks of taskbench; this study needs some, e.g. of 'taskloom reproduce "
-            "taskbench500/table1' or of an experiment with tasks: each"
+            f"{runs.path} has no runs on single tasks of taskbench; this study needs some, e.g. of"
+            " 'taskloom reproduce taskbench500/table1' or of an experiment with tasks: each"
         )
     return chosen
 
@@ -220,7 +235,8 @@ def _adaptation(
 
 def _conditions(runs: Runs, run: str, known: dict[str, Conditions]) -> Conditions:
     """All settings of a run, computed once for runs that differ in their tasks alone."""
-    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ in their names alone.
+    # Parsing an experiment costs more than anything else here, and tasks of one experiment differ
+    # in their names alone.
     others = {key: value for key, value in runs[run].fields.items() if key != TASK_FIELD}
     key = repr((runs[run].recipe, runs[run].learner, sorted(others.items(), key=str)))
     if key not in known:
@@ -244,7 +260,9 @@ WHICH_TASKS = ("recipe.task", "recipe.functions", "recipe.catalog", "recipe.comp
 
 
 def _data_key(task: str, conditions: Conditions) -> str:
-    """Task and settings of its data: runs on the same data have the same key, whatever was trained on it."""
+    """Task and settings of its data: runs on the same data have the same key, whatever was trained
+    on it.
+    """
     settings = {
         k: v
         for k, v in conditions.items()
@@ -265,7 +283,9 @@ def _task(run: Run) -> str | None:
 
 
 def _answer_counts(runs: Runs) -> dict[tuple[str, str], float]:
-    """Return the mean number of acceptable answers by run and split, where predictions were kept."""
+    """Return the mean number of acceptable answers by run and split, where predictions were
+    kept.
+    """
     if SUITE_SCORE + ANSWERS in runs.table.column_names:
         return {}
     sums: dict[tuple[str, str], list[float]] = {}
@@ -289,7 +309,9 @@ def procedures(chosen: Iterable[Adaptation]) -> list[str]:
 
 
 def generalising(runs: Runs) -> list[Adaptation]:
-    """Return the adaptations whose generalisation counts: pre-trained models, true labels, no mixture, nothing learnt by heart."""
+    """Return the adaptations whose generalisation counts: pre-trained models, true labels, no
+    mixture, nothing learnt by heart.
+    """
     chosen = [
         one
         for one in adaptations(runs)
@@ -298,7 +320,8 @@ def generalising(runs: Runs) -> list[Adaptation]:
     ]
     if not chosen:
         raise StudyError(
-            f"{runs.path} has no run of a pre-trained model with a score on 'test' or 'dev'; evaluate one of these splits"
+            f"{runs.path} has no run of a pre-trained model with a score on 'test' or 'dev';"
+            " evaluate one of these splits"
         )
     return chosen
 
@@ -313,6 +336,7 @@ def model_notes(chosen: Iterable[Adaptation]) -> list[str]:
             {str(one.conditions.get("learner.rank")) for one in chosen if one.learner == "lora"}
         )
         notes.append(
-            f"Fine-tuning is LoRA of rank {', '.join(ranks)} on all linear maps, many tasks in one batch (the paper: all weights)."
+            f"Fine-tuning is LoRA of rank {', '.join(ranks)} on all linear maps, many tasks in one"
+            " batch (the paper: all weights)."
         )
     return notes

@@ -1,14 +1,16 @@
-"""Table 3 and Figures 3 and 5 of TaskBench500: does the score of a composed task follow from those of its atomic parts?
+"""Table 3 and Figures 3 and 5 of TaskBench500: does the score of a composed task follow from those
+of its atomic parts?
 
-For each composition and procedure a line is fitted over tasks: y is the generalisation of the composed task, x the mean of its
-atomic parts under the same procedure. A task whose answers are often the same is easy for any model, and so are the tasks that are
-composed of it. So the primary numbers take the best constant answer (the `majority` learner) into account in two ways:
+For each composition and procedure a line is fitted over tasks: y is the generalisation of the
+composed task, x the mean of its atomic parts under the same procedure. A task whose answers are
+often the same is easy for any model, and so are the tasks that are composed of it. So the primary
+numbers take the best constant answer (the `majority` learner) into account in two ways:
 
 - the line of the excess: composed task minus its constant, on the mean of its parts minus theirs;
 - the partial r² of the parts beside the constant of the composed task.
 
-The plain line, which the paper has, stands beside them. Sequences are scored in two ways: rightly, and as the public code does it,
-which takes the first n words for the n positions.
+The plain line, which the paper has, stands beside them. Sequences are scored in two ways: rightly,
+and as the public code does it, which takes the first n words for the n positions.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import mean_and_se
 from taskloom.analysis.settings import CountSetting
@@ -146,7 +149,9 @@ class CompositionTasks:
         return [t.one.parts for t in self.tasks]
 
     def controlled(self, name: str = CONSTANT) -> Controlled | None:
-        """The tasks beside a constant answer of that name; None unless it is known for all of them and their parts."""
+        """The tasks beside a constant answer of that name; None unless it is known for all of them
+        and their parts.
+        """
         if not all(name in t.constants for t in self.tasks):
             return None
         return Controlled(
@@ -159,7 +164,9 @@ class CompositionTasks:
 
     @property
     def beside_answers(self) -> Regression | None:
-        """Fit the line beside the logarithm of the number of answers; None where that is not known or the same for all."""
+        """Fit the line beside the logarithm of the number of answers; None where that is not known
+        or the same for all.
+        """
         known = [t for t in self.tasks if t.answers]
         sizes = [math.log(t.answers or 1) for t in known]
         if len(known) < len(self.tasks) or len(set(sizes)) < 2:
@@ -180,7 +187,9 @@ def composition_of(one: Adaptation) -> str:
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Return the composed tasks whose atomic parts were adapted to as well; refuse runs that have none."""
+    """Return the composed tasks whose atomic parts were adapted to as well; refuse runs that have
+    none.
+    """
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -194,8 +203,8 @@ def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]
                     groups.append(CompositionTasks(composition, procedure, scoring, tasks))
     if not groups:
         raise StudyError(
-            f"{runs.path} has no composed task whose atomic parts have runs under the same procedure; this study needs both, "
-            "e.g. of 'taskloom reproduce taskbench500/table3'"
+            f"{runs.path} has no composed task whose atomic parts have runs under the same"
+            " procedure; this study needs both, e.g. of 'taskloom reproduce taskbench500/table3'"
         )
     return groups, chosen
 
@@ -217,29 +226,35 @@ def _composed(
 
 @study(
     "taskbench500/table3",
-    describe="Regression of composed on atomic adaptability beside the best constant answer, and plainly",
+    describe=(
+        "Regression of composed on atomic adaptability beside the best constant answer, and plainly"
+    ),
     place="TaskBench500, Table 3",
     experiment=composition_experiments,
     traits=(ANSWERS,),
 )
 def table3(runs: Runs) -> list[Finding]:
-    """Fit a line for each composition and procedure: beside the best constant, plainly, and beside the number of answers."""
+    """Fit a line for each composition and procedure: beside the best constant, plainly, and beside
+    the number of answers.
+    """
     groups, chosen = composed_tasks(runs)
     right = [group for group in groups if group.scoring == RIGHT]
     plain = Finding(
         "TaskBench500 Table 3: plain lines",
-        "Secondary: the same without the best constant, as the paper has it. y: generalisation of a composed task; x: mean "
-        "generalisation of its atomic parts under the same procedure. ± is the standard error over tasks. Intervals (95 %) of "
-        "slope and r² are over atomic parts. On data with capitals the public rule misses every capitalised answer; the released "
-        f"data have none. * fewer than {ENOUGH} tasks.",
+        "Secondary: the same without the best constant, as the paper has it. y: generalisation of"
+        " a composed task; x: mean generalisation of its atomic parts under the same procedure. ±"
+        " is the standard error over tasks. Intervals (95 %) of slope and r² are over atomic"
+        " parts. On data with capitals the public rule misses every capitalised answer; the"
+        f" released data have none. * fewer than {ENOUGH} tasks.",
         line_table(groups),
         judgements=tuple(j for group in right for j in _judgements(group)),
         notes=(*model_notes(chosen), *_scoring_notes(groups)),
     )
     beside = Finding(
         "TaskBench500 Table 3 beside the number of answers",
-        "The plain lines (right scoring) beside the logarithm of the mean number of acceptable answers: the slope of the parts "
-        "with that held constant, and the partial r² of the parts.",
+        "The plain lines (right scoring) beside the logarithm of the mean number of acceptable"
+        " answers: the slope of the parts with that held constant, and the partial r² of the"
+        " parts.",
         answer_table(right),
     )
     claims = claim_findings("TaskBench500 Table 3", _claims(right))
@@ -262,9 +277,10 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
     trained = {len(t.one.runs) for group in shown for t in group.tasks}
     seeds = "one seed" if trained == {1} else f"{min(trained)} to {max(trained)} seeds"
     caption = (
-        "Share of the variance of composed scores (r²) that is explained by the best constant answer alone, by the atomic parts "
-        f"alone, and by the parts beside the constant (partial r²). Unit of analysis: composed tasks ({counted}), {seeds} each; "
-        "95 % intervals by the jackknife over atomic parts."
+        "Share of the variance of composed scores (r²) that is explained by the best constant"
+        " answer alone, by the atomic parts alone, and by the parts beside the constant (partial"
+        f" r²). Unit of analysis: composed tasks ({counted}), {seeds} each; 95 % intervals by the"
+        " jackknife over atomic parts."
     )
     plot = partial(
         figures.intervals,
@@ -274,11 +290,12 @@ def _constant_findings(right: Sequence[CompositionTasks]) -> list[Finding]:
         xlabel="r²",
     )
     text = (
-        "Primary numbers. Best constant: mean score of the answer that is acceptable to most training inputs, on the same tests. "
-        "Excess: score minus constant. r² of excess: composed excess on the mean excess of the parts. Partial r²: of the parts "
-        "beside the constant of the composed task. Unit of analysis: composed tasks; intervals (95 %) over atomic parts, which "
-        "tasks share, by the jackknife that leaves out one part at a time with all its tasks, or over tasks if that is wider. "
-        f"* fewer than {ENOUGH} tasks."
+        "Primary numbers. Best constant: mean score of the answer that is acceptable to most"
+        " training inputs, on the same tests. Excess: score minus constant. r² of excess: composed"
+        " excess on the mean excess of the parts. Partial r²: of the parts beside the constant of"
+        " the composed task. Unit of analysis: composed tasks; intervals (95 %) over atomic parts,"
+        " which tasks share, by the jackknife that leaves out one part at a time with all its"
+        f" tasks, or over tasks if that is wider. * fewer than {ENOUGH} tasks."
     )
     drawing = StudyFigure("table3", caption, _share_points(shown), plot)
     return [
@@ -295,8 +312,7 @@ EXPLAINED = ("best constant", "parts", "parts beside the constant")
 
 
 def _share_points(groups: Sequence[CompositionTasks]) -> ResultTable:
-    columns = ("composition", "procedure", "explained by", "mean", "low", "high", "tasks")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for group in groups:
         beside = group.controlled()
         if beside is None:
@@ -304,90 +320,72 @@ def _share_points(groups: Sequence[CompositionTasks]) -> ResultTable:
         lines = (beside.constant_line, group.line, beside.beside_constant)
         for name, line in zip(EXPLAINED, lines, strict=True):
             if not math.isnan(line.r2_low):
-                numbers = (line.r2, line.r2_low, line.r2_high, len(group.tasks))
-                values = (group.composition, group.procedure, name, *numbers)
-                rows.append(dict(zip(columns, values, strict=True)))
+                row = {"explained by": name, "mean": line.r2, "low": line.r2_low}
+                rows.append(
+                    {**_labels(group), **row, "high": line.r2_high, "tasks": len(group.tasks)}
+                )
+    columns = ("composition", "procedure", "explained by", "mean", "low", "high", "tasks")
     return ResultTable(columns, rows)
+
+
+def _labels(group: CompositionTasks) -> dict[str, Any]:
+    return {"composition": group.composition, "procedure": group.procedure}
 
 
 def constant_table(groups: Sequence[CompositionTasks]) -> ResultTable:
     """A row for each composition and procedure: scores beside the best constant answer."""
-    columns = (
-        "composition",
-        "procedure",
-        "tasks",
-        "parts",
-        "mean",
-        "best constant",
-        "excess",
-        "r² of excess",
-        "slope of excess",
-        "partial r²",
-        "r² of constant",
-        "plain r²",
+    controlled = [(group, group.controlled()) for group in groups]
+    return table_of(
+        [
+            {
+                **_labels(group),
+                "tasks": f"{len(group.tasks)}{group.star}",
+                "parts": str(len({atom for own in group.atoms for atom in own})),
+                "mean": f"{statistics.fmean(beside.scores):.3f}",
+                "best constant": f"{statistics.fmean(beside.constants):.3f}",
+                "excess": excess_cell(beside),
+                "r² of excess": r2_cell(beside.excess_line),
+                "slope of excess": slope_cell(beside.excess_line),
+                "partial r²": r2_cell(beside.beside_constant),
+                "r² of constant": r2_cell(beside.constant_line),
+                "plain r²": r2_cell(group.line),
+            }
+            for group, beside in controlled
+            if beside is not None
+        ]
     )
-    rows = []
-    for group in groups:
-        beside = group.controlled()
-        if beside is None:
-            continue
-        values = (
-            group.composition,
-            group.procedure,
-            f"{len(group.tasks)}{group.star}",
-            str(len({atom for own in group.atoms for atom in own})),
-            f"{statistics.fmean(beside.scores):.3f}",
-            f"{statistics.fmean(beside.constants):.3f}",
-            excess_cell(beside),
-            r2_cell(beside.excess_line),
-            slope_cell(beside.excess_line),
-            r2_cell(beside.beside_constant),
-            r2_cell(beside.constant_line),
-            r2_cell(group.line),
-        )
-        rows.append(dict(zip(columns, values, strict=True)))
-    return ResultTable(columns, rows)
 
 
 def _other_constants(groups: Sequence[CompositionTasks]) -> list[Finding]:
-    """The primary numbers with constants that were chosen otherwise; none if no others are stored."""
-    columns = (
-        "composition",
-        "procedure",
-        "tasks",
-        "constant",
-        "its score",
-        "excess over it",
-        "r² of that",
-        "r² beside it",
-    )
+    """The primary numbers with constants that were chosen otherwise; none if no others are
+    stored.
+    """
     rows = []
     for group in groups:
         for name in (LABELS, BEST_ON_TEST):
             beside = group.controlled(name)
             if beside is None or len(group.tasks) < ENOUGH:
                 continue
-            values = (
-                group.composition,
-                group.procedure,
-                len(group.tasks),
-                name,
-                f"{statistics.fmean(beside.constants):.3f}",
-                excess_cell(beside),
-                r2_cell(beside.excess_line),
-                r2_cell(beside.beside_constant),
+            rows.append(
+                {
+                    **_labels(group),
+                    "tasks": len(group.tasks),
+                    "constant": name,
+                    "its score": f"{statistics.fmean(beside.constants):.3f}",
+                    "excess over it": excess_cell(beside),
+                    "r² of that": r2_cell(beside.excess_line),
+                    "r² beside it": r2_cell(beside.beside_constant),
+                }
             )
-            rows.append(dict(zip(columns, values, strict=True)))
     if not rows:
         return []
     text = (
-        "Sensitivity: the primary numbers with other constants (r² of that: of the excess; r² beside it: partial). Labels: most "
-        "frequent training label, all that a model could count, since it sees one label of each input. Best on test: the "
-        "answer that is acceptable to most tests, an upper bound that is inflated by choosing on 40 of them."
+        "Sensitivity: the primary numbers with other constants (r² of that: of the excess; r²"
+        " beside it: partial). Labels: most frequent training label, all that a model could count,"
+        " since it sees one label of each input. Best on test: the answer that is acceptable to"
+        " most tests, an upper bound that is inflated by choosing on 40 of them."
     )
-    return [
-        Finding("TaskBench500 Table 3 beside other constants", text, ResultTable(columns, rows))
-    ]
+    return [Finding("TaskBench500 Table 3 beside other constants", text, table_of(rows))]
 
 
 def excess_cell(beside: Controlled) -> str:
@@ -462,7 +460,10 @@ def _above(groups: Sequence[CompositionTasks]) -> str:
         f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})"
         for g in groups
     )
-    return f"{groups[0].composition}: tasks that score more as sequences than as words: {', '.join(counts)}."
+    return (
+        f"{groups[0].composition}: tasks that score more as sequences than as words:"
+        f" {', '.join(counts)}."
+    )
 
 
 def _figure(
@@ -482,67 +483,44 @@ def _figure(
         for group in groups
         for t in group.tasks
     ]
-    columns = (
-        "procedure",
-        "composition",
-        "task",
-        "family",
-        "parts",
-        "atomic",
-        "composed",
-        "answers",
-    )
     counts = sorted({len(group.tasks) for group in groups})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     caption = (
-        "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a point is a task "
-        f"(n = {n} for each line), lines are least squares with r² and its 95 % interval (over atomic parts) in the legend, the "
-        "dotted diagonal is y = x."
+        "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a"
+        f" point is a task (n = {n} for each line), lines are least squares with r² and its 95 %"
+        " interval (over atomic parts) in the legend, the dotted diagonal is y = x."
     )
     return Finding(
         title,
         "A point above the diagonal is a composed task that is learned better than its parts.",
         line_table(groups),
-        (StudyFigure(name, caption, ResultTable(columns, points), draw_regressions),),
+        (StudyFigure(name, caption, table_of(points), draw_regressions),),
         notes=tuple(notes),
     )
 
 
 def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
     """Return a row for each composition, procedure and way of scoring."""
-    columns = (
-        "composition",
-        "procedure",
-        "scoring",
-        "tasks",
-        "mean",
-        "parts",
-        "slope",
-        "intercept",
-        "r²",
-        "published r²",
-    )
     rows = []
     for group in groups:
         line, number = group.line, _number(group, "r2")
         scores = [t.score for t in group.tasks]
         rows.append(
             {
-                "composition": group.composition,
-                "procedure": group.procedure,
+                **_labels(group),
                 "scoring": group.scoring,
                 "tasks": f"{len(group.tasks)}{group.star}",
                 "mean": mean_and_se(scores),
                 "parts": f"{sum(t.parts for t in group.tasks) / len(scores):.3f}",
                 "slope": slope_cell(line),
-                "intercept": "–"
-                if math.isnan(line.intercept)
-                else f"{round(line.intercept, 3) + 0.0:+.3f}",
+                "intercept": (
+                    "–" if math.isnan(line.intercept) else f"{round(line.intercept, 3) + 0.0:+.3f}"
+                ),
                 "r²": r2_cell(line),
                 "published r²": "–" if number is None else str(number),
             }
         )
-    return ResultTable(columns, rows)
+    return table_of(rows)
 
 
 def interval(value: float, low: float, high: float) -> str:
@@ -554,23 +532,13 @@ def interval(value: float, low: float, high: float) -> str:
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
     """Return the lines beside the number of answers."""
-    columns = (
-        "composition",
-        "procedure",
-        "tasks",
-        "mean answers",
-        "r² of parts",
-        "slope beside answers",
-        "r² beside answers",
-    )
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
         known = [t.answers for t in group.tasks if t.answers]
         rows.append(
             {
-                "composition": group.composition,
-                "procedure": group.procedure,
+                **_labels(group),
                 "tasks": f"{len(group.tasks)}{group.star}",
                 "mean answers": f"{sum(known) / len(known):.1f}" if known else "–",
                 "r² of parts": r2_cell(plain),
@@ -578,7 +546,7 @@ def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
                 "r² beside answers": "–" if beside is None else r2_cell(beside),
             }
         )
-    return ResultTable(columns, rows)
+    return table_of(rows)
 
 
 def _number(group: CompositionTasks, what: str) -> PublishedNumber | None:
@@ -629,7 +597,9 @@ HALF = 0.5
 
 
 def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
-    """Claims on the primary numbers: r² of the excess, and the partial r² beside the best constant."""
+    """Claims on the primary numbers: r² of the excess, and the partial r² beside the best
+    constant.
+    """
     for group in groups:
         text, below = _claim_text(group)
         beside = group.controlled()
@@ -646,7 +616,9 @@ def _claims(groups: Sequence[CompositionTasks]) -> Iterator[PaperClaim]:
 
 
 def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
-    """What the paper says of a composition, and whether it says that r² is small; an empty text if it says nothing."""
+    """What the paper says of a composition, and whether it says that r² is small; an empty text if
+    it says nothing.
+    """
     if group.composition in ("chain", "union"):
         return f"{group.composition}: composed follows from atomic (r² > 0.5)", False
     if group.composition == "map":
@@ -667,7 +639,8 @@ def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
         ways_of[group.scoring] = sum(t.score for t in group.tasks) / len(group.tasks)
     for composition, by_procedure in means.items():
         shown = [
-            f"{ways[RIGHT]:.3f} by right scoring and {ways[COMPATIBLE]:.3f} as the public code scores ({procedure})"
+            f"{ways[RIGHT]:.3f} by right scoring and {ways[COMPATIBLE]:.3f} as the public code"
+            f" scores ({procedure})"
             for procedure, ways in by_procedure.items()
             if {RIGHT, COMPATIBLE} <= set(ways)
         ]

@@ -1,20 +1,20 @@
-"""Figures 2 and 6 of TaskBench500: how fast tasks are learnt by heart, by family, with permuted labels and without pre-training."""
+"""Figures 2 and 6 of TaskBench500: how fast tasks are learnt by heart, by family, with permuted
+labels and without pre-training.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.claims import PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.seed_scores import interval_columns
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_tasks
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
 from taskloom.papers.taskbench500.small_tasks import (
@@ -23,7 +23,9 @@ from taskloom.papers.taskbench500.small_tasks import (
 )
 
 PASSING = "train"
-"""The curve of training batches in passing, taken where the learnt examples were not answered at each point."""
+"""The curve of training batches in passing, taken where the learnt examples were not answered at
+each point.
+"""
 
 FAMILIES = ("lexical", "factual", "random")
 """In the order in which the paper finds them learnt."""
@@ -47,18 +49,24 @@ class LearntTask:
 
     @property
     def setting(self) -> str:
-        """Return the panel of Figure 6; empty for a random twin with true labels, which the paper does not have."""
+        """Return the panel of Figure 6; empty for a random twin with true labels, which the paper
+        does not have.
+        """
         if self.one.permuted:
             return PERMUTED if self.one.pretrained else PERMUTED_RANDOM
         return OWN if self.one.pretrained else ""
 
     def mean(self, steps: Iterable[int]) -> float:
-        """Return the mean score over some steps: the area under the curve, by which rates are compared."""
+        """Return the mean score over some steps: the area under the curve, by which rates are
+        compared.
+        """
         return statistics.fmean(self.curve[step] for step in steps)
 
 
 def learnt_tasks(runs: Runs) -> list[LearntTask]:
-    """Return the atomic tasks that were learnt by heart and have curves; refuse runs without any."""
+    """Return the atomic tasks that were learnt by heart and have curves; refuse runs without
+    any.
+    """
     curves: dict[str, dict[str, Curve]] = {}
     for point in runs.curves().to_pylist():
         if point["score"] is not None:
@@ -78,8 +86,8 @@ def learnt_tasks(runs: Runs) -> list[LearntTask]:
                 tasks.append(LearntTask(one, _mean_curve(known)))
     if not tasks:
         raise StudyError(
-            f"{runs.path} has no learning curves of atomic tasks on the split '{MEMORISED}'; this study needs some, e.g. of "
-            "'taskloom reproduce taskbench500/figure2'"
+            f"{runs.path} has no learning curves of atomic tasks on the split '{MEMORISED}'; this"
+            " study needs some, e.g. of 'taskloom reproduce taskbench500/figure2'"
         )
     return tasks
 
@@ -91,7 +99,10 @@ def _mean_curve(curves: Sequence[Curve]) -> Curve:
 
 @study(
     "taskbench500/figure2",
-    describe="Memorisation of lexical, factual and random tasks by training step, fine-tuning and prompt tuning",
+    describe=(
+        "Memorisation of lexical, factual and random tasks by training step, fine-tuning and prompt"
+        " tuning"
+    ),
     place="TaskBench500, Figure 2",
     experiment=memorisation_experiments,
 )
@@ -104,7 +115,10 @@ def figure2(runs: Runs) -> list[Finding]:
         )
     groups = grouped(tasks, lambda task: task.one.method)
     title = "TaskBench500 Figure 2"
-    text = "The share of the training examples that a model gives the learnt answer to, while it is trained on them."
+    text = (
+        "The share of the training examples that a model gives the learnt answer to, while it is"
+        " trained on them."
+    )
     return [
         _finding(title, text, "figure2", "method", groups, tasks),
         *claim_findings(title, _family_claims(groups)),
@@ -113,12 +127,17 @@ def figure2(runs: Runs) -> list[Finding]:
 
 @study(
     "taskbench500/figure6",
-    describe="Memorisation of own and permuted labels by a pre-trained model, and of permuted ones by its random twin",
+    describe=(
+        "Memorisation of own and permuted labels by a pre-trained model, and of permuted ones by"
+        " its random twin"
+    ),
     place="TaskBench500, Figure 6",
     experiment=permutation_experiments,
 )
 def figure6(runs: Runs) -> list[Finding]:
-    """Average the memorisation curves of each family with own and permuted labels, with and without pre-training."""
+    """Average the memorisation curves of each family with own and permuted labels, with and without
+    pre-training.
+    """
     tasks = [task for task in learnt_tasks(runs) if task.setting]
     several = len({task.one.method for task in tasks}) > 1
 
@@ -127,7 +146,10 @@ def figure6(runs: Runs) -> list[Finding]:
 
     groups = grouped(sorted(tasks, key=lambda t: (t.one.method, SETTINGS.index(t.setting))), panel)
     title = "TaskBench500 Figure 6"
-    text = "As Figure 2. B above A: pre-training helps to learn what is new; C above B: it also holds what is already known."
+    text = (
+        "As Figure 2. B above A: pre-training helps to learn what is new; C above B: it also holds"
+        " what is already known."
+    )
     return [
         _finding(title, text, "figure6", "setting", groups, tasks),
         *claim_findings(title, _setting_claims(tasks)),
@@ -154,25 +176,8 @@ def shared_steps(tasks: Sequence[LearntTask]) -> list[int]:
     return sorted(set.intersection(*(set(task.curve) for task in tasks)))
 
 
-def curve_points(
-    groups: Mapping[tuple[str, str], list[LearntTask]], panel: str
-) -> list[dict[str, Any]]:
-    """Return the mean curve of each group with its interval over tasks."""
-    points = []
-    for (place, family), tasks in groups.items():
-        for step in shared_steps(tasks):
-            scores = [task.curve[step] for task in tasks]
-            points.append(
-                {
-                    panel: place,
-                    "family": family,
-                    "step": step,
-                    "mean": statistics.fmean(scores),
-                    **interval_columns(over_tasks(scores) if len(scores) > 1 else None),
-                    "tasks": len(scores),
-                }
-            )
-    return points
+CURVES = PaperTable(unit="tasks", draw=figures.lines)
+"""Both figures: means over tasks, by training step."""
 
 
 def _finding(
@@ -183,9 +188,11 @@ def _finding(
     groups: Mapping[tuple[str, str], list[LearntTask]],
     tasks: Sequence[LearntTask],
 ) -> Finding:
-    points = ResultTable(
-        (panel, "family", "step", "mean", "low", "high", "tasks"), curve_points(groups, panel)
-    )
+    cells = [
+        TableCell({panel: place, "family": family, "step": step}, [t.curve[step] for t in own], {})
+        for (place, family), own in groups.items()
+        for step in shared_steps(own)
+    ]
     counts = {
         family: max(len(own) for (_, f), own in groups.items() if f == family)
         for _, family in groups
@@ -196,14 +203,9 @@ def _finding(
     )
     shown = f" of {', '.join(map(str, examples))} training examples each" if examples else ""
     labels = "" if name == "figure2" else " of own and of permuted labels"
-    caption = f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals (t over tasks)."
-    plot = partial(
-        figures.lines,
-        x="step",
-        series="family",
-        panel=panel,
-        xlabel="training steps",
-        ylabel="memorised examples",
+    caption = (
+        f"Memorisation{labels} by training step: means over tasks ({n}){shown}, with 95 % intervals"
+        " (t over tasks)."
     )
     rows = [
         {
@@ -218,12 +220,29 @@ def _finding(
         if shared_steps(own)
     ]
     passing = (
-        "Where a run has no curve of the learnt examples themselves, that of training batches in passing is taken: a hit has every "
-        "token of the learnt answer likeliest, given those before."
+        "Where a run has no curve of the learnt examples themselves, that of training batches in"
+        " passing is taken: a hit has every token of the learnt answer likeliest, given those"
+        " before."
     )
-    table = ResultTable((panel, "family", "tasks", "steps", "mean over steps", "at the end"), rows)
-    notes = (*model_notes(task.one for task in tasks), passing)
-    return Finding(title, text, table, (StudyFigure(name, caption, points, plot),), notes=notes)
+    return CURVES.finding(
+        cells,
+        table=ResultTable(
+            (panel, "family", "tasks", "steps", "mean over steps", "at the end"), rows
+        ),
+        title=title,
+        text=text,
+        name=name,
+        caption=caption,
+        columns=(panel, "family", "step", "mean", "low", "high", "tasks"),
+        axes={
+            "x": "step",
+            "series": "family",
+            "panel": panel,
+            "xlabel": "training steps",
+            "ylabel": "memorised examples",
+        },
+        notes=(*model_notes(task.one for task in tasks), passing),
+    )
 
 
 def _family_claims(groups: Mapping[tuple[str, str], list[LearntTask]]) -> Iterator[PaperClaim]:
@@ -271,7 +290,9 @@ def _setting_claims(tasks: Sequence[LearntTask]) -> Iterator[PaperClaim]:
 
 
 def _reversal_claims(permuted: Sequence[LearntTask]) -> Iterator[PaperClaim]:
-    """Yield that with permuted labels the order of the families is reversed: what is random is easier than what is false."""
+    """Yield that with permuted labels the order of the families is reversed: what is random is
+    easier than what is false.
+    """
     random = [task for task in permuted if task.one.family == "random"]
     for family in FAMILIES[:2]:
         others = [task for task in permuted if task.one.family == family]
@@ -292,7 +313,9 @@ def _paired(
     others: Sequence[LearntTask],
     at_end: bool = False,
 ) -> PaperClaim:
-    """Return the claim that tasks are memorised better in one way than in the other, task by task."""
+    """Return the claim that tasks are memorised better in one way than in the other, task by
+    task.
+    """
     known = {task.one.task: task for task in others}
     both = [(task, known[task.one.task]) for task in some if task.one.task in known]
     steps = shared_steps([task for pair in both for task in pair]) if both else []

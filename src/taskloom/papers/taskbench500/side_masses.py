@@ -1,9 +1,11 @@
-"""Figure 4 of TaskBench500: how a model that learnt a balanced union shares its probability between the easier and the harder side.
+"""Figure 4 of TaskBench500: how a model that learnt a balanced union shares its probability between
+the easier and the harder side.
 
-A balanced union has as many training examples of one relation as of the other. On inputs that both relations know, the
-probabilities of all acceptable answers of each side are summed; an answer that both accept counts on both. The easier side is the
-relation to which the same procedure adapts better by itself. Runs keep the log-probabilities of the acceptable answers
-(`keep: {logprobs: targets}`), or have the masses as numbers `mass SIDE`.
+A balanced union has as many training examples of one relation as of the other. On inputs that both
+relations know, the probabilities of all acceptable answers of each side are summed; an answer that
+both accept counts on both. The easier side is the relation to which the same procedure adapts
+better by itself. Runs keep the log-probabilities of the acceptable answers (`keep: {logprobs:
+targets}`), or have the masses as numbers `mass SIDE`.
 """
 
 from __future__ import annotations
@@ -11,20 +13,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
 
-from taskloom.analysis import figures
 from taskloom.analysis.claims import RULE, PaperClaim, claim_findings, difference_claim
-from taskloom.analysis.conditions import comparable, differences
-from taskloom.analysis.finding import Finding, StudyFigure
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.seed_scores import interval_columns, mean_and_se
+from taskloom.analysis.seed_scores import mean_and_se
 from taskloom.analysis.study import StudyError, study
-from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_tasks
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference
 from taskloom.papers.taskbench500.adaptations import (
@@ -80,7 +77,9 @@ def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
 
 
 def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
-    """Return the balanced unions with their masses, and notes on those that are left out; refuse runs without any."""
+    """Return the balanced unions with their masses, and notes on those that are left out; refuse
+    runs without any.
+    """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
     kept = kept_masses(runs)
     pairs, without = [], []
@@ -113,8 +112,9 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
         notes.append(f"{which}: {names}.")
     if not chosen:
         raise StudyError(
-            f"{runs.path} has no balanced union with masses on both sides and runs on each side by itself; run with "
-            "balanced: true and keep: {logprobs: targets}, e.g. by 'taskloom reproduce taskbench500/figure4'"
+            f"{runs.path} has no balanced union with masses on both sides and runs on each side by"
+            " itself; run with balanced: true and keep: {logprobs: targets}, e.g. by 'taskloom"
+            " reproduce taskbench500/figure4'"
         )
     return chosen, notes
 
@@ -142,6 +142,21 @@ def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[st
     }
 
 
+FIGURE4 = PaperTable(
+    unit="pairs",
+    name="figure4",
+    title="TaskBench500 Figure 4",
+    text=(
+        "Training has as many examples of one side as of the other; a model that matched its"
+        " training data would give both the same mass."
+    ),
+    columns=("procedure", "side", "mean", "low", "high", "pairs"),
+    axes={"place": "procedure", "series": "side", "xlabel": "probability mass"},
+)
+
+ONE_PAIR = PaperTable(paper="taskbench500", place="section 7")
+
+
 @study(
     "taskbench500/figure4",
     describe="Probability mass on the easier and the harder side of balanced unions",
@@ -149,38 +164,34 @@ def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[st
     experiment=balance_experiments,
 )
 def figure4(runs: Runs) -> list[Finding]:
-    """Average the mass on the easier and on the harder side over all pairs of tasks, under each procedure."""
+    """Average the mass on the easier and on the harder side over all pairs of tasks, under each
+    procedure.
+    """
     pairs, notes = task_pairs(runs)
     names = procedures(pair.one for pair in pairs)
     groups = {name: [pair for pair in pairs if pair.one.procedure == name] for name in names}
     sides = (EASIER, HARDER) if any(pair.gap > 0 for pair in pairs) else UNORDERED
-    points = ResultTable(
-        ("procedure", "side", "mean", "low", "high", "pairs"),
-        [point for name in names for point in _points(name, groups[name], sides)],
-    )
+    cells = [cell for name in names for cell in _cells(name, groups[name], sides)]
+    more = f"more on the {sides[0]}"
+    wide = wide_table(cells, ("procedure", "pairs", more), "side", lambda c: mean_and_se(c.by_unit))
     counts = ", ".join(f"{name} {len(own)}" for name, own in groups.items())
-    caption = (
-        f"Mean probability mass on all acceptable answers of the {sides[0]} and of the {sides[1]} of balanced unions, over pairs "
-        f"of tasks ({counts}), with 95 % intervals (t over pairs); inputs that both sides know and training does not have."
+    highest = max(point["high"] or point["mean"] for point in FIGURE4.points(cells)) or 1.0
+    measured = FIGURE4.finding(
+        cells,
+        table=ResultTable(("procedure", "pairs", *sides, more), list(wide)),
+        caption=(
+            f"Mean probability mass on all acceptable answers of the {sides[0]} and of the"
+            f" {sides[1]} of balanced unions, over pairs of tasks ({counts}), with 95 % intervals"
+            " (t over pairs); inputs that both sides know and training does not have."
+        ),
+        axes={**FIGURE4.axes, "limits": (0.0, min(1.0, 1.1 * highest))},
+        notes=(*model_notes(pair.one for pair in pairs), *notes),
     )
-    highest = max(point["high"] or point["mean"] for point in points) or 1.0
-    plot = partial(
-        figures.intervals,
-        place="procedure",
-        series="side",
-        xlabel="probability mass",
-        limits=(0.0, min(1.0, 1.1 * highest)),
+    main = replace(measured, judgements=tuple(ONE_PAIR.judgements(_published_pair(pairs))))
+    rule = (
+        f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this"
+        " is wider than t over pairs."
     )
-    main = Finding(
-        "TaskBench500 Figure 4",
-        "Training has as many examples of one side as of the other; a model that matched its training data would give both the "
-        "same mass.",
-        pair_table(groups, sides),
-        (StudyFigure("figure4", caption, points, plot),),
-        tuple(_judgements(pairs)),
-        (*model_notes(pair.one for pair in pairs), *notes),
-    )
-    rule = f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this is wider than t over pairs."
     return [
         main,
         *(
@@ -191,58 +202,26 @@ def figure4(runs: Runs) -> list[Finding]:
     ]
 
 
-def pair_table(groups: Mapping[str, Sequence[TaskPair]], sides: tuple[str, str]) -> ResultTable:
-    """Return a row for each procedure."""
-    columns = ("procedure", "pairs", *sides, f"more on the {sides[0]}")
-    rows = []
-    for name, pairs in groups.items():
-        more = sum(pair.easier_mass > pair.harder_mass for pair in pairs)
-        easier, harder = [p.easier_mass for p in pairs], [p.harder_mass for p in pairs]
-        rows.append(
-            {
-                "procedure": name,
-                "pairs": len(pairs),
-                sides[0]: mean_and_se(easier),
-                sides[1]: mean_and_se(harder),
-                f"more on the {sides[0]}": f"{more} of {len(pairs)}",
-            }
-        )
-    return ResultTable(columns, rows)
+def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[TableCell]:
+    more = sum(pair.easier_mass > pair.harder_mass for pair in pairs)
+    row = {"pairs": len(pairs), f"more on the {sides[0]}": f"{more} of {len(pairs)}"}
+    masses = ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs])
+    for side, own in zip(sides, masses, strict=True):
+        yield FIGURE4.cell({"procedure": name, "side": side}, own, {}, of={}, further=row)
 
 
-def _points(
-    name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]
-) -> Iterator[dict[str, Any]]:
-    for side, masses in zip(
-        sides, ([p.easier_mass for p in pairs], [p.harder_mass for p in pairs]), strict=True
-    ):
-        yield {
-            "procedure": name,
-            "side": side,
-            "mean": statistics.fmean(masses),
-            **interval_columns(over_tasks(masses) if len(masses) > 1 else None),
-            "pairs": len(masses),
-        }
-
-
-def _judgements(pairs: Sequence[TaskPair]) -> Iterator[Judgement]:
-    """Yield the one pair of which the paper gives numbers."""
-    for number in published("taskbench500", "section 7"):
+def _published_pair(pairs: Sequence[TaskPair]) -> Iterator[TableCell]:
+    """Yield the one pair of which the paper gives numbers, trained once."""
+    for words in (number.of for number in published("taskbench500", "section 7")):
         for pair in pairs:
-            if pair.one.task == number.of["pair"] and number.of["side"] in (
-                pair.easier,
-                pair.harder,
-            ):
-                mass = pair.easier_mass if number.of["side"] == pair.easier else pair.harder_mass
-                yield judge_mean(
-                    [mass],
-                    number,
-                    claim=f"{pair.one.procedure}, {pair.one.task}: mass on {number.of['side']}",
-                    conditions=(
-                        *differences(number, pair.one.conditions),
-                        *method_difference(pair.one),
-                    ),
-                    comparable=comparable(number, pair.one.conditions),
+            masses = {pair.easier: pair.easier_mass, pair.harder: pair.harder_mass}
+            if pair.one.task == words["pair"] and words["side"] in masses:
+                yield ONE_PAIR.cell(
+                    words,
+                    [masses[words["side"]]],
+                    pair.one.conditions,
+                    claim=f"{pair.one.procedure}, {pair.one.task}: mass on {words['side']}",
+                    extra=method_difference(pair.one),
                 )
 
 

@@ -1,4 +1,6 @@
-"""The experiments behind the studies of TaskBench500: its tasks with SmolLM2, and a dozen small ones that two cores manage."""
+"""The experiments behind the studies of TaskBench500: its tasks with SmolLM2, and a dozen small
+ones that two cores manage.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ COMPOSED = (
     "union(antonyms[eng], hyponyms[eng])",
 )
 MAPPED = ("map(synonyms[eng])", "map(antonyms[eng])", "map(hyponyms[eng])")
-"""English tasks of the lexicon in this package: three compositions of each kind, the fewest that a line can be wrong about."""
+"""English tasks of the lexicon in this package: three compositions of each kind, the fewest that a
+line can be wrong about.
+"""
 
 FAMILIES = (
     "synonyms[eng]",
@@ -51,19 +55,26 @@ QUICK_LOOP = {
     "threads": 1,
 }
 QUICK_STEPS, QUICK_LIMIT = 3, 2
-"""Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since answering costs most."""
+"""Steps of a dozen tasks with four rows each, seconds each on one core; and tests of a task, since
+answering costs most.
+"""
 
 QUICK_MEMORISATION = {"steps": 12, "evaluate_every": 3, "rate": 5e-3}
-"""So many steps at such a rate that LoRA knows four examples by heart, and a curve rises before that."""
+"""So many steps at such a rate that LoRA knows four examples by heart, and a curve rises before
+that.
+"""
 
 OTHER_TOKENS = 3
-"""How many times as many tokens an answer may have for another model, whose tokeniser may cut words into more pieces."""
+"""How many times as many tokens an answer may have for another model, whose tokeniser may cut words
+into more pieces.
+"""
 
 PROMPT, FINE = "prompt-tune", "lora"
 
 CONSTANT = {"learner": "majority"}
-"""The control of Tables 1 and 3. On sequences it gives one whole training sequence, a weaker constant than one repeated item, which
-`benchmarks/taskbench500/constants.py` scores."""
+"""The control of Tables 1 and 3. On sequences it gives one whole training sequence, a weaker
+constant than one repeated item, which `benchmarks/taskbench500/constants.py` scores.
+"""
 
 FEW = 32
 """Examples of the few-shot procedures."""
@@ -73,7 +84,9 @@ FEW_SEEDS = 4
 
 
 def learners(model: str, **settings: Any) -> list[dict[str, Any]]:
-    """Return fine-tuning and prompt tuning of a model; LoRA for the former, so that many tasks share its passes."""
+    """Return fine-tuning and prompt tuning of a model; LoRA for the former, so that many tasks
+    share its passes.
+    """
     base = {"model": model or MODEL, **settings}
     return [{"learner": FINE, **base}, {"learner": PROMPT, **base}]
 
@@ -103,7 +116,9 @@ def quick_words(functions: tuple[str, ...], **fields: Any) -> dict[str, Any]:
 
 
 def composition_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on all data and on 32 examples."""
+    """Return the experiments of Tables 1 and 3 and Figures 3 and 5: atomic and composed tasks, on
+    all data and on 32 examples.
+    """
     if scale == "quick":
         sequences = {"n": 200, "length": 2, "kept": 1}
         apart = [
@@ -154,7 +169,9 @@ def composition_experiments(scale: str, model: str) -> Experiments:
 
 
 def memorisation_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 2: a few training examples of every atomic task, learnt by heart."""
+    """Return the experiments of Figure 2: a few training examples of every atomic task, learnt by
+    heart.
+    """
     if scale == "quick":
         recipe = quick_words(FAMILIES, memorise=4)
         chosen = quick_learners(model, **QUICK_MEMORISATION)
@@ -174,7 +191,9 @@ def memorisation_experiments(scale: str, model: str) -> Experiments:
 
 
 def permutation_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 6: own and permuted labels for the pre-trained model, permuted ones for its random twin."""
+    """Return the experiments of Figure 6: own and permuted labels for the pre-trained model,
+    permuted ones for its random twin.
+    """
     if scale == "quick":
         own, permuted = (
             quick_words(FAMILIES, memorise=4, labels=labels) for labels in ("true", "permuted")
@@ -199,7 +218,9 @@ def permutation_experiments(scale: str, model: str) -> Experiments:
 
 
 def balance_experiments(scale: str, model: str) -> Experiments:
-    """Return the experiments of Figure 4: balanced unions, and the atomic tasks that tell the easier side from the harder."""
+    """Return the experiments of Figure 4: balanced unions, and the atomic tasks that tell the
+    easier side from the harder.
+    """
     keep = {"logprobs": "targets"}
     if scale == "quick":
         atoms = quick_words(ATOMS[:3])

@@ -1,13 +1,16 @@
-"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held constant; and its figure.
+"""Linear regression over tasks: y = slope x + intercept, with intervals, and with a covariate held
+constant; and its figure.
 
-The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)), whose ends are squared. With a
-covariate the slope is that of x beside it, and the partial r² is the share of what the covariate leaves that x explains.
+The slope's interval is Student's, that of r² Fisher's (z = atanh r, standard error 1 / √(n - 3)),
+whose ends are squared. With a covariate the slope is that of x beside it, and the partial r² is the
+share of what the covariate leaves that x explains.
 
-Both take points for independent, and composed tasks are not: 57 unions of 28 atomic tasks share their parts, and with them whatever
-makes one part easier or harder to compose. Where the parts are known the standard errors are those of the jackknife that leaves out
-one part at a time, with all tasks that have it, where these are larger. In simulations on the paper's unions and chains, with parts
-that have effects of their own or scores that are skewed, Fisher's interval held the true r² in 65 to 90 % of the cases, that of the
-jackknife in 92 to 97 %.
+Both take points for independent, and composed tasks are not: 57 unions of 28 atomic tasks share
+their parts, and with them whatever makes one part easier or harder to compose. Where the parts are
+known the standard errors are those of the jackknife that leaves out one part at a time, with all
+tasks that have it, where these are larger. In simulations on the paper's unions and chains, with
+parts that have effects of their own or scores that are skewed, Fisher's interval held the true r²
+in 65 to 90 % of the cases, that of the jackknife in 92 to 97 %.
 """
 
 from __future__ import annotations
@@ -70,14 +73,16 @@ def regress(
     level: float = LEVEL,
     parts: Sequence[Collection[str]] | None = None,
 ) -> Regression:
-    """Fit y on x, beside a covariate where there is one; numbers that these points cannot give are nan.
+    """Fit y on x, beside a covariate where there is one; numbers that these points cannot give are
+    nan.
 
     Args:
         x: What predicts.
         y: What is predicted.
         covariate: What is held constant.
         level: Of the intervals.
-        parts: What each point is made of; points that share a part are not independent. None: every point is its own.
+        parts: What each point is made of; points that share a part are not independent. None: every
+            point is its own.
     """
     whole = _fit(x, y, covariate, level)
     if parts is None or math.isnan(whole.r2_low):
@@ -117,7 +122,9 @@ def _z(line: Regression) -> float:
 
 
 def _squared_ends(centre: float, half: float) -> tuple[float, float]:
-    """Return the ends of r² from an interval of z; where it reaches over 0, r² may be anything from 0."""
+    """Return the ends of r² from an interval of z; where it reaches over 0, r² may be anything from
+    0.
+    """
     low, high = sorted((math.tanh(abs(centre) - half), math.tanh(abs(centre) + half)))
     return max(0.0, low) ** 2, max(high, -low) ** 2
 
@@ -155,7 +162,9 @@ def _fit(
 def _partial(
     design: NDArray[np.float64], values: NDArray[np.float64], left: NDArray[np.float64]
 ) -> float:
-    """Return the share of what all columns but the first leave unexplained that the first explains."""
+    """Return the share of what all columns but the first leave unexplained that the first
+    explains.
+    """
     others = design[:, 1:]
     without = values - others @ np.linalg.lstsq(others, values, rcond=None)[0]
     unexplained = float(without @ without)

@@ -1,5 +1,7 @@
-"""Studies of ZEST (docs/papers/zest.md): its tables, of data and of models that learn from task descriptions."""
+"""Studies of ZEST (docs/papers/zest.md): its tables, of data and of models that learn from task
+descriptions.
+"""
 
-from taskloom.papers.zest import competence_tables, dataset_table, error_table, input_ablation
+from taskloom.papers.zest import breakdown_tables, competence_tables, dataset_table
 
-__all__ = ["competence_tables", "dataset_table", "error_table", "input_ablation"]
+__all__ = ["breakdown_tables", "competence_tables", "dataset_table"]

@@ -1,23 +1,22 @@
-"""Tables 3, 4, 7, 8, 9 and 10 of ZEST: mean F1, C@75 and C@90, overall and by generalization type, and consistency."""
+"""Tables 3, 4, 7, 8, 9 and 10 of ZEST: mean F1, C@75 and C@90, overall and by generalization type,
+and consistency.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from taskloom.analysis import figures
-from taskloom.analysis.conditions import comparable, differences
-from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.published_numbers import PublishedNumber, published
+from taskloom.analysis.finding import Finding
+from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
+from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import seeds_caption
 from taskloom.analysis.study import study
-from taskloom.analysis.verdict import Judgement, judge_mean
 from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable
-from taskloom.experiments.statistics import over_task_differences, welch, wilson
+from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
 from taskloom.papers.zest.description_runs import (
@@ -32,7 +31,6 @@ from taskloom.papers.zest.description_runs import (
     of_type,
     overall,
     percent,
-    summary,
     tasks_of,
 )
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
@@ -68,44 +66,40 @@ def measure_of(row: str, score: str) -> Measure:
     return overall(score) if row == "overall" else of_type(row, score)
 
 
-def beside(ours: str, numbers: Sequence[PublishedNumber]) -> str:
-    """Return a cell with the paper's number in brackets, where it has one."""
-    return f"{ours} ({100 * numbers[0].value:.0f})" if numbers else ours
+def beside(cell: TableCell) -> str:
+    """Percent over seeds, with the paper's number in brackets if it has one."""
+    ours = percent(cell.by_unit)
+    return f"{ours} ({100 * cell.number.value:.0f})" if cell.number else ours
 
 
-def judged(
+def measured(
+    table: PaperTable,
     group: DescriptionRuns,
     split: str,
     measure: Measure,
-    numbers: Sequence[PublishedNumber],
-    claim: str,
-    share_of: int = 0,
-) -> Iterator[Judgement]:
-    """Yield the judgement on each published number of a measure.
+    labels: Mapping[str, Any],
+    **details: Any,
+) -> TableCell:
+    """A cell of runs, which is comparable if the split has as many tasks as the paper's.
 
     Args:
+        table: The table.
         group: Our runs.
         split: The split that they answered.
         measure: What is measured.
-        numbers: What the paper has of it.
-        claim: What it is of.
-        share_of: Of how many things the published number is a share; 0: it is the mean of a training.
+        labels: A value for each column that distinguishes cells.
+        **details: Of `PaperTable.cell`: `of`, `claim`.
     """
-    values = group.values(split, measure)
-    tasks = _other_tasks(group, split)
-    for number in numbers if values else ():
-        terms: dict[str, Any] = {
-            "claim": claim,
-            "conditions": (*differences(number, group.conditions), *tasks),
-            "comparable": comparable(number, group.conditions) and not tasks,
-        }
-        # A share of tasks varies with the tasks as well as with the training.
-        over_tasks = wilson(number.value * share_of, share_of) if share_of else None
-        yield judge_mean(values, number, their_ends=over_tasks, **terms)
+    tasks, values = _other_tasks(group, split), group.values(split, measure)
+    return table.cell(
+        labels, values, group.conditions, extra=tasks, comparable=not tasks, **details
+    )
 
 
 def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
-    """Return a condition where a split has another number of tasks than the paper's: intervals are over seeds, not over tasks."""
+    """Return a condition where a split has another number of tasks than the paper's: intervals are
+    over seeds, not over tasks.
+    """
     own = int(group.conditions.get(f"recipe.tasks.{split}") or 0)
     numbers = published("zest", "Table 2", split=split, what="tasks")
     return tuple(
@@ -113,6 +107,21 @@ def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
         for n in numbers
         if own and own != n.value
     )
+
+
+TABLE3 = PaperTable(
+    paper="zest",
+    place="Table 3",
+    name="table3",
+    title="ZEST Table 3",
+    text=(
+        "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by"
+        " generalization type, each type with the same weight. Below ours are constant answers to"
+        " the same tasks, then the paper's rows."
+    ),
+    columns=("name", "score", "mean", "low", "high", "seeds", "published"),
+    axes={"place": "name", "series": "score", "xlabel": "F1, or share of tasks"},
+)
 
 
 @study(
@@ -123,7 +132,8 @@ def _other_tasks(group: DescriptionRuns, split: str) -> tuple[str, ...]:
     traits=KEPT_TRAITS,
 )
 def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
-    """Compute Table 3 of the runs that had the whole input, beside constant answers to the same tasks.
+    """Compute Table 3 of the runs that had the whole input, beside constant answers to the same
+    tasks.
 
     Args:
         runs: The runs.
@@ -131,40 +141,52 @@ def table3(runs: Runs, *, mode: Mode = "official") -> list[Finding]:
     """
     groups = description_runs(runs, mode=mode)
     constants = constant_runs(groups, mode)
-    rows, points = [], []
-    judgements: list[Judgement] = []
-    for group in [*groups, *constants]:
-        for split in (s for s in SPLITS if s in group.reports):
-            cells = {
-                head: percent(group.values(split, overall(score))) for score, head in SCORES.items()
-            }
-            seeds = "" if group in constants else len(group.reports[split])
-            rows.append({"model": group.model, "split": split, "seeds": seeds, **cells})
-            for score, head in SCORES.items():
-                values = group.values(split, overall(score))
-                points.append({"name": f"{group.model}, {split}", "score": head, **summary(values)})
-                numbers = published("zest", "Table 3", split=split, what=score)
-                for number in [] if group in constants else numbers:
-                    claim = f"{group.model} beside {PAPER_MODELS[str(number.of['model'])]}, {split}: {head}"
-                    judgements += judged(group, split, overall(score), [number], claim)
-    places = [
-        (m, s)
-        for m in PAPER_MODELS
-        for s in SPLITS
-        if published("zest", "Table 3", model=m, split=s)
+    cells = [
+        cell
+        for group in [*groups, *constants]
+        for split in SPLITS
+        if split in group.reports
+        for cell in _overall_cells(group, split, "" if group in constants else None)
     ]
-    rows += [_paper_row(model, split) for model, split in places]
-    finding = Finding(
-        "ZEST Table 3",
-        "Scores in percent, mean ± standard deviation over seeds; the row Overall of the tables by generalization type, each type "
-        "with the same weight. Below ours are constant answers to the same tasks, then the paper's rows.",
-        ResultTable(("model", "split", "seeds", *SCORES.values()), rows),
-        (_figure("table3", points, _over_tasks(groups), groups),),
-        tuple(judgements),
-        tuple(notes_of(groups)),
+    table = wide_table(cells, ("model", "split", "seeds"), "score", beside)
+    paper = [
+        _paper_row(model, split)
+        for model in PAPER_MODELS
+        for split in SPLITS
+        if published("zest", "Table 3", model=model, split=split)
+    ]
+    main = TABLE3.finding(
+        cells,
+        table=ResultTable(table.columns, [*table, *paper]),
+        caption=_caption(_over_tasks(groups), groups),
+        notes=notes_of(groups),
     )
+    judgements = [j for group in groups for j in TABLE3.judgements(_beside_models(group))]
+    finding = replace(main, judgements=tuple(judgements))
     above = list(above_constant(groups, constants, SPLITS))
     return [finding, directions_finding(above, "Above a constant answer")] if above else [finding]
+
+
+def _overall_cells(
+    group: DescriptionRuns, split: str, seeds: str | None = None
+) -> Iterator[TableCell]:
+    counted = len(group.reports[split]) if seeds is None else seeds
+    row = {"model": group.model, "split": split, "seeds": counted}
+    for score, head in SCORES.items():
+        labels = {"name": f"{group.model}, {split}", "score": head}
+        yield measured(TABLE3, group, split, overall(score), labels, of={}, further=row)
+
+
+def _beside_models(group: DescriptionRuns) -> Iterator[TableCell]:
+    """Yield our scores once for each model of the paper that has such a score."""
+    for split in (s for s in SPLITS if s in group.reports):
+        for score, head in SCORES.items():
+            values = group.values(split, overall(score))
+            numbers = published("zest", "Table 3", split=split, what=score)
+            for words in (number.of for number in numbers if values):
+                theirs = PAPER_MODELS[str(words["model"])]
+                claim = f"{group.model} beside {theirs}, {split}: {head}"
+                yield measured(TABLE3, group, split, overall(score), {}, of=words, claim=claim)
 
 
 def _paper_row(model: str, split: str) -> dict[str, Any]:
@@ -177,40 +199,35 @@ def _paper_row(model: str, split: str) -> dict[str, Any]:
 
 def _over_tasks(groups: Sequence[DescriptionRuns]) -> str:
     splits = [split for split in SPLITS if any(split in group.reports for group in groups)]
-    return f"Scores over all tasks, by model and split: {', '.join(tasks_of(groups, split) for split in splits)}."
+    return (
+        "Scores over all tasks, by model and split:"
+        f" {', '.join(tasks_of(groups, split) for split in splits)}."
+    )
 
 
-def _figure(
-    name: str, points: list[dict[str, Any]], what: str, groups: Sequence[DescriptionRuns]
-) -> StudyFigure:
+def _caption(what: str, groups: Sequence[DescriptionRuns], diamonds: str = "") -> str:
+    """The caption of a figure; constant answers, which have no seeds, do not count."""
     seeds = [len(by_seed) for group in groups for by_seed in group.reports.values()]
-    diamonds = (
-        "; diamonds are the paper's numbers"
-        if any("published" in point for point in points)
-        else ""
-    )
-    caption = f"{what} {seeds_caption(seeds)}{diamonds}."
-    columns = ("name", "score", "mean", "low", "high", "seeds", "published")
-    data = ResultTable(columns, [{**dict.fromkeys(columns), **point} for point in points])
-    return StudyFigure(
-        name,
-        caption,
-        data,
-        partial(figures.intervals, place="name", series="score", xlabel="F1, or share of tasks"),
-    )
+    return f"{what} {seeds_caption(seeds)}{diamonds}."
 
 
 def notes_of(groups: Sequence[DescriptionRuns]) -> Iterator[str]:
-    """Yield what a reader must know about the runs: how they were evaluated, and how few seeds there are."""
+    """Yield what a reader must know about the runs: how they were evaluated, and how few seeds
+    there are.
+    """
     yield from dict.fromkeys(note for group in groups for note in group.notes)
     if any(group.by_script for group in groups):
         yield (
-            "Evaluated as the public script does: the mean of paraphrases and flips is the mean of the smaller of their own F1 and "
-            "their base task's, which cannot be above the base task's, and C@T counts a task where the model is competent in both "
-            "(mode=corrected takes the smaller one, too, without the script's faults in structures and lists)."
+            "Evaluated as the public script does: the mean of paraphrases and flips is the mean of"
+            " the smaller of their own F1 and their base task's, which cannot be above the base"
+            " task's, and C@T counts a task where the model is competent in both (mode=corrected"
+            " takes the smaller one, too, without the script's faults in structures and lists)."
         )
     if any(group.conditions.get("recipe.data") == "generated" for group in groups):
-        yield "The tasks are those of zest/synthetic, not the paper's: numbers of the two are not comparable, directions are."
+        yield (
+            "The tasks are those of zest/synthetic, not the paper's: numbers of the two are not"
+            " comparable, directions are."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +248,9 @@ class Consistency:
 
     @property
     def inconsistent(self) -> float | None:
-        """Return the share of tasks with one of the two right, of those with at least one; None where there is none."""
+        """Return the share of tasks with one of the two right, of those with at least one; None
+        where there is none.
+        """
         one = self.base_only + self.derived_only
         return one / (one + self.both) if one + self.both else None
 
@@ -244,7 +263,8 @@ def consistency(report: ScoreReport, kind: str, threshold: float = 0.75) -> Cons
         kind: `paraphrase` or `target_semantics`.
         threshold: The F1 from which a model is competent.
     """
-    # The public script compares floats as they are: 0.75 that was computed as 0.7499… is no competence there.
+    # The public script compares floats as they are: 0.75 that was computed as 0.7499… is no
+    # competence there.
     least = threshold - (0.0 if report.mode == "official" else ROUNDING)
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for own, base in derived_scores(report, kind).values():
@@ -271,78 +291,74 @@ def derived_scores(report: ScoreReport, kind: str) -> dict[str, tuple[float, flo
 
 
 def by_type(runs: Runs, table: str, mode: Mode) -> list[Finding]:
-    """Compute a table by generalization type beside the paper's numbers of that table, and the consistency of the same runs."""
+    """Compute a table by generalization type beside the paper's numbers of that table, and the
+    consistency of the same runs.
+    """
     groups, place = description_runs(runs, mode=mode), table.replace("table", "Table ")
     constants = constant_runs(groups, mode)
-    rows, points = [], []
-    judgements: list[Judgement] = []
-    for group in groups:
-        for kind, name in ROWS.items():
-            cells: dict[str, Any] = {"model": group.model, "generalization": name}
-            for split in SPLITS:
-                for score, head in SCORES.items():
-                    measure = measure_of(kind, score)
-                    values = group.values(split, measure)
-                    numbers = published("zest", place, split=split, type=kind, what=score)
-                    cells[f"{split} {head}"] = beside(percent(values), numbers)
-                    judgements += judged(
-                        group, split, measure, numbers, f"{group.model}, {split}: {name}, {head}"
-                    )
-                    if split == _shown_split(group) and score != "75" and values:
-                        number = numbers[0].value if numbers else None
-                        points.append(
-                            {"name": name, "score": head, **summary(values), "published": number}
-                        )
-            rows.append(cells)
-    rows += [_constant_row(constant, kind) for constant in constants for kind in ROWS]
-    points += _constant_points(constants, _shown_split(groups[0]))
-    heads = [f"{split} {head}" for split in SPLITS for head in SCORES.values()]
-    finding = Finding(
-        f"ZEST {place}",
-        f"Scores in percent, mean ± standard deviation over seeds; in brackets those of {BY_TYPE[table]} in the paper. Below are "
-        "constant answers to the same tasks.",
-        ResultTable(("model", "generalization", *heads), rows),
-        (
-            _figure(
-                table,
-                points,
-                f"Scores by generalization type on {tasks_of(groups, _shown_split(groups[0]))}.",
-                groups,
-            ),
+    declared = replace(TABLE3, name=table, place=place, title=f"ZEST {place}")
+    shown = _shown_split(groups[0])
+    cells = [cell for group in groups for cell in _type_cells(declared, group)]
+    always = [cell for group in constants for cell in _type_cells(declared, group, constant=True)]
+    drawn = [
+        *(c for c in cells if c.further["drawn"] and c.labels["score"] != SCORES["75"]),
+        *_constant_points(always, shown),
+    ]
+    main = declared.finding(
+        [cell for cell in drawn if cell.scores],
+        table=wide_table([*cells, *always], ("model", "generalization"), "column", beside),
+        text=(
+            "Scores in percent, mean ± standard deviation over seeds; in brackets those of"
+            f" {BY_TYPE[table]} in the paper. Below are constant answers to the same tasks."
         ),
-        tuple(judgements),
-        tuple(notes_of(groups)),
+        caption=_caption(
+            f"Scores by generalization type on {tasks_of(groups, shown)}.",
+            groups,
+            "; diamonds are the paper's numbers",
+        ),
+        notes=notes_of(groups),
     )
+    judgements = declared.judgements(cell for cell in cells if cell.scores)
+    finding = replace(main, judgements=tuple(judgements))
     pairs = consistency_finding([*groups, *constants])
     return [finding, pairs, directions_finding(list(_directions(groups, place)))]
 
 
-def _constant_row(constant: DescriptionRuns, kind: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"model": constant.model, "generalization": ROWS[kind]}
-    for split in SPLITS:
-        for score, head in SCORES.items():
-            row[f"{split} {head}"] = percent(constant.values(split, measure_of(kind, score)))
-    return row
+def _type_cells(
+    table: PaperTable, group: DescriptionRuns, constant: bool = False
+) -> Iterator[TableCell]:
+    for kind, name in ROWS.items():
+        for split in SPLITS:
+            for score, head in SCORES.items():
+                words = {"split": split, "type": kind, "what": score}
+                yield measured(
+                    table,
+                    group,
+                    split,
+                    measure_of(kind, score),
+                    {"name": name, "score": head},
+                    of={} if constant else words,
+                    claim=f"{group.model}, {split}: {name}, {head}",
+                    further={
+                        "model": group.model,
+                        "generalization": name,
+                        "column": f"{split} {head}",
+                        "drawn": not constant and split == _shown_split(group),
+                    },
+                )
 
 
-def _constant_points(constants: Sequence[DescriptionRuns], split: str) -> Iterator[dict[str, Any]]:
+def _constant_points(always: Sequence[TableCell], split: str) -> Iterator[TableCell]:
     """Yield C@90 of always saying yes by type, for the figure."""
-    for constant in constants:
-        if not constant.model.startswith(ALWAYS_YES):
-            continue
-        for kind, name in ROWS.items():
-            values = constant.values(split, measure_of(kind, "90"))
-            if values:
-                yield {
-                    "name": name,
-                    "score": f"C@90, {constant.model}",
-                    **summary(values),
-                    "published": None,
-                }
+    for cell in always:
+        model, column = cell.further["model"], cell.further["column"]
+        if model.startswith(ALWAYS_YES) and column == f"{split} {SCORES['90']}":
+            yield replace(cell, labels={**cell.labels, "score": f"{SCORES['90']}, {model}"})
 
 
 def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[ClaimedDirection]:
-    """Yield which of base tasks and each derived kind is higher in the paper, and that competence is below the mean.
+    """Yield which of base tasks and each derived kind is higher in the paper, and that competence
+    is below the mean.
 
     That C@75 is above C@90 is left out, since it cannot be otherwise.
     """
@@ -378,7 +394,9 @@ def _directions(groups: Sequence[DescriptionRuns], place: str) -> Iterator[Claim
 def _over_kinds(
     group: DescriptionRuns, split: str, higher: str, lower: str
 ) -> tuple[float, float] | None:
-    """Return the interval over tasks of how much higher the mean of one kind is, each task counting with its mean over seeds."""
+    """Return the interval over tasks of how much higher the mean of one kind is, each task counting
+    with its mean over seeds.
+    """
     means = [list(_task_means(group, split, kind).values()) for kind in (higher, lower)]
     if min(len(values) for values in means) < 2:
         return None
@@ -396,7 +414,9 @@ def _task_means(group: DescriptionRuns, split: str, kind: str) -> dict[str, floa
 
 
 def _own_directions(group: DescriptionRuns, split: str) -> Iterator[ClaimedDirection]:
-    """Yield whether paraphrases and flips are harder than their own base tasks, each by its own F1, without the minimum."""
+    """Yield whether paraphrases and flips are harder than their own base tasks, each by its own F1,
+    without the minimum.
+    """
     reports = [report for _, report in sorted(group.reports[split].items())]
     for kind in PAIRED:
         by_seed = [derived_scores(report, kind) for report in reports]
@@ -423,7 +443,9 @@ def _shown_split(group: DescriptionRuns) -> str:
 
 
 def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
-    """Return how often a model is competent in one of a base task and its paraphrase (or flip), and not in the other."""
+    """Return how often a model is competent in one of a base task and its paraphrase (or flip), and
+    not in the other.
+    """
     rows = []
     for group in groups:
         for split in (s for s in SPLITS if s in group.reports):
@@ -431,8 +453,9 @@ def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
                 counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
                 shares = [c.inconsistent for c in counts if c.inconsistent is not None]
                 own = group.values(
-                    split, lambda report, kind=kind: report.own["type"].get(kind, {}).get("75")
-                )  # type: ignore[misc]
+                    split,
+                    lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"),  # type: ignore[misc]
+                )
                 rows.append(
                     {
                         "model": group.model,
@@ -450,8 +473,9 @@ def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
     columns = tuple(rows[0]) if rows else ("model",)
     return Finding(
         "Consistency",
-        "Tasks, over all seeds, by whether the model is competent (F1 of at least 75 %) in a paraphrase or flip and in its base "
-        "task. Inconsistent is the share with just one of the two, in percent of those with at least one.",
+        "Tasks, over all seeds, by whether the model is competent (F1 of at least 75 %) in a"
+        " paraphrase or flip and in its base task. Inconsistent is the share with just one of the"
+        " two, in percent of those with at least one.",
         ResultTable(columns, rows),
     )
 

@@ -1,4 +1,6 @@
-"""Table 2 of ZEST: `zest/synthetic`, which takes the place of the crowd-sourced data, beside the paper's statistics."""
+"""Table 2 of ZEST: `zest/synthetic`, which takes the place of the crowd-sourced data, beside the
+paper's statistics.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ WORDED = ("passage_words", "task_words")
 """What no field sets; the other rows are counted out by the recipe."""
 
 TOLERANCE = 0.05
-"""A difference in words that counts as none, as a share: seeds move a description's by that much (docs/suites/zest.md)."""
+"""A difference in words that counts as none, as a share: seeds move a description's by that much
+(docs/suites/zest.md).
+"""
 
 
 def tasks_of(examples: Iterable[Example]) -> list[ZestTask]:
@@ -83,8 +87,14 @@ def table2_finding(splits: dict[str, Statistics]) -> Finding:
         ResultTable(("statistic", *splits), rows),
         judgements=tuple(judgements),
         notes=(
-            "Numbers of tasks, the share of n/a and the share of classification are set in the recipe by this table, so that they "
-            "must agree; the words follow from the generator. Words agree within 5 %.",
-            "The recipe has 20 passages for every task; the paper's training split has six pairs more than that.",
+            (
+                "Numbers of tasks, the share of n/a and the share of classification are set in the"
+                " recipe by this table, so that they must agree; the words follow from the"
+                " generator. Words agree within 5 %."
+            ),
+            (
+                "The recipe has 20 passages for every task; the paper's training split has six"
+                " pairs more than that."
+            ),
         ),
     )

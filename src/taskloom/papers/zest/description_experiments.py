@@ -1,8 +1,9 @@
-"""The experiments behind the studies of ZEST: a language model that is fine-tuned on `zest/synthetic`, on all or half of its input.
+"""The experiments behind the studies of ZEST: a language model that is fine-tuned on
+`zest/synthetic`, on all or half of its input.
 
-The paper fine-tunes T5-11B for 25,000 steps on a TPU pod. At full scale these studies fine-tune SmolLM2-135M for four passes over
-the same number of tasks, which a GPU does in minutes; `model` takes any other, and the learner's preset `zest` has the paper's
-settings.
+The paper fine-tunes T5-11B for 25,000 steps on a TPU pod. At full scale these studies fine-tune
+SmolLM2-135M for four passes over the same number of tasks, which a GPU does in minutes; `model`
+takes any other, and the learner's preset `zest` has the paper's settings.
 """
 
 from __future__ import annotations
@@ -31,13 +32,19 @@ SMALL_LEARNER: dict[str, Any] = {
     "evaluate_every": 0,
     "longest_answer": 120,
 }
-"""A text model from scratch that learns in a minute to say n/a, which is all that two cores and few examples allow."""
+"""A text model from scratch that learns in a minute to say n/a, which is all that two cores and few
+examples allow.
+"""
 
 LONGEST_OF_OTHERS = 360
-"""Tokens that an answer of another model may have: its tokeniser may cut words into more pieces than ours."""
+"""Tokens that an answer of another model may have: its tokeniser may cut words into more pieces
+than ours.
+"""
 
 FULL_TASKS = {"tasks": {"test": 300}}
-"""The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer than to learn."""
+"""The paper's sizes, but half of its test tasks: to answer all takes a model of this size longer
+than to learn.
+"""
 
 FULL_LEARNER: dict[str, Any] = {
     "learner": "fine-tune",
@@ -52,7 +59,9 @@ FULL_LEARNER: dict[str, Any] = {
     "precision": "bf16",
     "compile": False,
 }
-"""Four passes over the 10,760 training examples. Targets are the official answers, as in the paper's data."""
+"""Four passes over the 10,760 training examples. Targets are the official answers, as in the
+paper's data.
+"""
 
 KEPT_TRAITS = ("generalization_type", "domain")
 """What files of scores keep of every example beside its answer; the rest is in the recipe."""
@@ -61,7 +70,8 @@ SEEDS = {"quick": 2, "full": 3}
 
 
 def description_experiments(parts: tuple[str, ...]) -> Callable[[str, str], Experiments]:
-    """Return the experiments on some parts of the input: the whole is asked both test splits, half of it dev, as in the paper.
+    """Return the experiments on some parts of the input: the whole is asked both test splits, half
+    of it dev, as in the paper.
 
     Args:
         parts: Of `PARTS`.

@@ -1,10 +1,12 @@
-"""Runs on ZEST as its studies look at them: every run's answers to whole splits, evaluated as the paper evaluates.
+"""Runs on ZEST as its studies look at them: every run's answers to whole splits, evaluated as the
+paper evaluates.
 
-Answers come from the run; the tasks come from the run's recipe, which makes or reads them again. So a file of scores that has kept
-the predictions is as good as a run store.
+Answers come from the run; the tasks come from the run's recipe, which makes or reads them again. So
+a file of scores that has kept the predictions is as good as a run store.
 
-Competence has to be read beside constant answers. A task whose answer is usually yes is "solved" by a system that reads neither the
-description nor the passage, so that C@75 and C@90 of a weak model may count such tasks and nothing else.
+Competence has to be read beside constant answers. A task whose answer is usually yes is "solved" by
+a system that reads neither the description nor the passage, so that C@75 and C@90 of a weak model
+may count such tasks and nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +15,12 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from taskloom.analysis.conditions import Conditions, conditions_of, model_name, recipe_of
-from taskloom.analysis.seed_scores import count_of, seed_point
+from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.study import StudyError
 from taskloom.core.example import Example
 from taskloom.core.files import json_digest
@@ -59,9 +60,11 @@ class DescriptionRuns:
         part: What of an input it was given: `both`, `question` or `context`.
         conditions: All settings of recipe and learner.
         reports: The evaluation of each split, by seed.
-        answered: The share of instances to which something else than n/a was answered, by split and seed.
+        answered: The share of instances to which something else than n/a was answered, by split and
+            seed.
         notes: What happened on the way.
-        examples: The examples that were answered, by split; none for splits whose data this version makes otherwise.
+        examples: The examples that were answered, by split; none for splits whose data this version
+            makes otherwise.
     """
 
     model: str
@@ -88,18 +91,17 @@ class DescriptionRuns:
 
 
 def overall(score: str) -> Measure:
-    """Return the measure of the row Overall: the mean over generalization types, as the public script takes it."""
+    """Return the measure of the row Overall: the mean over generalization types, as the public
+    script takes it.
+    """
     return lambda report: report.overall.get(score)
 
 
 def of_type(kind: str, score: str) -> Measure:
-    """Return the measure of one generalization type; paraphrases and flips count with their base task."""
+    """Return the measure of one generalization type; paraphrases and flips count with their base
+    task.
+    """
     return lambda report: report.by_type.get(kind, {}).get(score)
-
-
-def summary(values: Sequence[float]) -> dict[str, Any]:
-    """Return mean, 95 % interval over seeds and their number, for a figure's data."""
-    return seed_point(values) if values else {"mean": None, "low": None, "high": None, "seeds": 0}
 
 
 def tasks_of(groups: Sequence[DescriptionRuns], split: str) -> str:
@@ -134,8 +136,8 @@ def description_runs(
         runs: Runs of any kind; those of other suites are left out.
         parts: Only runs on these parts of the input.
         mode: `official`, where the public script does not stop, or `corrected`.
-        totals: Whether the scores of whole splits will do. Then a run on data that an earlier version of the suite made counts
-            with the scores that were computed when it was made.
+        totals: Whether the scores of whole splits will do. Then a run on data that an earlier
+            version of the suite made counts with the scores that were computed when it was made.
     """
     kinds: dict[str, list[str]] = {}
     for run in runs:
@@ -145,8 +147,9 @@ def description_runs(
     chosen = [group for group in groups if group is not None]
     if not chosen:
         raise StudyError(
-            f"{runs.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)}; make some, e.g. with "
-            "'taskloom reproduce zest/table3', or describe your predictions in a YAML file (docs/how-to/reproduce-a-paper.md)"
+            f"{runs.path} has no runs on zest with {' or '.join(INPUTS[part] for part in parts)};"
+            " make some, e.g. with 'taskloom reproduce zest/table3', or describe your predictions"
+            " in a YAML file (docs/how-to/reproduce-a-paper.md)"
         )
     order = ("both", "question", "context")
     return sorted(chosen, key=lambda group: (group.model, order.index(group.part)))
@@ -196,7 +199,8 @@ def _group(
                 texts
             ):
                 group.notes.append(
-                    f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first} {TWICE}"
+                    f"{model}, {part}: seed {seed} gives every answer on {split} that seed {first}"
+                    f" {TWICE}"
                 )
                 continue
             if stored is not None:
@@ -213,7 +217,10 @@ def _group(
 
 TWICE = "gives, so that the two are one training; it is counted once."
 
-EARLIER = "an earlier version of the suite made these passages; the scores are those that were computed with the run."
+EARLIER = (
+    "an earlier version of the suite made these passages; the scores are those that were computed"
+    " with the run."
+)
 
 
 def _constant(texts: Sequence[str]) -> bool:
@@ -230,7 +237,8 @@ def _answers(runs: Runs, run: str) -> dict[str, pa.Table]:
     rows = runs.answers(run, ["split", "index", "targets", "prediction"])
     if rows is None:
         raise StudyError(
-            f"the run {run} kept no predictions, which this study evaluates; run it with keep.predictions"
+            f"the run {run} kept no predictions, which this study evaluates; run it with"
+            " keep.predictions"
         )
     names = rows["split"].cast(pa.string())
     return {
@@ -243,7 +251,7 @@ def _examples(
 ) -> list[Example]:
     """Return the examples of a split of the run's recipe; made once for all runs."""
     recipe = recipe_of(runs, run)
-    block = parse(runs.config(run), ours=True)["recipes"][0]
+    block = parse(runs.config(run))["recipes"][0]
     seed = int(block.get("seed", 0)) if isinstance(block, dict) else 0
     key = (recipe.digest, seed, split)
     if key not in known:
@@ -260,16 +268,18 @@ def _examples(
 def _check(
     runs: Runs, run: str, split: str, examples: Sequence[Example], answers: pa.Table
 ) -> None:
-    """Refuse part of a split, whose tasks would lack passages, and data that this version makes otherwise."""
+    """Refuse part of a split, whose tasks would lack passages, and data that this version makes
+    otherwise.
+    """
     if len(answers) != len(examples):
         raise StudyError(
-            f"the run {run} answered {len(answers):,} of the {len(examples):,} examples of '{split}'; competence needs all "
-            "passages of a task: run it without 'limit'"
+            f"the run {run} answered {len(answers):,} of the {len(examples):,} examples of"
+            f" '{split}'; competence needs all passages of a task: run it without 'limit'"
         )
     if not _same(examples, answers):
         raise StudyError(
-            f"{runs.path}: the answers of '{split}' in the run {run} are not those of its recipe in this version of "
-            "taskloom; make the runs again"
+            f"{runs.path}: the answers of '{split}' in the run {run} are not those of its recipe in"
+            " this version of taskloom; make the runs again"
         )
 
 
@@ -299,13 +309,16 @@ def evaluated(
         return score_examples(examples, predictions, mode)
     except Undefined as error:
         notes.append(
-            f"The public script stops at an answer ({error}); that split is evaluated as the paper says."
+            f"The public script stops at an answer ({error}); that split is evaluated as the paper"
+            " says."
         )
         return score_examples(examples, predictions, "corrected")
 
 
 CONSTANTS = ("yes", "n/a")
-"""Answers that settle whole tasks: those of tasks that are usually answered by yes, and those of tasks that no passage answers."""
+"""Answers that settle whole tasks: those of tasks that are usually answered by yes, and those of
+tasks that no passage answers.
+"""
 
 ALWAYS_YES = "always yes"
 
@@ -314,7 +327,8 @@ def constant_runs(groups: Sequence[DescriptionRuns], mode: Mode) -> list[Descrip
     """Constant answers to the splits that some runs answered, evaluated as these are.
 
     Args:
-        groups: Runs. Those on one half of the input have the same tasks as those on the whole, and share their baselines.
+        groups: Runs. Those on one half of the input have the same tasks as those on the whole, and
+            share their baselines.
         mode: How they were evaluated.
     """
     known: dict[str, list[list[Example]]] = {}
@@ -376,7 +390,9 @@ def above_constant(
 def _always_yes(
     group: DescriptionRuns, baselines: Sequence[DescriptionRuns], split: str
 ) -> ScoreReport | None:
-    """Evaluation of always saying yes on the tasks that a group answered; None if the group has none of this version."""
+    """Evaluation of always saying yes on the tasks that a group answered; None if the group has
+    none of this version.
+    """
     for baseline in baselines:
         if not baseline.model.startswith(ALWAYS_YES) or split not in group.examples:
             continue
@@ -388,10 +404,12 @@ def _always_yes(
 
 
 def _over_tasks(reports: Sequence[ScoreReport], constant: ScoreReport, score: str) -> Ends | None:
-    """Interval over tasks of the difference to a constant, each task counting with its mean over seeds.
+    """Interval over tasks of the difference to a constant, each task counting with its mean over
+    seeds.
 
-    The overall score is the mean over generalization types, so that a task of a small type weighs more. Weighted differences have
-    the right mean, and the spread between types in their variance, which makes the interval a little too wide.
+    The overall score is the mean over generalization types, so that a task of a small type weighs
+    more. Weighted differences have the right mean, and the spread between types in their variance,
+    which makes the interval a little too wide.
     """
     worth = _worth(score, constant.mode)
     theirs = _by_task(constant, worth)

@@ -1,9 +1,11 @@
-"""Directions: which of two scores is higher. They can hold for another model and other tasks, when numbers cannot agree.
+"""Directions: which of two scores is higher. They can hold for another model and other tasks, when
+numbers cannot agree.
 
-A direction holds if the difference over seeds is on the paper's side of 0 with a p-value of at most 0.05 after Holm's correction
-over the directions of one table. It does not hold if the difference is as clearly on the other side, and is inconclusive otherwise.
-All seeds answer the same tasks. If the two scores belong to different tasks, or to one model and a constant answer, a claim beyond
-these tasks also needs the interval over tasks: without it the direction holds on these tasks.
+A direction holds if the difference over seeds is on the paper's side of 0 with a p-value of at most
+0.05 after Holm's correction over the directions of one table. It does not hold if the difference is
+as clearly on the other side, and is inconclusive otherwise. All seeds answer the same tasks. If the
+two scores belong to different tasks, or to one model and a constant answer, a claim beyond these
+tasks also needs the interval over tasks: without it the direction holds on these tasks.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ class ClaimedDirection:
         higher: Our scores of what is higher in the paper, by seed.
         lower: Our scores of the other.
         paired: Whether both are of the same seeds, one by one; otherwise the seeds are independent.
-        tasks: Ends of the difference's interval over tasks; None if the difference is not one of tasks.
-        built_in: Whether the score puts the second below the first by its definition. Such a direction is not tested.
+        tasks: Ends of the difference's interval over tasks; None if the difference is not one of
+            tasks.
+        built_in: Whether the score puts the second below the first by its definition. Such a
+            direction is not tested.
     """
 
     claim: str
@@ -59,7 +63,9 @@ class ClaimedDirection:
 
     @property
     def test(self) -> tuple[float, float, float]:
-        """Ends of the difference's 95 % interval over seeds, and its p-value; nan, nan and 1 if there are too few seeds."""
+        """Ends of the difference's 95 % interval over seeds, and its p-value; nan, nan and 1 if
+        there are too few seeds.
+        """
         if min(len(self.higher), len(self.lower)) < 2:
             return math.nan, math.nan, 1.0
         if not self.paired:
@@ -129,18 +135,25 @@ def directions_finding(
     )
     has_tasks = any(d.tasks is not None for d in shown)
     sentences = [
-        "Differences in points, ours with the 95 % interval over seeds, which all answer the same tasks.",
-        f"p is two-sided over seeds, with Holm's correction for the {len(tested)} directions that are tested in this table.",
+        (
+            "Differences in points, ours with the 95 % interval over seeds, which all answer the"
+            " same tasks."
+        ),
+        (
+            f"p is two-sided over seeds, with Holm's correction for the {len(tested)} directions"
+            " that are tested in this table."
+        ),
         f"A direction holds if the difference is above 0 with p ≤ {ALPHA:g}.",
     ]
     if has_tasks:
         sentences.append(
-            "If the interval over tasks (of the mean over seeds) includes 0, it holds on these tasks only."
+            "If the interval over tasks (of the mean over seeds) includes 0, it holds on these"
+            " tasks only."
         )
     if any(d.built_in for d in shown):
         sentences.append(
-            "Differences that are built into the score are not tested: a paraphrase or flip counts with the smaller of its own F1 "
-            "and its base task's."
+            "Differences that are built into the score are not tested: a paraphrase or flip counts"
+            " with the smaller of its own F1 and its base task's."
         )
     columns = tuple(column for column in COLUMNS if has_tasks or column != "over tasks")
     rows = [d.row(corrected.get(id(d), 1.0)) for d in shown]

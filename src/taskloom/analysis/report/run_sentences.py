@@ -1,0 +1,163 @@
+"""What a report says in sentences; their words are in sentences.j2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from taskloom.analysis.report.report_columns import Row
+from taskloom.analysis.sentences import Sentences
+from taskloom.experiments.result_table import p_text, probability
+
+MOST = 24
+"""Maximum sentences of one kind; the tables have the rest."""
+
+MOST_SPLITS = 4
+"""Maximum splits in a sentence."""
+
+MOST_PAIRS_NAMED = 6
+"""Maximum pairs of learners without a difference that are named."""
+
+ALPHA = 0.05
+"""Significance level of comparisons."""
+
+CONSTANT = frozenset({"majority"})
+"""Learners that give every input the same answer: their gaps say how often that answer is right,
+nothing of generalization.
+"""
+
+
+def mean_with_interval(row: Row) -> str:
+    """Format a mean with half the width of its interval, or with its ends if it is lopsided.
+
+    >>> mean_with_interval({"mean": 0.94, "low": 0.90, "high": 0.98})
+    '0.940 ± 0.040'
+    >>> mean_with_interval({"mean": 1.0, "low": 0.97, "high": 1.0})
+    '1.000 (0.970 to 1.000)'
+    """
+    mean, low, high = row["mean"], row["low"], row["high"]
+    if low is None or math.isnan(low):
+        return f"{mean:.3f}"
+    above, below = high - mean, mean - low
+    if abs(above - below) <= 0.1 * max(above, below, 1e-9):
+        return f"{mean:.3f} ± {(high - low) / 2:.3f}"
+    return f"{mean:.3f} ({low:.3f} to {high:.3f})"
+
+
+say = Sentences(
+    "taskloom.analysis.report", mean=mean_with_interval, p=p_text, probability=probability
+)
+
+
+def score_sentences(
+    rows: Sequence[Row],
+    seed_scores: Mapping[tuple[str, str, str], Sequence[float]],
+    guesses: Mapping[tuple[str, str], float],
+    threshold: float,
+) -> list[str]:
+    """Say how each learner did on each recipe, the lowest split first: that is where generalization
+    breaks.
+
+    Args:
+        rows: Means with intervals by recipe, learner and split.
+        seed_scores: The score of every seed, by recipe, learner and split.
+        guesses: The score of guessing, by recipe and split.
+        threshold: The score that counts as success.
+    """
+    cells: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        cells.setdefault((row["recipe"], row["learner"]), []).append(row)
+    sentences = []
+    for (recipe, learner), own in list(cells.items())[:MOST]:
+        lowest = sorted(own, key=lambda row: row["mean"])[:MOST_SPLITS]
+        parts = []
+        for row in lowest:
+            seeds = seed_scores.get((recipe, learner, row["split"]), ())
+            parts.append(_part(row, seeds, guesses.get((recipe, row["split"])), threshold))
+        sentences.append(
+            say(
+                "scores",
+                learner=learner,
+                recipe=recipe,
+                parts=parts,
+                more=len(own) - len(lowest),
+                threshold=threshold,
+            )
+        )
+    return sentences
+
+
+def _part(
+    row: Row, seeds: Sequence[float], guess: float | None, threshold: float
+) -> dict[str, Any]:
+    """The facts on one split; a score of guessing that the interval excludes is left out."""
+    known = guess is not None and not math.isnan(row["low"])
+    if not known or guess is None or not row["low"] <= guess <= row["high"]:
+        guess = None
+    above = sum(score > threshold for score in seeds)
+    return {"row": row, "guess": guess, "seeds": len(seeds), "above": above}
+
+
+def gap_sentence(rows: Sequence[Row]) -> str:
+    """The headline: the largest fall from iid to ood that the intervals show, or that they show
+    none.
+
+    A constant answer cannot generalize, so such learners are not looked at. Without both kinds of
+    splits it is the best score.
+    """
+    pairs = _iid_ood_pairs(rows)
+    if not pairs:
+        return say("best", top=max(rows, key=lambda row: row["mean"]))
+    falls = [(iid, ood) for iid, ood in pairs if ood["high"] < iid["low"]]
+    if falls:
+        iid, ood = max(falls, key=lambda pair: pair[0]["mean"] - pair[1]["mean"])
+        return say("falls", iid=iid, ood=ood)
+    rises = [(iid, ood) for iid, ood in pairs if iid["high"] < ood["low"]]
+    if rises:
+        iid, ood = max(rises, key=lambda pair: pair[1]["mean"] - pair[0]["mean"])
+        return say("rises", iid=iid, ood=ood)
+    iid, ood = max(pairs, key=lambda pair: pair[0]["mean"])
+    known = not any(math.isnan(row["low"]) for pair in pairs for row in pair)
+    return say("no_gap", iid=iid, ood=ood, intervals=known)
+
+
+def _iid_ood_pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Pair the score on iid with that on every split of held-out items, for learners that look at
+    the input.
+    """
+    reference = {(r["recipe"], r["learner"]): r for r in rows if r["split"] == "iid"}
+    pairs = []
+    for row in rows:
+        iid = reference.get((row["recipe"], row["learner"]))
+        held_out = row["split"] == "ood" or row["split"].startswith("ood-")
+        constant = row["learner"].partition(" ")[0] in CONSTANT
+        if iid is not None and held_out and not constant:
+            pairs.append((iid, row))
+    return pairs
+
+
+def comparison_sentences(rows: Iterable[Row]) -> list[str]:
+    """Say which learner is better, and which pairs the runs do not tell apart."""
+    ordered = sorted(rows, key=lambda row: row["corrected_p"])
+    shown = [_better(row) for row in ordered if row["corrected_p"] < ALPHA][:MOST]
+    undecided = [row for row in ordered if not row["corrected_p"] < ALPHA]
+    if undecided:
+        named = undecided[:MOST_PAIRS_NAMED]
+        shown.append(say("undecided", rows=named, more=len(undecided) - len(named)))
+    return shown
+
+
+def _better(row: Row) -> str:
+    winner, loser = row["first"], row["second"]
+    if row["difference"] > 0:
+        winner, loser = loser, winner
+    ends = sorted((abs(row["low"]), abs(row["high"])))
+    return say(
+        "better",
+        winner=winner,
+        loser=loser,
+        size=abs(row["difference"]),
+        interval=None if math.isnan(ends[0]) else ends,
+        row=row,
+    )
