@@ -1,4 +1,6 @@
-"""The guard that `view` and `collect` share, before any application: what is too long, malformed or from elsewhere."""
+"""The guard that `view` and `collect` share, before any application: what is too long, malformed or
+from elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Recipes with the scorers of every suite, and predictions for them: right, wrong and hostile, as models write them."""
+"""Recipes with the scorers of every suite, and predictions for them: right, wrong and hostile, as
+models write them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,7 @@ from taskloom.core.example import Example
 from taskloom.core.extraction import Extraction
 from taskloom.core.scoring import Scorer
 from taskloom.core.seeding import Key
-from taskloom.data.audit.answer_forms import RIGHT, WRONG, AuditedExample
-from taskloom.data.audit.scorer_audit import kind_of
+from taskloom.data.audit.scorer_audit import RIGHT, WRONG, AuditedExample, kind_of
 
 RECIPES = {
     "ctl/A": "iid",
@@ -17,7 +18,9 @@ RECIPES = {
     "taskbench/english": "test",
     "taskbench/map(antonyms[eng])": "train",
 }
-"""Recipes, each with a split of a thousand examples. Their scorers: exact, any-of, set, zest, taskbench for words and sequences."""
+"""Recipes, each with a split of a thousand examples. Their scorers: exact, any-of, set, zest,
+taskbench for words and sequences.
+"""
 
 CHEAP = ["ctl/A", "babi/8"]
 """Recipes for tests that run everywhere."""

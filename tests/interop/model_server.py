@@ -1,6 +1,8 @@
-"""A language model behind an OpenAI-compatible address: `python -m tests.interop.model_server FOLDER` prints the address.
+"""A language model behind an OpenAI-compatible address: `python -m tests.interop.model_server
+FOLDER` prints the address.
 
-It answers `POST /v1/chat/completions`, one request after the other, greedily: what a client sees of a real server.
+It answers `POST /v1/chat/completions`, one request after the other, greedily: what a client sees of
+a real server.
 """
 
 from __future__ import annotations

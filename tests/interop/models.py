@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def tiny_model(folder: Path) -> Path:
-    """Write a Llama of one layer over bytes, with a chat template, as a folder that any tool opens."""
+    """Write a Llama of one layer over bytes, with a chat template, as a folder that any tool
+    opens.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

@@ -82,7 +82,10 @@ def test_a_recipe_declares_its_levels(tmp_path: Path) -> None:
     import taskloom as tl
 
     declared = "curriculum: {trait: length, bounds: [2, 3], threshold: 0.5, window: 8}"
-    small = "extends: ctl/A-independent\nfunctions: 4\nsplits: {train: {n: 60}, iid: {n: 5}, ood: {n: 5}}\n"
+    small = (
+        "extends: ctl/A-independent\nfunctions: 4\nsplits: {train: {n: 60}, iid: {n: 5}, ood: {n:"
+        " 5}}\n"
+    )
     (tmp_path / "rising.yaml").write_text(small + declared, encoding="utf-8")
     (tmp_path / "flat.yaml").write_text(small, encoding="utf-8")
     rising, flat = (tl.make(tmp_path / name) for name in ("rising.yaml", "flat.yaml"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -12,8 +14,14 @@ from typing import Any
 import pytest
 
 from taskloom.cli import run
-from taskloom.core.errors import ParameterError
-from taskloom.interop.env_server import MOST_BYTES, EnvironmentServer, RecipeEnvironment
+from taskloom.core.errors import InputError, ParameterError
+from taskloom.interop import env_server
+from taskloom.interop.env_server import (
+    MOST_BYTES,
+    BusyError,
+    EnvironmentServer,
+    RecipeEnvironment,
+)
 from taskloom.interop.graded import open_split
 
 SPLIT = open_split("babi/8", n=5)
@@ -33,6 +41,8 @@ def ask(
     server: EnvironmentServer, path: str, body: Any = None, **headers: str
 ) -> tuple[int, dict[str, Any]]:
     data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    if data is not None:
+        headers.setdefault("Content-Type", "application/json")
     request = urllib.request.Request(server.url + path, data, headers)  # noqa: S310 - our own server
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
@@ -101,6 +111,86 @@ def test_an_episode_ends_once_and_other_hosts_are_refused(server: EnvironmentSer
     assert ask(server, "/step", {"episode": begun["episode"], "action": "x"})[0] == 200
     assert ask(server, "/step", {"episode": begun["episode"], "action": "x"})[0] == 400
     assert ask(server, "/info", Host="evil.example:80")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Origin": "null"},
+    ],
+)
+def test_a_web_page_of_another_site_gets_no_episode(
+    server: EnvironmentServer, headers: dict[str, str]
+) -> None:
+    status, answer = ask(server, "/reset", {}, **headers)
+    assert (status, "another site" in answer["error"]) == (403, True)
+
+
+def test_forms_and_plain_text_are_refused_since_any_page_can_send_them(
+    server: EnvironmentServer,
+) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        status, answer = ask(server, "/reset", {}, **{"Content-Type": kind})
+        assert (status, "application/json" in answer["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("length", ["²".encode("latin-1"), b"9" * 5_000, b"-1", b"1e3"])
+def test_a_length_that_is_no_number_is_refused(server: EnvironmentServer, length: bytes) -> None:
+    host, port = server.socket.getsockname()[:2]
+    with socket.create_connection((host, port), timeout=10) as client:
+        head = b"POST /reset HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: "
+        client.sendall(head + length + b"\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.0 400")
+
+
+def test_a_client_that_hangs_up_leaves_no_traceback(
+    server: EnvironmentServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host, port = server.socket.getsockname()[:2]
+    for _ in range(20):
+        client = socket.create_connection((host, port), timeout=10)
+        # Close with a reset, so that the server fails while it reads or writes.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.sendall(b"POST /reset HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        client.close()
+    assert ask(server, "/health")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_no_client_ends_or_reorders_the_episodes_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(env_server, "MOST_EPISODES", 10)
+    environment = RecipeEnvironment(SPLIT)
+    mine = environment.reset(client="mine")
+    flood = [environment.reset(client="other") for _ in range(50)]
+    assert environment.reset(client="mine")["observation"]["index"] == 1
+    with pytest.raises(InputError, match="no open episode"):
+        environment.step(mine["episode"], "x", client="other")
+    assert environment.step(mine["episode"], SPLIT[0].target, client="mine")["reward"] == 1
+    with pytest.raises(InputError, match="no open episode"):
+        environment.step(flood[0]["episode"], "x", client="other")
+    assert environment.step(flood[-1]["episode"], "x", client="other")["done"]
+
+
+def test_a_new_client_waits_until_an_idle_one_can_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(env_server, "MOST_CLIENTS", 2)
+    now = 0.0
+    environment = RecipeEnvironment(SPLIT, clock=lambda: now)
+    environment.reset(client="a")
+    begun = environment.reset(client="b")
+    with pytest.raises(BusyError, match="try again later"):
+        environment.reset(client="c")
+    now = env_server.IDLE_SECONDS - 1
+    assert environment.step(begun["episode"], "x", client="b")["done"]
+    now = env_server.IDLE_SECONDS
+    environment.reset(client="c")  # forgets a, which was idle, and keeps b
+    with pytest.raises(BusyError):
+        environment.reset(client="a")
 
 
 def test_a_port_that_is_taken_is_named(server: EnvironmentServer) -> None:

@@ -1,4 +1,6 @@
-"""Examples with their scorer, as all adapters see them: every prediction has a score, and missing packages are named."""
+"""Examples with their scorer, as all adapters see them: every prediction has a score, and missing
+packages are named.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +62,16 @@ def test_a_hostile_prediction_is_wrong_with_a_reason_and_never_an_error(reply: o
             assert verdict.score < 1, (scorer.name, extract)
             assert verdict.reason
     assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("extract", ["final", "last-line", "line", "whole"])
+def test_a_thought_is_neither_right_nor_wrong(extract: str) -> None:
+    example = tl.Example("Where is Mary?", "kitchen")
+    cut = Extraction.read(extract)
+    right = "<think>Perhaps the answer is nowhere.</think>\nkitchen"
+    assert grade(right, example, SCORERS["any-of"], cut).score == 1
+    unfinished = "<think>First guess: the answer is kitchen"
+    assert grade(unfinished, example, SCORERS["any-of"], cut).score == 0
 
 
 def test_a_scorer_that_breaks_gives_zero_and_says_so() -> None:

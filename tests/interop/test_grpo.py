@@ -1,4 +1,6 @@
-"""GRPO as a learner: it raises the reward, is saved and loaded, resumes, and runs in an experiment."""
+"""GRPO as a learner: it raises the reward, is saved and loaded, resumes, and runs in an
+experiment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The commands of the pages on other tools, run as they are written, offline, with a tiny model in the folder `tiny`."""
+"""The commands of the pages on other tools, run as they are written, offline, with a tiny model in
+the folder `tiny`.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_metrics_are_grouped_by_traits_with_standard_errors_over_epochs(tmp_path
 
 
 def test_samples_carry_their_traits(tmp_path: Path) -> None:
-    (sample, *_) = recipe_to_task("babi/2", n=3).dataset
+    sample, *_ = recipe_to_task("babi/2", n=3).dataset
     assert sample.metadata["support"] == 2
     assert sample.metadata[RECORD]["targets"] == list(sample.target)
 

@@ -1,4 +1,6 @@
-"""Datasets as tasks of lm-evaluation-harness: what is written, and that the harness scores as Taskloom does."""
+"""Datasets as tasks of lm-evaluation-harness: what is written, and that the harness scores as
+Taskloom does.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ def test_documents_of_a_part_have_its_trait_and_the_best_choice_is_scored(writte
 
 def test_hostile_generations_score_zero(tmp_path: Path) -> None:
     tl.make("babi/8", tmp_path, set={"splits": {"test": {"n": 12}}})
-    (doc, *_) = adapter.documents(tmp_path, split="test")["test"]
+    doc, *_ = adapter.documents(tmp_path, split="test")["test"]
     assert adapter.closed_answers_of(tmp_path) == ()
     for reply in HOSTILE:
         assert adapter.score(tmp_path, doc, [reply], extract="final") == {"score": 0.0}
@@ -101,7 +103,9 @@ def harness() -> Any:
 
 
 def fake_model(answers: dict[str, str]) -> Any:
-    """Return a model of the harness that answers by the input, and finds an answer likelier than all other choices."""
+    """Return a model of the harness that answers by the input, and finds an answer likelier than
+    all other choices.
+    """
     from lm_eval.api.model import LM
 
     class Fake(LM):  # type: ignore[misc]

@@ -82,7 +82,9 @@ def test_the_tool_finds_the_taskset_by_its_name() -> None:
 
 @contextmanager
 def chat_server(replies: Mapping[str, str]) -> Iterator[str]:
-    """Serve an OpenAI-compatible endpoint that streams a given reply to each prompt, and yield its address."""
+    """Serve an OpenAI-compatible endpoint that streams a given reply to each prompt, and yield its
+    address.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         """Answers one chat completion."""
@@ -119,7 +121,9 @@ def chat_server(replies: Mapping[str, str]) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_rollouts_of_the_tool_get_the_scores_of_taskloom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The harness is a program of its own, which the tool starts with uv; its libraries come from a registry the first time."""
+    """The harness is a program of its own, which the tool starts with uv; its libraries come from a
+    registry the first time.
+    """
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if shutil.which("uv") is None:
         pytest.skip("needs uv: make test-interop")

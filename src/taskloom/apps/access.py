@@ -1,7 +1,6 @@
-"""Who may ask: this machine, by its own name, and elsewhere whoever has the token; and what browsers may do with an answer.
-
-A page that somebody else serves can make a browser send requests here. So the host that a request names must be this machine
-(a name that was rebound to 127.0.0.1 is refused), and requests that other sites cause are refused unless they open a page.
+"""Access to the viewer and to collection: this machine under its own name, and others with the
+token; and what browsers may do with an answer. The rules for requests that other sites cause are in
+`core/listener.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from taskloom.core.listener import LOOPBACK, hostname
+from taskloom.core.listener import (
+    LOOPBACK,
+    caused_elsewhere,
+    content_length,
+    hostname,
+    of_another_origin,
+)
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Nothing that stands in a page runs or loads, only the files of ours."""
 
@@ -28,7 +33,9 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # under "no-referrer" browsers hide the origin of our own forms, too
+    "Referrer-Policy": (
+        "same-origin"
+    ),  # under "no-referrer" browsers hide the origin of our own forms, too
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -42,10 +49,14 @@ LARGEST_BODY = 1_000_000
 """Bytes of a form: the longest answer to a passage of 5,000 words has a tenth of it."""
 
 DRAINED = 256_000_000
-"""Bytes of a body that is too large that are still read and thrown away, so that its sender gets to read the answer."""
+"""Bytes of a body that is too large that are still read and thrown away, so that its sender gets to
+read the answer.
+"""
 
 LONGEST_ADDRESS = 64_000
-"""Characters of a path or a query: no more fit into the first line of a request that servers read."""
+"""Characters of a path or a query: no more fit into the first line of a request that servers
+read.
+"""
 
 
 class TooLargeError(Exception):
@@ -53,15 +64,18 @@ class TooLargeError(Exception):
 
 
 class AccessGuard:
-    """Middleware that refuses requests from elsewhere and puts the security headers on every response.
+    """Middleware that refuses requests from elsewhere and puts the security headers on every
+    response.
 
     Args:
         app: What answers the others.
         command: The command whose server this is, for refusals and for the name of the cookie.
-        token: What every request must bring, in the query once and then in a cookie; None on the loopback interface.
-        hosts: Names under which the server is reached, besides those of the loopback interface. Not checked where there is a
-            token, which no other site has.
-        same_site: Whether a link on another page carries the cookie of the token ("lax") or not ("strict").
+        token: What every request must bring, in the query once and then in a cookie; None on the
+            loopback interface.
+        hosts: Names under which the server is reached, besides those of the loopback interface. Not
+            checked where there is a token, which no other site has.
+        same_site: Whether a link on another page carries the cookie of the token ("lax") or not
+            ("strict").
         longest: Characters that a path or a query may have.
     """
 
@@ -114,8 +128,8 @@ class AccessGuard:
             )
         if not name:
             return self._refused("the request names no host", 400)
-        if _caused_elsewhere(headers) or (
-            scope["method"] not in ("GET", "HEAD") and _of_another_origin(headers)
+        if caused_elsewhere(headers) or (
+            scope["method"] not in ("GET", "HEAD") and of_another_origin(headers)
         ):
             return self._refused("this request came from another site", 403)
         if (
@@ -123,17 +137,19 @@ class AccessGuard:
             and (answer := self._without_token(scope, headers, self.token)) is not None
         ):
             return answer
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit():
+        length = content_length(headers.get("content-length", "0"))
+        if length is None:
             return self._refused("the length of the request is not a number", 400)
-        if len(length) > 18 or int(length) > LARGEST_BODY:
+        if length > LARGEST_BODY:
             return self._refused(
                 f"nothing was saved: a form has at most {LARGEST_BODY // 1000:,} kB", 413
             )
         return None
 
     def _without_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
-        """Return a refusal, or the redirection that turns the token of a link into a cookie; None where all is right."""
+        """Return a refusal, or the redirection that turns the token of a link into a cookie; None
+        where all is right.
+        """
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         # Servers on other ports share the browser's cookies.
         name = f"taskloom_{self.command}_{(scope.get('server') or ('', 0))[1]}"
@@ -159,24 +175,10 @@ class AccessGuard:
 
 
 async def too_large(request: Request, error: Exception) -> Response:
-    """Answer a request whose body turned out too large; applications name it among their exception handlers."""
+    """Answer a request whose body turned out too large; applications name it among their exception
+    handlers.
+    """
     return PlainTextResponse("nothing was saved: the form is too large", 413)
-
-
-def _caused_elsewhere(headers: Headers) -> bool:
-    """Return whether another site made the browser send this; opening a page by a link is fine, reading parts of it is not."""
-    if headers.get("sec-fetch-site", "none") not in ("cross-site", "same-site"):
-        return False
-    return (
-        headers.get("sec-fetch-mode") != "navigate"
-        or headers.get("sec-fetch-dest", "document") != "document"
-    )
-
-
-def _of_another_origin(headers: Headers) -> bool:
-    """Return whether a page of another origin sends this; programs that are no browsers name no origin."""
-    origin = headers.get("origin")
-    return origin is not None and origin.partition("://")[2] != headers.get("host", "")
 
 
 def _cookies(headers: Headers) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """A curriculum: examples of a training split that grow harder as they are solved.
 
-Levels are bounds of a trait (`length`, `support`, `sentences`), from easy to hard. At a level, examples are drawn from those whose
-trait does not exceed its bound; when the mean score of the last `window` answers reaches `threshold`, the next level begins. All of
-them are rows of one split of one recipe, so what its test splits hold out stays unseen at every level.
+Levels are bounds of a trait (`length`, `support`, `sentences`), from easy to hard. At a level,
+examples are drawn from those whose trait does not exceed its bound; when the mean score of the last
+`window` answers reaches `threshold`, the next level begins. All of them are rows of one split of
+one recipe, so what its test splits hold out stays unseen at every level.
 
-Which example stands at which position hangs on the seed and on where levels began, and on nothing else. That is the whole state: a
-run that is resumed with it draws the same examples.
+Which example stands at which position hangs on the seed and on where levels began, and on nothing
+else. That is the whole state: a run that is resumed with it draws the same examples.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def levels_of(examples: GradedSplit) -> Levels:
     if declared is None:
         raise ParameterError(
             "levels",
-            f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds: [3, 4, 5]}}",
+            f"is missing, and {examples.name} declares none: curriculum: {{trait: length, bounds:"
+            " [3, 4, 5]}",
         )
     return Levels(declared.trait, declared.bounds, declared.threshold, declared.window)
 
@@ -105,7 +107,8 @@ class Curriculum:
         if isinstance(value, str):
             raise ParameterError(
                 "trait",
-                f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name one of numbers",
+                f"is '{self.levels.trait}', whose values are texts such as {echo(value)}; name one"
+                " of numbers",
             )
         return float(value)
 
@@ -126,7 +129,9 @@ class Curriculum:
         return self.examples[pool[int(order(position % len(pool)))]]
 
     def __iter__(self) -> Iterator[Example]:
-        """Yield examples without end from position 0; those that were drawn before are the same again."""
+        """Yield examples without end from position 0; those that were drawn before are the same
+        again.
+        """
         position = 0
         while True:
             self.drawn = max(self.drawn, position + 1)
@@ -134,7 +139,9 @@ class Curriculum:
             position += 1
 
     def record(self, scores: Sequence[float]) -> bool:
-        """Take the scores of answers, and return whether the next level begins, with the next example that is drawn."""
+        """Take the scores of answers, and return whether the next level begins, with the next
+        example that is drawn.
+        """
         self._window.extend(scores)
         full = len(self._window) == self.levels.window
         if (
@@ -169,7 +176,8 @@ class Curriculum:
         for key in ("recipe", "split", "seed", "levels", "bounds"):
             if state.get(key) != own[key]:
                 raise DataError(
-                    f"the curriculum's state is of another one: its {key} is {echo(state.get(key))}, here {echo(own[key])}"
+                    f"the curriculum's state is of another one: its {key} is"
+                    f" {echo(state.get(key))}, here {echo(own[key])}"
                 )
         self.began, self.drawn = list(state["began"]), int(state["drawn"])
         self._window = deque(state["window"], maxlen=self.levels.window)

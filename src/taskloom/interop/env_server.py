@@ -1,36 +1,80 @@
-"""A recipe as an environment behind HTTP: `reset` hands out an example, `step` scores the answer and ends the episode.
+"""A recipe as an environment behind HTTP: `reset` hands out an example, `step` scores the answer
+and ends the episode.
 
-The shape is OpenEnv's: JSON objects with `observation`, `reward` and `done`. The server listens on the loopback interface unless
-told otherwise, keeps what it handed out in memory, and has no other state.
+The shape is OpenEnv's: JSON objects with `observation`, `reward` and `done`. The server listens on
+the loopback interface unless told otherwise, keeps what it handed out in memory, and has no other
+state. Each client has its own order of examples and its own open episodes, so that no client can
+end or reorder another's. Requests that a web page makes a browser send are refused.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from taskloom.core.errors import InputError, TaskloomError, echo
 from taskloom.core.example import Example
-from taskloom.core.listener import LOOPBACK, address, hostname, is_loopback, listen
+from taskloom.core.listener import (
+    LOOPBACK,
+    address,
+    caused_elsewhere,
+    content_length,
+    hostname,
+    is_loopback,
+    listen,
+    of_another_origin,
+)
 from taskloom.interop.graded import GradedSplit
 
 MOST_BYTES = 2**20
-"""A request that is longer is refused: an answer is short."""
+"""Maximum size of a request. Answers are short."""
 MOST_EPISODES = 10_000
-"""Episodes that were begun and not ended; the oldest are forgotten, so that clients that never answer fill no memory."""
+"""Maximum number of open episodes of one client. Beyond it, the client's oldest are forgotten, so
+that a client that never answers fills no memory.
+"""
+MOST_CLIENTS = 1_000
+"""Maximum number of clients that are remembered."""
+LONGEST_NAME = 200
+"""Maximum length of the name that a client gives itself."""
+IDLE_SECONDS = 3_600.0
+"""A client that asked nothing for this long may be forgotten to make room for another."""
+
+
+class BusyError(TaskloomError):
+    """There is no room for another client."""
+
+
+@dataclass
+class _Client:
+    """Open episodes of one client, and the index of its next example."""
+
+    next: int = 0
+    open: OrderedDict[str, Example] = field(default_factory=OrderedDict)
+    asked: float = 0.0
 
 
 class RecipeEnvironment:
-    """Episodes of one turn over the examples of a split, in order or by index. Safe to use from several threads."""
+    """Episodes of one turn over the examples of a split, in order or by index. Safe to use from
+    several threads.
 
-    def __init__(self, graded: GradedSplit) -> None:
+    Args:
+        graded: The examples and how answers are scored.
+        clock: Seconds that never go back, to tell how long a client has been idle.
+    """
+
+    def __init__(self, graded: GradedSplit, clock: Callable[[], float] = time.monotonic) -> None:
         self.graded = graded
-        self._next = 0
-        self._open: OrderedDict[str, Example] = OrderedDict()
+        self._clock = clock
+        # In the order of the last request, the longest idle first.
+        self._clients: OrderedDict[str, _Client] = OrderedDict()
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
@@ -45,36 +89,35 @@ class RecipeEnvironment:
             "extract": str(g.extraction),
         }
 
-    def reset(self, index: int | None = None) -> dict[str, Any]:
-        """Begin an episode with the example of an index, or with the next one."""
-        if index is not None and (
-            isinstance(index, bool)
-            or not isinstance(index, int)
-            or not 0 <= index < len(self.graded)
-        ):
-            raise InputError(
-                f"index is {echo(index)}; it must be a whole number from 0 to {len(self.graded) - 1}"
-            )
+    def reset(self, index: object = None, client: str = "") -> dict[str, Any]:
+        """Begin an episode with the example of an index, or with the client's next one."""
         with self._lock:
+            asking = self._client(client)
             if index is None:
-                index, self._next = self._next, (self._next + 1) % len(self.graded)
-            example = self.graded[index]
+                number, asking.next = asking.next, (asking.next + 1) % len(self.graded)
+            else:
+                number = self._checked(index)
+            example = self.graded[number]
             episode = uuid.uuid4().hex
-            self._open[episode] = example
-            while len(self._open) > MOST_EPISODES:
-                self._open.popitem(last=False)
+            asking.open[episode] = example
+            if len(asking.open) > MOST_EPISODES:
+                asking.open.popitem(last=False)
         observation = {
             "prompt": example.input,
             "task": example.task,
             "traits": dict(example.traits),
-            "index": index,
+            "index": number,
         }
         return {"episode": episode, "observation": observation, "reward": None, "done": False}
 
-    def step(self, episode: object, action: object) -> dict[str, Any]:
-        """Score the answer to an episode, which ends with it; an action is a text, or an object with one as `text`."""
+    def step(self, episode: object, action: object, client: str = "") -> dict[str, Any]:
+        """Score the answer to an episode, which ends with it; an action is a text, or an object
+        with one as `text`.
+        """
+        example = None
         with self._lock:
-            example = self._open.pop(episode, None) if isinstance(episode, str) else None
+            if client in self._clients and isinstance(episode, str):
+                example = self._client(client).open.pop(episode, None)
         if example is None:
             raise InputError(
                 f"there is no open episode {echo(episode)}; call reset first, and step once"
@@ -89,6 +132,27 @@ class RecipeEnvironment:
             "done": True,
             "info": info,
         }
+
+    def _client(self, name: str) -> _Client:
+        """Find or admit a client, and note that it asked. The caller holds the lock."""
+        now = self._clock()
+        if name not in self._clients:
+            if len(self._clients) >= MOST_CLIENTS:
+                longest, idle = next(iter(self._clients.items()))
+                if now - idle.asked < IDLE_SECONDS:
+                    raise BusyError(f"{MOST_CLIENTS:,} clients are being served; try again later")
+                del self._clients[longest]
+            self._clients[name] = _Client()
+        self._clients.move_to_end(name)
+        found = self._clients[name]
+        found.asked = now
+        return found
+
+    def _checked(self, index: object) -> int:
+        last = len(self.graded) - 1
+        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index <= last:
+            return index
+        raise InputError(f"index is {echo(index)}; it must be a whole number from 0 to {last}")
 
 
 class EnvironmentServer(ThreadingHTTPServer):
@@ -106,6 +170,11 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.socket.close()  # one that is not bound
         self.socket, self.host = listener, host
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what went wrong, unless the client hung up or fell silent."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
     @property
     def url(self) -> str:
         """Return the address that clients use."""
@@ -121,57 +190,84 @@ class EnvironmentHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer `/health` and `/info`."""
         paths = {"/health": {"status": "healthy"}, "/info": self.server.environment.info()}
-        if self._is_for_us():
-            known = self.path in paths
-            self._send(
-                200 if known else 404,
-                paths.get(self.path, {"error": f"there is no {self.path[:80]}"}),
-            )
+        if self._is_refused():
+            return
+        if self.path in paths:
+            self._send(200, paths[self.path])
+        else:
+            self._send(404, {"error": f"there is no {self.path[:80]}"})
 
     def do_POST(self) -> None:
         """Answer `/reset` and `/step`."""
-        if not self._is_for_us():
+        if self._is_refused():
             return
+        environment = self.server.environment
         try:
             body = self._body()
+            client = self._client(body)
             if self.path == "/reset":
-                self._send(200, self.server.environment.reset(body.get("index")))
+                self._send(200, environment.reset(body.get("index"), client))
             elif self.path == "/step":
-                self._send(
-                    200, self.server.environment.step(body.get("episode"), body.get("action"))
-                )
+                answer = environment.step(body.get("episode"), body.get("action"), client)
+                self._send(200, answer)
             else:
                 self._send(404, {"error": f"there is no {self.path[:80]}; post to /reset or /step"})
+        except BusyError as error:
+            self._send(503, {"error": str(error)})
         except TaskloomError as error:
             self._send(400, {"error": str(error)})
 
-    def _is_for_us(self) -> bool:
-        """Refuse requests that a page in a browser sends to this machine under another name."""
-        if self.server.names and hostname(self.headers.get("Host") or "") not in self.server.names:
-            self._send(403, {"error": f"this server is for {', '.join(sorted(self.server.names))}"})
-            return False
-        return True
+    def _is_refused(self) -> bool:
+        """Refuse requests that name another host, or that a page in a browser caused."""
+        names = self.server.names
+        if names and hostname(self.headers.get("Host") or "") not in names:
+            self._send(403, {"error": f"this server is for {', '.join(sorted(names))}"})
+            return True
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if caused_elsewhere(headers) or of_another_origin(headers):
+            self._send(403, {"error": "this request came from another site"})
+            return True
+        return False
 
     def _body(self) -> dict[str, Any]:
-        length = self.headers.get("Content-Length") or "0"
-        if not length.isdigit() or int(length) > MOST_BYTES:
-            self.close_connection = True
+        """Read the JSON object of a request."""
+        if self.headers.get("Transfer-Encoding"):
+            raise InputError("the request states no Content-Length")
+        stated = self.headers.get("Content-Length") or "0"
+        length = content_length(stated)
+        if length is None or length > MOST_BYTES:
             raise InputError(
-                f"the request has {length[:20]} bytes; at most {MOST_BYTES:,} are read"
+                f"the request has {stated[:20]!r} bytes; at most {MOST_BYTES:,} are read"
             )
+        if length == 0:
+            return {}
+        # A page of another site can send forms and plain text without asking the browser, not JSON.
+        kind = self.headers.get_content_type()
+        if kind != "application/json":
+            raise InputError(f"the request is {kind}; send it as application/json")
         try:
-            body = json.loads(self.rfile.read(int(length)) or b"{}")
+            body = json.loads(self.rfile.read(length))
         except (ValueError, RecursionError) as error:
             raise InputError(f"the request is not JSON ({str(error)[:100]})") from error
         if not isinstance(body, dict):
             raise InputError(f"the request is {echo(body)}; it must be a JSON object")
         return body
 
+    def _client(self, body: dict[str, Any]) -> str:
+        """Name of the client: what it calls itself, or the address it asks from."""
+        name = body.get("client", "")
+        if not isinstance(name, str) or len(name) > LONGEST_NAME:
+            raise InputError(
+                f"client is {echo(name)}; it must be a text of at most {LONGEST_NAME} characters"
+            )
+        return f"{self.client_address[0]} {name}"
+
     def _send(self, status: int, answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(data)
 

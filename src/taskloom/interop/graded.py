@@ -1,7 +1,7 @@
 """A split of a recipe with its scorer: what the adapters of all tools share.
 
-Rows come from the recipe's plan as they are asked for, or from a dataset that was made. Predictions come from anywhere: whatever
-they are, they get a score from 0 to 1 and a reason, and never raise.
+Rows come from the recipe's plan as they are asked for, or from a dataset that was made. Predictions
+come from anywhere: whatever they are, they get a score from 0 to 1 and a reason, and never raise.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ from taskloom.recipe.fields import CurriculumFields
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
 
 LONGEST_ANSWER = 10_000
-"""Characters of an answer, after the extraction; a longer one is none, and comparing it could take minutes."""
+"""Characters of an answer, after the extraction; a longer one is none, and comparing it could take
+minutes.
+"""
 
 BLOCK = 50
-"""Rows that are made at once when one is asked for: rows are asked for in order more often than not."""
+"""Rows that are made at once when one is asked for: rows are asked for in order more often than
+not.
+"""
 
 DEFAULT_EXTRACT = "final"
 
@@ -51,9 +55,11 @@ class Grade:
 
 
 def grade(reply: object, example: Example, scorer: Scorer, extraction: Extraction) -> Grade:
-    """Score what a model wrote; a prediction that is not text, is huge or breaks the scorer has a score of 0 and a reason.
+    """Score what a model wrote; a prediction that is not text, is huge or breaks the scorer has a
+    score of 0 and a reason.
 
-    An empty prediction is the scorer's business: it is wrong, but for scorers to which it says `n/a`.
+    An empty prediction is the scorer's business: it is wrong, but for scorers to which it says
+    `n/a`.
     """
     if not isinstance(reply, str):
         return Grade(0.0, "", f"the prediction is not text but {type(reply).__name__}")
@@ -117,7 +123,8 @@ class GradedSplit:
     def __getitem__(self, index: int) -> Example:
         if not -self.size <= index < self.size:
             raise IndexError(
-                f"the split '{self.split}' of {self.name} has {self.size} examples here; {index} is not one of them"
+                f"the split '{self.split}' of {self.name} has {self.size} examples here; {index} is"
+                " not one of them"
             )
         block, place = divmod(index % self.size, BLOCK)
         example: Example = self._block(block)[place]
@@ -151,11 +158,13 @@ def open_split(
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
         split: Which split; the first with the role by default.
-        n: How many examples; all by default. More than the recipe's own are made where it can make more.
+        n: How many examples; all by default. More than the recipe's own are made where it can make
+            more.
         seed: Of the samples; the recipe's own by default.
         changes: Changes of the recipe's fields.
         set: Another name for `changes`.
-        described: Begin every input with the description of its task, for models that were not trained on it.
+        described: Begin every input with the description of its task, for models that were not
+            trained on it.
         extract: How answers are cut out of replies: see `taskloom.core.extraction.KINDS`.
         role: `train` or `test`: what the split is for, where none is named.
     """
@@ -218,12 +227,14 @@ def _larger(name: str, changes: Mapping[str, Any], split: Split, n: int, seed: i
     except RecipeError as error:
         raise ParameterError(
             "n",
-            f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by changes",
+            f"is {n}, and the split '{split.name}' of {name} has {split.n}; change its size by"
+            " changes",
         ) from error
     if plan.split(split.name).n < n:
         raise ParameterError(
             "n",
-            f"is {n}, and {name} can make only {plan.split(split.name).n} examples of '{split.name}'",
+            f"is {n}, and {name} can make only {plan.split(split.name).n} examples of"
+            f" '{split.name}'",
         )
     return plan
 
@@ -244,7 +255,9 @@ def to_record(example: Example) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Example:
-    """Build the example again from what `to_record` kept; traits that are null are left out, as table formats fill them in."""
+    """Build the example again from what `to_record` kept; traits that are null are left out, as
+    table formats fill them in.
+    """
     try:
         targets = record["targets"]
         traits = {k: v for k, v in (record.get("traits") or {}).items() if v is not None}
@@ -259,6 +272,7 @@ def from_record(record: Mapping[str, Any]) -> Example:
         or not all(isinstance(t, str) for t in targets)
     ):
         raise InputError(
-            f"a record of an example has a text 'input' and a list of texts 'targets', not {echo(dict(record))}"
+            "a record of an example has a text 'input' and a list of texts 'targets', not"
+            f" {echo(dict(record))}"
         )
     return Example(text, targets, traits, key=key, task=task)

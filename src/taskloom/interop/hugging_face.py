@@ -1,4 +1,6 @@
-"""A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card, the audit's certificate."""
+"""A dataset as a folder that `datasets.load_dataset` reads and a hub shows: Parquet files, a card,
+the audit's certificate.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ def export_hf(
     Args:
         data: The dataset, or its folder.
         out: The folder to write, whole or not at all; it must not exist.
-        licence: An SPDX name for the card. By default `apache-2.0` for data that are made from nothing but a recipe, and `other`,
-            with the sources by name, for data that are made from sources with licences of their own.
+        licence: An SPDX name for the card. By default `apache-2.0` for data that are made from
+            nothing but a recipe, and `other`, with the sources by name, for data that are made from
+            sources with licences of their own.
     """
     data = data if isinstance(data, Dataset) else load(path_of(data))
     folder = path_of(out)
@@ -72,15 +75,17 @@ def export_hf(
 def recipe_text(recipe: Mapping[str, Any]) -> str:
     """Return the recipe of a manifest as a recipe file: every field as it was, whatever changed it.
 
-    The name is left out, because the file's path takes its place, and so are the version and the digests of code, which only data
-    have.
+    The name is left out, because the file's path takes its place, and so are the version and the
+    digests of code, which only data have.
     """
     keys = {key: value for key, value in recipe.items() if key not in ("name", "version", "code")}
     return yaml.safe_dump(keys, sort_keys=False, allow_unicode=True)
 
 
 def card(data: Dataset, certificate: Audit, licence: str | None = None) -> str:
-    """Return the dataset card: a head for the hub, and a text for people on what the data are and how they were made."""
+    """Return the dataset card: a head for the hub, and a text for people on what the data are and
+    how they were made.
+    """
     manifest, names = data.manifest, split_names(data.splits)
     full = [name for name in data.splits if manifest["splits"][name]["n"]]
     rows = sum(manifest["splits"][name]["n"] for name in full)
@@ -131,9 +136,18 @@ def _columns(table: pa.Table) -> str:
         [
             "## Columns",
             "",
-            "- `input`: what a model sees; `targets`: every acceptable answer, the official one first.",
-            "- `question`: the part of the input that asks; `key`: what decides the split; null where they are the input.",
-            "- `derivation`: how the answer comes about, step by step. `task`: the name of the task.",
+            (
+                "- `input`: what a model sees; `targets`: every acceptable answer, the official one"
+                " first."
+            ),
+            (
+                "- `question`: the part of the input that asks; `key`: what decides the split; null"
+                " where they are the input."
+            ),
+            (
+                "- `derivation`: how the answer comes about, step by step. `task`: the name of the"
+                " task."
+            ),
             f"- `traits`: what analyses group by: {', '.join(f'`{t}`' for t in traits) or 'none'}.",
         ]
     )
@@ -145,9 +159,15 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
         return "\n".join([*lines, "By somebody else than Taskloom, which wrote this card."])
     recipe, version = manifest["recipe"], manifest.get("versions", {}).get("taskloom", "")
     lines += [
-        f"`taskloom make {RECIPE} --seed {manifest['seed']} -o DIR`, with `{RECIPE}` of this folder and Taskloom {version}. It is "
-        f"`{recipe.get('name')}` with all of its fields{_code(recipe)}; the manifest is `{MANIFEST}`.",
-        f"Scorer: `{manifest.get('scorer', '')}`. Content digest: `{manifest['digest']}`; equal digests, equal rows.",
+        (
+            f"`taskloom make {RECIPE} --seed {manifest['seed']} -o DIR`, with `{RECIPE}` of this"
+            f" folder and Taskloom {version}. It is `{recipe.get('name')}` with all of its"
+            f" fields{_code(recipe)}; the manifest is `{MANIFEST}`."
+        ),
+        (
+            f"Scorer: `{manifest.get('scorer', '')}`. Content digest: `{manifest['digest']}`; equal"
+            " digests, equal rows."
+        ),
     ]
     if sources:
         lines += ["", "Made from these sources, which have licences of their own:", ""]
@@ -156,7 +176,9 @@ def _making(manifest: Mapping[str, Any], sources: Mapping[str, str]) -> str:
 
 
 def _code(recipe: Mapping[str, Any]) -> str:
-    """Return what a card says of code that Taskloom does not bring; no file is imported to learn it."""
+    """Return what a card says of code that Taskloom does not bring; no file is imported to learn
+    it.
+    """
     suite = SUITES.find(str(recipe["suite"])) if "suite" in recipe else None
     if suite is not None and suite.module.split(".")[0] == "taskloom" and not recipe.get("code"):
         return ""
@@ -170,9 +192,11 @@ def _certificate(certificate: Audit) -> str:
     lines = [
         "## Audit",
         "",
-        f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test splits, "
-        f"{len(certificate.pairs)} splits with pairs of training, {duplicates:,} duplicates, {certificate.shortcut_count}; "
-        f"all of it in `{AUDIT}`.",
+        (
+            f"`taskloom audit`: {verdict}. {len(certificate.leaks)} leaks between training and test"
+            f" splits, {len(certificate.pairs)} splits with pairs of training, {duplicates:,}"
+            f" duplicates, {certificate.shortcut_count}; all of it in `{AUDIT}`."
+        ),
         "",
     ]
     lines += [

@@ -3,8 +3,8 @@
     inspect eval taskloom/SUITE-NAME -T n=200 -T split=ood --model …
     inspect eval taskloom/recipe -T recipe=my-recipe.yaml --model …
 
-Inspect finds the tasks by its entry point `inspect_ai`, which asks this module for `registered`. The name of a task is that of
-its recipe with `-` for `/`.
+Inspect finds the tasks by its entry point `inspect_ai`, which asks this module for `registered`.
+The name of a task is that of its recipe with `-` for `/`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 
 from taskloom.interop.graded import DEFAULT_EXTRACT, GradedSplit, from_record, open_split, to_record
 from taskloom.interop.packages import need
-from taskloom.recipe.finder import names as recipe_names
 from taskloom.recipe.overrides import Changes, changed_fields, given_changes
+from taskloom.recipe.recipe import names as recipe_names
 
 RECORD = "taskloom"
-"""The key of a sample's metadata under which scoring finds the example; traits stand beside it by their names."""
+"""The key of a sample's metadata under which scoring finds the example; traits stand beside it by
+their names.
+"""
 
 MOST_GROUPS = 12
 """Values of a trait up to which metrics are grouped by it."""
@@ -27,7 +29,9 @@ MOST_GROUPS = 12
 
 @lru_cache(maxsize=1)
 def register() -> dict[str, Callable[..., Any]]:
-    """Register the scorer and a task for every recipe with Inspect, and return the tasks by name."""
+    """Register the scorer and a task for every recipe with Inspect, and return the tasks by
+    name.
+    """
     inspect_ai = need("inspect-ai", "inspect_ai", "Task", "task")
     build_scorer()
     tasks = {"recipe": _task_of("")}
@@ -151,7 +155,9 @@ def _opened(
 
 @lru_cache(maxsize=1)
 def build_scorer() -> Callable[..., Any]:
-    """Return the scorer of recipes as Inspect registers it: its arguments name the recipe, so that a log can be scored again."""
+    """Return the scorer of recipes as Inspect registers it: its arguments name the recipe, so that
+    a log can be scored again.
+    """
     need("inspect-ai", "inspect_ai.scorer", "Score", "grouped", "mean", "scorer", "stderr")
     from inspect_ai.scorer import Score, mean, scorer, stderr
 

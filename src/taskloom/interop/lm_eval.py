@@ -1,10 +1,12 @@
-"""A dataset as tasks of lm-evaluation-harness: YAML files, the rows, and a small module that scores by the recipe's scorer.
+"""A dataset as tasks of lm-evaluation-harness: YAML files, the rows, and a small module that scores
+by the recipe's scorer.
 
     taskloom export my-data --format lm-eval -o tasks/
     lm_eval --include_path tasks --tasks taskloom_my_data --model hf --model_args pretrained=…
 
-Answers that are few and known (`Yes`, eight symbols) make a multiple-choice task, all others a generation task. Every split is a
-task; the splits of the dataset are a group, and so are, for each trait with few values, the parts of a split by that trait.
+Answers that are few and known (`Yes`, eight symbols) make a multiple-choice task, all others a
+generation task. Every split is a task; the splits of the dataset are a group, and so are, for each
+trait with few values, the parts of a split by that trait.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from taskloom.interop.graded import GradedSplit, from_record, open_split, to_rec
 from taskloom.interop.packages import need
 
 MOST_CHOICES = 32
-"""Different answers of a dataset up to which it is a multiple-choice task: every choice costs a pass of the model."""
+"""Different answers of a dataset up to which it is a multiple-choice task: every choice costs a
+pass of the model.
+"""
 
 MOST_VALUES = 12
 """Values of a trait up to which its parts are tasks of their own."""
@@ -83,7 +87,8 @@ def export_lm_eval(
     Args:
         folder: A dataset that Taskloom made; its rows are copied.
         out: Where the tasks go; a folder that may hold those of other datasets.
-        extract: How answers are cut out of what a model generates: see `taskloom.core.extraction.KINDS`.
+        extract: How answers are cut out of what a model generates: see
+            `taskloom.core.extraction.KINDS`.
     """
     Extraction.read(extract)
     if not (path_of(folder) / MANIFEST).is_file():
@@ -138,7 +143,9 @@ def _word(value: object) -> str:
 
 
 def closed_answers(data: Dataset) -> tuple[str, ...]:
-    """Return all answers of a dataset where they are few, and each is a row's whole answer; else none."""
+    """Return all answers of a dataset where they are few, and each is a row's whole answer; else
+    none.
+    """
     answers: set[str] = set()
     rows = 0
     for split in data.splits:
@@ -246,7 +253,8 @@ def documents(
     value: Any = None,
     **metadata: Any,
 ) -> dict[str, Any]:
-    """Return the rows of a split as documents of the harness: the split itself as `test`, and `train` to show examples from.
+    """Return the rows of a split as documents of the harness: the split itself as `test`, and
+    `train` to show examples from.
 
     Args:
         folder: The dataset.

@@ -1,4 +1,6 @@
-"""The packages of other tools: imported when used, with one sentence where they are missing or have changed."""
+"""The packages of other tools: imported when used, with one sentence where they are missing or have
+changed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ TESTED = {
     "trl": "1.16.0",
     "verifiers": "0.4.0",
 }
-"""The versions that `make test-interop` was last run with, by the name under which a package is installed."""
+"""The versions that `make test-interop` was last run with, by the name under which a package is
+installed.
+"""
 
 
 class MovedError(TaskloomError):
@@ -30,8 +34,8 @@ class MovedError(TaskloomError):
         except PackageNotFoundError:
             installed = "of an unknown version"
         super().__init__(
-            f"{package} {installed} has no {missing}; this adapter is tested with {package} {TESTED[package]}: "
-            f"pip install '{package}=={TESTED[package]}'"
+            f"{package} {installed} has no {missing}; this adapter is tested with {package}"
+            f" {TESTED[package]}: pip install '{package}=={TESTED[package]}'"
         )
 
 

@@ -1,4 +1,5 @@
-"""Any recipe as a dataset of reasoning-gym: code that was written for that library runs on it unchanged.
+"""Any recipe as a dataset of reasoning-gym: code that was written for that library runs on it
+unchanged.
 
     import taskloom.interop.reasoning_gym as reasoning_gym
 
@@ -52,7 +53,9 @@ class GymConfig:
         self.changes = changed_fields(given_changes(self.changes or None, set))
 
     def validate(self) -> None:
-        """Raise a `ParameterError` where size or seed is not a whole number, as far as it shows without the recipe."""
+        """Raise a `ParameterError` where size or seed is not a whole number, as far as it shows
+        without the recipe.
+        """
         for name, least in (("size", 1), ("seed", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -62,7 +65,9 @@ class GymConfig:
 
 
 class GymDataset:
-    """The entries of a recipe, made as they are asked for: dictionaries with `question`, `answer` and `metadata`."""
+    """The entries of a recipe, made as they are asked for: dictionaries with `question`, `answer`
+    and `metadata`.
+    """
 
     category = "taskloom"
 
@@ -107,7 +112,9 @@ class GymDataset:
         return {"question": example.input, "answer": example.target, "metadata": metadata}
 
     def score_answer(self, answer: str | None, entry: Mapping[str, Any]) -> float:
-        """Return the score of an answer by the recipe's scorer: 0 for what is not text, never an error."""
+        """Return the score of an answer by the recipe's scorer: 0 for what is not text, never an
+        error.
+        """
         try:
             example = from_record({**entry["metadata"], "input": entry["question"]})
         except (KeyError, TypeError) as error:
@@ -118,11 +125,13 @@ class GymDataset:
 
 
 def create_dataset(name: str, **config: Any) -> GymDataset:
-    """Return the dataset of a recipe; the library's function of this name does the same for its own datasets.
+    """Return the dataset of a recipe; the library's function of this name does the same for its own
+    datasets.
 
     Args:
         name: A recipe's name or file.
-        config: The other attributes of `GymConfig`: `size`, `seed`, `split`, `changes` (or `set`), `described`, `extract`.
+        config: The other attributes of `GymConfig`: `size`, `seed`, `split`, `changes` (or `set`),
+            `described`, `extract`.
     """
     _join_the_library()
     try:
@@ -134,7 +143,9 @@ def create_dataset(name: str, **config: Any) -> GymDataset:
 
 
 def _join_the_library() -> None:
-    """Let datasets count as the library's own where it is imported: `isinstance(data, ProceduralDataset)` holds."""
+    """Let datasets count as the library's own where it is imported: `isinstance(data,
+    ProceduralDataset)` holds.
+    """
     library = sys.modules.get("reasoning_gym.dataset")
     if library is not None:
         library.ProceduralDataset.register(GymDataset)

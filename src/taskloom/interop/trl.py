@@ -1,4 +1,5 @@
-"""Recipes for TRL: prompts with what scoring needs, the recipe's score as a reward, and a curriculum that streams prompts.
+"""Recipes for TRL: prompts with what scoring needs, the recipe's score as a reward, and a
+curriculum that streams prompts.
 
 from taskloom.interop.trl import recipe_rewards
 
@@ -24,7 +25,8 @@ RECORD = "taskloom"
 
 
 class RecipeReward:
-    """The reward of a completion: the score of the recipe's scorer. `GRPOTrainer(reward_funcs=…)` takes it.
+    """The reward of a completion: the score of the recipe's scorer. `GRPOTrainer(reward_funcs=…)`
+    takes it.
 
     Attributes:
         graded: The examples with their scorer.
@@ -49,7 +51,9 @@ class RecipeReward:
 
 
 def text_of(completion: Any) -> Any:
-    """Return the text of a completion, which is one already or a list of messages; what is neither stays, and scores 0."""
+    """Return the text of a completion, which is one already or a list of messages; what is neither
+    stays, and scores 0.
+    """
     if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
         return completion[-1].get("content")
     return completion
@@ -73,7 +77,8 @@ def recipe_rewards(
     extract: str = DEFAULT_EXTRACT,
     chat: bool = True,
 ) -> tuple[Any, RecipeReward]:
-    """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of them.
+    """Return the training prompts of a recipe as a `Dataset`, and the reward for completions of
+    them.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
@@ -84,7 +89,8 @@ def recipe_rewards(
         set: Another name for `changes`.
         described: Whether prompts begin with the description of their task.
         extract: How answers are cut out of completions.
-        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a bare text.
+        chat: Whether a prompt is a message of a conversation, for models with a chat template, or a
+            bare text.
     """
     datasets = need("datasets", "datasets", "Dataset")
     changes = given_changes(changes, set)
@@ -106,10 +112,12 @@ def curriculum_rewards(
     extract: str = DEFAULT_EXTRACT,
     chat: bool = True,
 ) -> tuple[Any, RecipeReward, Any]:
-    """Return a stream of prompts that rises with the rewards, the reward, and the callback that checkpoints the state.
+    """Return a stream of prompts that rises with the rewards, the reward, and the callback that
+    checkpoints the state.
 
-    The trainer needs `max_steps` and `shuffle_dataset=False`: the curriculum has an order of its own. With `resume_from_checkpoint`
-    the callback reads the state first, and the stream repeats the same prompts.
+    The trainer needs `max_steps` and `shuffle_dataset=False`: the curriculum has an order of its
+    own. With `resume_from_checkpoint` the callback reads the state first, and the stream repeats
+    the same prompts.
 
     Args:
         recipe: As for `recipe_rewards`, like all other arguments.
@@ -162,7 +170,9 @@ def _open(
 
 
 def checkpoint_callback(curriculum: Curriculum) -> Any:
-    """Return a callback that saves the curriculum's state with every checkpoint, and restores it when training resumes."""
+    """Return a callback that saves the curriculum's state with every checkpoint, and restores it
+    when training resumes.
+    """
     transformers = need("trl", "transformers", "TrainerCallback")
 
     class CurriculumCheckpoint(transformers.TrainerCallback):  # type: ignore[misc, name-defined]

@@ -1,4 +1,5 @@
-"""Any recipe as an environment of verifiers (its v1 interface): a taskset of examples whose reward is the recipe's score.
+"""Any recipe as an environment of verifiers (its v1 interface): a taskset of examples whose reward
+is the recipe's score.
 
     from taskloom.interop.verifiers import load_environment
 
@@ -65,11 +66,13 @@ def load_taskset(
 def load_environment(
     recipe: str, *, agent: Mapping[str, Any] | None = None, **settings: Any
 ) -> Any:
-    """Return an environment with one agent that answers the examples of a recipe in one turn, without tools.
+    """Return an environment with one agent that answers the examples of a recipe in one turn,
+    without tools.
 
     Args:
         recipe: A recipe's name or file, or the folder of a dataset.
-        agent: Settings of the agent, as verifiers' `AgentConfig` takes them; by default the tool-less harness on this machine.
+        agent: Settings of the agent, as verifiers' `AgentConfig` takes them; by default the
+            tool-less harness on this machine.
         settings: The other arguments of `load_taskset`.
     """
     vf = _check()

@@ -1,4 +1,6 @@
-"""Projects for tests: the package's own documents, people of all roles, and whole rounds played without a browser."""
+"""Projects for tests: the package's own documents, people of all roles, and whole rounds played
+without a browser.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ SETTINGS: dict[str, Any] = {
     "annotators": 3,
     "passages": 4,
     "near_misses": 0.25,
-    "entity_share": 0.2,  # with 5 % a task may get fewer passages than it wants, which ones depends on random ids
+    "entity_share": (
+        0.2
+    ),  # with 5 % a task may get fewer passages than it wants, which ones depends on random ids
     "domains": [{"name": "gardens", "entity": "this garden", "documents": "documents/gardens"}],
 }
 
@@ -131,7 +135,9 @@ def write_variants(
 
 
 def entered(c: Collection, item: Item, person: Person) -> EnteredAnswer:
-    """Answer an item as a person who agrees with the others on most items, by what the passage says."""
+    """Answer an item as a person who agrees with the others on most items, by what the passage
+    says.
+    """
     text = c.passage(item)
     task = c.store.need(CollectedTask, item.task).value
     number = int(item.id[-1])
@@ -154,7 +160,9 @@ def entered(c: Collection, item: Item, person: Person) -> EnteredAnswer:
 
 
 def annotate_all(c: Collection, people: dict[str, Person]) -> int:
-    """Have all annotators answer until nothing is left for them; return how many answers they gave."""
+    """Have all annotators answer until nothing is left for them; return how many answers they
+    gave.
+    """
     leases = Leases()
     count = 0
     for name in ("Ann", "Abe", "Ada"):

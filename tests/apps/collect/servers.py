@@ -1,4 +1,6 @@
-"""Real server processes for tests: started on a free port, killed without warning, started again on the same project."""
+"""Real server processes for tests: started on a free port, killed without warning, started again on
+the same project.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""People and machines at their worst: races, changes in mid-session, undo at the wrong time, torn files, names that deceive."""
+"""People and machines at their worst: races, changes in mid-session, undo at the wrong time, torn
+files, names that deceive.
+"""
 
 from __future__ import annotations
 
@@ -470,7 +472,9 @@ def test_a_flood_of_typed_words_costs_nothing(ready: Round) -> None:
 
 
 def test_a_log_that_was_torn_in_the_middle_of_a_write_is_a_sound_beginning(tmp_path: Path) -> None:
-    """The write-ahead file is cut anywhere, or has a wrong byte: whole events are there up to some number, and nothing else."""
+    """The write-ahead file is cut anywhere, or has a wrong byte: whole events are there up to some
+    number, and nothing else.
+    """
     store = EventStore(tmp_path / "whole" / "collect.sqlite")
     store._connection().execute("PRAGMA wal_autocheckpoint = 0")
     for number in range(20):

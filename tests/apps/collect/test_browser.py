@@ -1,4 +1,6 @@
-"""A whole round in a real browser, with a server that is killed twice on the way. Run by `make test-browser`."""
+"""A whole round in a real browser, with a server that is killed twice on the way. Run by `make
+test-browser`.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ PEOPLE = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a round is about: documents, how questions name an entity, and ten base questions with their formats."""
+    """What a round is about: documents, how questions name an entity, and ten base questions with
+    their formats.
+    """
 
     domain: dict[str, str]
     bases: list[tuple[str, str]]
@@ -75,7 +79,9 @@ SPAN_QUESTIONS = [
 
 
 def real_corpus() -> Corpus:
-    """Return the real passages about national parks and six real questions of ZEST's public sample."""
+    """Return the real passages about national parks and six real questions of ZEST's public
+    sample.
+    """
     folder = Path(os.environ.get("TASKLOOM_DATA", "")) / "zest"
     files = [folder / f"{name}.jsonl" for name in ("train", "dev", "test_unanswered")]
     if not all(f.is_file() for f in files):
@@ -184,8 +190,8 @@ class Round:
 def answer(page: Any, name: str) -> str:
     """Answer the item of a page by the plan of this test; return the item.
 
-    Of three passages, nobody finds an answer in the first; all agree on the second, where Abe selects a word more; and on the
-    third no two agree.
+    Of three passages, nobody finds an answer in the first; all agree on the second, where Abe
+    selects a word more; and on the third no two agree.
     """
     item = str(page.url).split("/annotate/")[1].partition("?")[0]
     number = int(item[-1])
@@ -297,7 +303,8 @@ def test_a_whole_round(chromium: Any, tmp_path: Path, make_corpus: Callable[[], 
         page = play.go("Olga", "/passages")
         page.click("text=Gather passages")
         page.wait_for_selector("#status")
-        # The second kill: an annotator saves, the server is gone; the page keeps trying, and nothing is lost or doubled.
+        # The second kill: an annotator saves, the server is gone; the page keeps trying, and
+        # nothing is lost or doubled.
         first = annotate(play, "Ann", 5)
         page = play.pages["Ann"]
         before = page.url
@@ -333,7 +340,9 @@ def test_a_whole_round(chromium: Any, tmp_path: Path, make_corpus: Callable[[], 
 
 
 def check_release(folder: Path, corpus: Corpus) -> None:
-    """Check the exported files: the official evaluation accepts them, and Table 2 is what it must be by the plan above."""
+    """Check the exported files: the official evaluation accepts them, and Table 2 is what it must
+    be by the plan above.
+    """
     c = Collection(folder)
     assert c.store.check() == []
     assert c.store.count(GivenAnswer) == 14 * 3 * 3
@@ -452,8 +461,9 @@ def test_spans_are_selected_by_touch(
     page.goto(server.base + "/annotate")
     go_to_a_span(page)
     page.evaluate(
-        "() => { const text = document.getElementById('passage').firstChild; const range = document.createRange();"
-        "range.setStart(text, 0); range.setEnd(text, text.data.indexOf(' ', 5)); getSelection().addRange(range); }"
+        "() => { const text = document.getElementById('passage').firstChild; const range ="
+        " document.createRange();range.setStart(text, 0); range.setEnd(text, text.data.indexOf(' ',"
+        " 5)); getSelection().addRange(range); }"
     )
     page.tap("#take")
     page.wait_for_selector("#parts button")

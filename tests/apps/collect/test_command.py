@@ -1,4 +1,6 @@
-"""`taskloom collect` on the command line: one thing at a time, and one sentence for what is wrong."""
+"""`taskloom collect` on the command line: one thing at a time, and one sentence for what is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_status_and_check_of_a_project(tmp_path: Path, capsys: pytest.CaptureFix
     with sqlite3.connect(tmp_path / "collect.sqlite") as other:
         other.execute("UPDATE records SET version = 9 WHERE kind = 'person'")
     assert cli(["collect", str(tmp_path), "--check"]) == 2
-    assert "7 records differ from the log" in capsys.readouterr().err
+    assert "7 differences from the log" in capsys.readouterr().err
 
 
 def test_what_keeps_a_server_from_starting_is_one_sentence(

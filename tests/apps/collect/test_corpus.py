@@ -1,4 +1,6 @@
-"""The corpus: text, Markdown, JSON lines and Parquet; what is broken is left out with a sentence; hostile text is tamed."""
+"""The corpus: text, Markdown, JSON lines and Parquet; what is broken is left out with a sentence;
+hostile text is tamed.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_what_was_saved_is_there_after_the_store_is_opened_again(store: EventSto
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.sqlite").write_bytes(b"not a database" * 100)
-    with pytest.raises(CollectError, match="cannot open"):
+    with pytest.raises(CollectError, match="file is not a database"):
         EventStore(tmp_path / "x.sqlite")
 
 

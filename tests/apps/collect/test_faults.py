@@ -45,7 +45,9 @@ def answer_until_killed(visitor: Visitor, acknowledged: list[tuple[str, str]], p
 
 
 def kill_and_check(folder: Path, kills: int, seed: int) -> int:
-    """Kill a server at random moments while three people answer; return how many answers were acknowledged."""
+    """Kill a server at random moments while three people answer; return how many answers were
+    acknowledged.
+    """
     rng = random.Random(seed)
     c, people = ready(folder, passages=8)
     acknowledged: list[tuple[str, str]] = []
@@ -114,7 +116,9 @@ def test_a_body_of_100_mb_gets_a_clear_answer_and_takes_no_memory(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up_keeps_what_was_saved(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk: the server's database cannot grow beyond it."""
+    """A limit on the size of files stands for the disk: the server's database cannot grow beyond
+    it.
+    """
     import resource
 
     c, people = ready(tmp_path)

@@ -1,4 +1,6 @@
-"""Every sentence on a page comes from phrases.yaml: none is missing, unused, or written elsewhere."""
+"""Every sentence on a page comes from phrases.yaml: none is missing, unused, or written
+elsewhere.
+"""
 
 from __future__ import annotations
 

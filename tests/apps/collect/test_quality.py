@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from taskloom.apps.collect.quality import alpha, span_difference
 
-# Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C: four observers, twelve units, missing values.
+# Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), section C: four observers, twelve
+# units, missing values.
 OBSERVERS = ["123321412...", "1233224125.3", ".333234225 1.".replace(" ", ""), "12332441251."]
 UNITS = [[int(row[u]) for row in OBSERVERS if row[u] != "."] for u in range(12)]
 

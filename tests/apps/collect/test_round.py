@@ -1,4 +1,6 @@
-"""A whole round without a browser: tasks, approval, variants, passages, answers, adjudication, export, import."""
+"""A whole round without a browser: tasks, approval, variants, passages, answers, adjudication,
+export, import.
+"""
 
 from __future__ import annotations
 
@@ -196,15 +198,18 @@ def test_people_are_scored_like_models(played: Round) -> None:
 
 
 def test_the_human_estimate_by_hand(fresh: Round) -> None:
-    """Two of three agree on every item, so that each of the two is right against the others only where they settle."""
+    """Two of three agree on every item, so that each of the two is right against the others only
+    where they settle.
+    """
     c, people = fresh
     write_base_tasks(c, people, 1)
     gather_passages(c, people["Olga"].id)
     for item in list(c.store.each(Item)):
         for name, choice in (("Ann", "yes"), ("Abe", "yes"), ("Ada", "no")):
             save_answer(c, people[name], item.id, EnteredAnswer(choice=choice), 1, 0)
-    # Without Ada the others say yes: she scores 0. Without Ann, yes and no settle nothing and nobody decided: no item is left.
-    (base, overall) = agreement_report(c)["human_performance"]
+    # Without Ada the others say yes: she scores 0. Without Ann, yes and no settle nothing and
+    # nobody decided: no item is left.
+    base, overall = agreement_report(c)["human_performance"]
     assert (base["tasks"], base["mean"], base["c90"]) == (1, 0.0, 0.0)
     assert overall["mean"] == 0.0
 

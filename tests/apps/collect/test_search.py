@@ -47,7 +47,10 @@ def test_paragraphs_cover_the_text_once(text: str) -> None:
 
 
 def index(entities: int, each: int) -> PassageIndex:
-    filler = "and many more words that fill the paragraph until it is long enough to stand alone, which takes a while here now"
+    filler = (
+        "and many more words that fill the paragraph until it is long enough to stand alone, which"
+        " takes a while here now"
+    )
     documents = []
     for e in range(entities):
         blocks = [

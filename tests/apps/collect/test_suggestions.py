@@ -1,4 +1,6 @@
-"""Suggestions of a model: only where an owner allows them, marked, never an annotator's answer, never seen by annotators."""
+"""Suggestions of a model: only where an owner allows them, marked, never an annotator's answer,
+never seen by annotators.
+"""
 
 from __future__ import annotations
 
@@ -194,7 +196,9 @@ def test_the_mark_of_a_suggestion_can_neither_be_left_out_nor_forged(
 
 
 def test_a_learner_of_ours_answers_and_words_nothing(tmp_path: Path) -> None:
-    """A learner that was trained on a release suggests answers; it reads inputs as the recipe of the release lays them out."""
+    """A learner that was trained on a release suggests answers; it reads inputs as the recipe of
+    the release lays them out.
+    """
     c = open_project(tmp_path, model={"local": "learners/words"})
     people = add_people(c)
     write_base_tasks(c, people, 1)

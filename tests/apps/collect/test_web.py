@@ -1,4 +1,6 @@
-"""The pages: who may open what, what forms need, hostile text, odd requests; and the server beyond loopback."""
+"""The pages: who may open what, what forms need, hostile text, odd requests; and the server beyond
+loopback.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def address_of(c: Collection, route: PageRoute) -> str:
 def test_who_may_open_what(
     route: PageRoute, project: tuple[Collection, dict[str, Person]], browsers: dict[str, Browser]
 ) -> None:
-    """The matrix of routes and roles: others get 403, nobody signed in 401, and a refused form changes nothing."""
+    """The matrix of routes and roles: others get 403, nobody signed in 401, and a refused form
+    changes nothing.
+    """
     c, _ = project
     address = address_of(c, route)
     events = len(list(c.store.events()))
@@ -105,7 +109,8 @@ def test_who_may_open_what(
         browser = browsers[role]
         allowed = not route.roles or role in route.roles
         if route.method == "POST":
-            # Without the form's token even the right role is refused, so that nothing happens in this test.
+            # Without the form's token even the right role is refused, so that nothing happens in
+            # this test.
             answer = browser.client.post(address, data={"form_token": "forged"})
             assert answer.status_code == (401 if allowed else 403)
         else:
@@ -237,7 +242,10 @@ def test_bodies_that_are_too_large_are_refused(fresh: tuple[Collection, dict[str
     assert browser.get("/" + "x" * 10_000).status_code == 414
 
 
-HOSTILE = "<script>alert(1)</script>\x00\x1b[2J\u202ethis garden\u2066 &amp; ' \" </textarea> {{7*7}} {% raw %}?"
+HOSTILE = (
+    "<script>alert(1)</script>\x00\x1b[2J\u202ethis garden\u2066 &amp; ' \" </textarea> {{7*7}} {%"
+    " raw %}?"
+)
 
 
 def test_hostile_text_is_shown_and_never_executed(
@@ -269,8 +277,8 @@ def test_hostile_documents_are_text_on_every_page(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir(parents=True)
     for number in range(3):
         text = (
-            f"<script>alert({number})</script> Dogs \x1b[2Jare \u202eallowed\u2066 in the garden {{{{7*7}}}} </div>\x00 "
-            * 5
+            f"<script>alert({number})</script> Dogs \x1b[2Jare \u202eallowed\u2066 in the garden"
+            " {{7*7}} </div>\x00 " * 5
         )
         (tmp_path / "documents" / f"{number}.md").write_text(
             f"# <img src=x onerror=alert({number})>\n\n{text}"
@@ -443,3 +451,19 @@ def test_an_owner_exports_from_the_page(project: tuple[Collection, dict[str, Per
     assert browser.post("/export", {"name": "first"}).status_code == 303
     assert (c.folder / "exports" / "first" / "zest" / "test.jsonl").is_file()
     assert browser.post("/export", {"name": "first"}).status_code == 422
+
+
+def test_signing_out_ends_the_session_on_the_server(
+    fresh: tuple[Collection, dict[str, Person]],
+) -> None:
+    c, people = fresh
+    browser, elsewhere = Browser(c, people["Wim"]), Browser(c, people["Wim"])
+    copied = browser.session
+    assert browser.get("/write").status_code == 200
+    assert browser.post("/leave").status_code == 303
+    browser.client.cookies.set(browser.site.cookie, copied)
+    assert browser.get("/write").status_code == 401
+    assert elsewhere.get("/write").status_code == 200, "another browser's session goes on"
+    later = Browser(c)
+    later.client.cookies.set(browser.site.cookie, copied)
+    assert later.get("/write").status_code == 401, "also for a server that starts later"

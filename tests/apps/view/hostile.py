@@ -65,8 +65,10 @@ def write_dataset(
     }
     manifest = {
         "format": dataset.FORMAT,
-        "recipe": recipe
-        or {"name": f"evil/{SCRIPT}", "suite": SCRIPT, "describe": HIDDEN, SCRIPT: QUOTES},
+        "recipe": (
+            recipe
+            or {"name": f"evil/{SCRIPT}", "suite": SCRIPT, "describe": HIDDEN, SCRIPT: QUOTES}
+        ),
         "recipe_digest": SCRIPT,
         "seed": 0,
         "digest": QUOTES,

@@ -1,4 +1,6 @@
-"""A run store for tests: two learners on one recipe, with names and answers that somebody with bad intentions chose."""
+"""A run store for tests: two learners on one recipe, with names and answers that somebody with bad
+intentions chose.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The certificate beside the data: made on request, in a process of its own, for these bytes and no others."""
+"""The certificate beside the data: made on request, in a process of its own, for these bytes and no
+others.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +78,11 @@ def test_a_certificate_says_what_the_audit_found(leak: bool) -> None:
     assert page.passed is not leak
     assert page.verdict.startswith("1 leaks" if leak else "0 leaks")
     titles = {table.title: table for table in page.tables}
-    assert titles["Duplicates within splits, balance of the answers"].rows[0][:3] == (
+    assert titles["Duplicates within splits, balance of the answers"].cells[0][:3] == (
         "train",
         "train",
         "600",
     )
     if leak:
-        assert titles["Overlaps between splits"].bad == [True]
-        assert "LEAK" in titles["Overlaps between splits"].rows[0]
+        assert titles["Overlaps between splits"].marks == ("bad",)
+        assert "LEAK" in titles["Overlaps between splits"].cells[0]

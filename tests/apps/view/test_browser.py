@@ -1,4 +1,6 @@
-"""The viewer in a real browser: `make test-browser`, with Debian's Chromium and Playwright. Skipped where they are not there."""
+"""The viewer in a real browser: `make test-browser`, with Debian's Chromium and Playwright. Skipped
+where they are not there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import taskloom as tl
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.server import listen
-from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.driver import Claims
 from tests.apps.view.hostile import EXAMPLES, TRAITS, write_dataset
 from tests.apps.view.hostile_runs import fill
 

@@ -1,4 +1,6 @@
-"""Datasets in the browser: the right rows, nothing outside of the folders, nothing that executes."""
+"""Datasets in the browser: the right rows, nothing outside of the folders, nothing that
+executes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Any address with any query: no 500, nothing that executes, nothing from outside of the folders."""
+"""Any address with any query: no 500, nothing that executes, nothing from outside of the
+folders.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ BESIDE = "the-text-outside-of-the-folders"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A viewer with hostile data, a secret beside its folder, and the words that addresses are made of."""
+    """A viewer with hostile data, a secret beside its folder, and the words that addresses are made
+    of.
+    """
 
     viewer: TestClient
     names: list[str]
@@ -48,7 +52,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 ROUTES = sorted(route.path for route in application([Path()]).routes if isinstance(route, Route))
 
-NAMES = "split index start q run a b by x y show recipe learner name suite from seed token sent f.variant f.splits f.groups"
+NAMES = (
+    "split index start q run a b by x y show recipe learner name suite from seed token sent"
+    " f.variant f.splits f.groups"
+)
 
 KEYS = st.sampled_from([*NAMES.split(), "trait.length", "trait.kind", f"trait.{SCRIPT}"])
 
@@ -122,7 +129,9 @@ def test_no_address_is_a_500_or_leads_outside(target: Target, data: st.DataObjec
 
 
 def _quoted(path: str) -> str:
-    """Quote what a client may not send, and nothing else: dots and percent signs are part of the attack."""
+    """Quote what a client may not send, and nothing else: dots and percent signs are part of the
+    attack.
+    """
     return quote(path, safe="/%.:;,=&+$!'()*@~-_")
 
 

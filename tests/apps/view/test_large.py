@@ -1,4 +1,5 @@
-"""A million examples and a thousand runs: the first page within 0.3 seconds, in memory that does not grow; the report in seconds.
+"""A million examples and a thousand runs: the first page within 0.3 seconds, in memory that does
+not grow; the report in seconds.
 
 `python -m pytest -m "" -s tests/apps/view/test_large.py` prints the measurements.
 """
@@ -31,10 +32,14 @@ SEARCH = 2.5
 """Seconds for a search that finds nothing: it stops after two."""
 
 REPORT = 5.0
-"""CPU-seconds for a report on 1,000 runs: twice the goal, since a busy machine counts more of them for the same work."""
+"""CPU-seconds for a report on 1,000 runs: twice the goal, since a busy machine counts more of them
+for the same work.
+"""
 
 GROWTH = 150
-"""Megabytes that reading pages may add: a few batches of rows, and what Arrow keeps for the next ones."""
+"""Megabytes that reading pages may add: a few batches of rows, and what Arrow keeps for the next
+ones.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +70,16 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def seconds(viewer: TestClient, address: str) -> float:
-    """Return the processor's seconds for a page, which other programs on the machine do not change much."""
+    """Return the processor's seconds for a page, which other programs on the machine do not change
+    much.
+    """
     began, clock = time.process_time(), time.perf_counter()
     answer = viewer.get(address)
     took, waited = time.process_time() - began, time.perf_counter() - clock
     assert answer.status_code == 200
     print(
-        f"{took:.3f} s ({waited:.3f} s by the clock), {len(answer.content) / 1000:.0f} kB: {address[:110]}"
+        f"{took:.3f} s ({waited:.3f} s by the clock), {len(answer.content) / 1000:.0f} kB:"
+        f" {address[:110]}"
     )
     return took
 

@@ -1,4 +1,6 @@
-"""The form of a recipe: generated from the fields, checked, previewed within bounds, and written as a file or a command."""
+"""The form of a recipe: generated from the fields, checked, previewed within bounds, and written as
+a file or a command.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,7 @@ from taskloom.apps.view.application import application
 from taskloom.apps.view.recipe_form import command, entered_by, form_of
 from taskloom.core.registry import SUITES
 from taskloom.recipe import read
-from taskloom.recipe.finder import find
-from taskloom.recipe.recipe import check
+from taskloom.recipe.recipe import check, find
 from tests.apps.view.hostile import SCRIPT, TEXTS, assert_harmless
 
 RECIPES = [name for suite in SUITES for name in suite.recipe_files()]

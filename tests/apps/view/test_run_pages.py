@@ -1,4 +1,6 @@
-"""Runs in the browser: wrong answers first, two learners side by side, heat maps, what is running; damage hides nothing else."""
+"""Runs in the browser: wrong answers first, two learners side by side, heat maps, what is running;
+damage hides nothing else.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.apps.view import stores
+from taskloom.analysis import palette
+from taskloom.apps.view import run_pages, stores
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
 from taskloom.apps.view.prediction_rows import PredictionRows
+from taskloom.apps.view.run_pages import curve_plot
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute.claims import Claims
+from taskloom.experiments.execute.driver import Claims
 from taskloom.experiments.sources import runs as read_runs
 from taskloom.experiments.store import Store, failure
 from tests.apps.view.hostile import SCRIPT, assert_harmless
@@ -37,7 +41,9 @@ class Filled:
     runs: dict[str, list[str]]
 
     def get(self, path: str, status: int = 200, /, **query: str) -> str:
-        """Return a page of the store, after checking its status and that nothing in it is markup from data."""
+        """Return a page of the store, after checking its status and that nothing in it is markup
+        from data.
+        """
         answer = self.viewer.get(f"/runs/{self.name}{path}", params=query)
         assert answer.status_code == status, answer.text
         assert_harmless(answer.text)
@@ -173,9 +179,11 @@ def test_a_heat_map_begins_with_the_traits_that_tell_most(tmp_path: Path) -> Non
     scores = [float(i % 4 < 2 or (i < 20 and i % 4 == 3)) for i in range(40)]
     run = write(store, {"ood": scores}, traits=traits)
     telling = PredictionRows(store.folder(run) / "predictions.parquet").telling_traits("ood")
-    assert telling == ["depth", "half", "alike"], (
-        "not the name of each example, nor a trait that renames another"
-    )
+    assert telling == [
+        "depth",
+        "half",
+        "alike",
+    ], "not the name of each example, nor a trait that renames another"
 
 
 def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
@@ -194,7 +202,8 @@ def test_heat_maps_have_the_means_of_the_library(filled: Filled) -> None:
 
 def test_a_run_shows_scores_curves_configuration_and_log(filled: Filled) -> None:
     page = filled.get("/run", run=filled.runs["strong"][0])
-    assert page.count("<polyline") == 2
+    assert page.count("learning curves over") == 2
+    assert "var(--c0," in page
     assert "learners:" in page
     assert "log &lt;script&gt;" in page
 
@@ -322,3 +331,19 @@ def test_a_store_of_another_version_is_one_sentence(filled: Filled) -> None:
     (filled.folder / "store.json").write_text('{"schema": 99}')
     filled.get("", 422)
     assert filled.viewer.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("last", [1.5, -2.0, 1e300, -1e300])
+def test_curves_of_any_values_are_drawn(last: float) -> None:
+    plot = curve_plot("loss", {"a\u202e<b>": [(0.0, 0.5), (10.0, last)], "iid": [(0.0, 0.1)]})
+    assert plot is not None
+    assert "<b>" not in plot.svg
+    assert plot.lines == [("a⟨U+202E⟩<b>", 1, last), ("iid", 0, 0.1)]
+    assert curve_plot("score", {"iid": [(0.0, last), (1.0, 0.5)]}, (0.0, 1.0)) is not None
+    assert curve_plot("score", {"iid": [(0.0, 0.5)]}, (0.0, 1.0)) is None
+
+
+def test_the_viewer_has_the_colours_of_reports() -> None:
+    style = (Path(run_pages.__file__).parent / "static" / "viewer.css").read_text()
+    for number, (light, dark) in enumerate(palette.COLOURS):
+        assert re.findall(rf"--c{number}: (#\w+);", style) == [light, dark]

@@ -1,4 +1,6 @@
-"""The routes of the viewer as an OpenAPI description, fuzzed by schemathesis where it is installed: no 500."""
+"""The routes of the viewer as an OpenAPI description, fuzzed by schemathesis where it is installed:
+no 500.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +48,21 @@ QUERIES = {
     "/data/{name}/example": {"split": "text", "index": "text"},
     "/runs/{name}": {"q": "text", "start": "text"},
     "/runs/{name}/run": {"run": "run"},
-    "/runs/{name}/predictions": dict.fromkeys(
-        ["split", "q", "show", "by", "start", "trait.length"], "text"
-    )
-    | {"run": "run"},
-    "/runs/{name}/compare": dict.fromkeys(["split", "q", "show", "by", "start"], "text")
-    | {"a": "run", "b": "run"},
+    "/runs/{name}/predictions": (
+        dict.fromkeys(["split", "q", "show", "by", "start", "trait.length"], "text")
+        | {"run": "run"}
+    ),
+    "/runs/{name}/compare": (
+        dict.fromkeys(["split", "q", "show", "by", "start"], "text") | {"a": "run", "b": "run"}
+    ),
     "/runs/{name}/heat": dict.fromkeys(["recipe", "learner", "split", "x", "y"], "text"),
 }
 
 
 def description(app: Starlette, names: list[str], runs: list[str]) -> dict[str, Any]:
-    """Describe the routes: which parameters they take, and that they answer with a page or a refusal."""
+    """Describe the routes: which parameters they take, and that they answer with a page or a
+    refusal.
+    """
     kinds: dict[str, Any] = {
         "text": {"type": "string"},
         "run": {"enum": [*runs, "none"]},

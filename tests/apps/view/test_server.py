@@ -1,4 +1,6 @@
-"""The command: where it listens, what it prints, how it ends, and what it says where it cannot start."""
+"""The command: where it listens, what it prints, how it ends, and what it says where it cannot
+start.
+"""
 
 from __future__ import annotations
 

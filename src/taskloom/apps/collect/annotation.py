@@ -1,4 +1,6 @@
-"""Passages become items, and items are answered: who gets which item, and what becomes of an answer."""
+"""Passages become items, and items are answered: who gets which item, and what becomes of an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,22 @@ from taskloom.core.seeding import Key
 from taskloom.suites.zest.evaluation.official import judge
 
 LEASE = 900.0
-"""Seconds for which an item that somebody has open counts as answered, so that not all get the same item."""
+"""Seconds for which an item that somebody has open counts as answered, so that not all get the same
+item.
+"""
 
 LONGEST_TIME = 3_600.0
-"""Seconds that count at most for one item: a page that was left open over lunch is no measurement."""
+"""Seconds that count at most for one item: a page that was left open over lunch is no
+measurement.
+"""
 
 RIGHT = 0.8
 """The score from which an answer to a qualification item is right: spans may differ by a word."""
 
 BATCH = 40
-"""Candidates that are looked at in one query for the next item: 50 people at once hold 17 items of three answers each."""
+"""Candidates that are looked at in one query for the next item: 50 people at once hold 17 items of
+three answers each.
+"""
 
 MOST_SPANS = 50
 """Spans in one answer."""
@@ -112,7 +120,9 @@ def _gather(c: Collection, who: str, task: CollectedTask) -> str:
 
 
 def entity_counts(c: Collection, domain: str) -> Counter[str]:
-    """Count a domain's passages by entity; the passages of paraphrases are those of their base tasks and count once."""
+    """Count a domain's passages by entity; the passages of paraphrases are those of their base
+    tasks and count once.
+    """
     entities = {d.id: d.entity for d in c.store.each(Document, parent=domain)}
     tasks = {
         t.id
@@ -126,7 +136,9 @@ def entity_counts(c: Collection, domain: str) -> Counter[str]:
 
 
 class Leases:
-    """The items that people have open. Kept in memory: losing them costs at worst one answer more than needed."""
+    """The items that people have open. Kept in memory: losing them costs at worst one answer more
+    than needed.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -134,7 +146,9 @@ class Leases:
         self._lock = threading.Lock()
 
     def take(self, item: str, person: str, free: int) -> bool:
-        """Lease an item to a person unless `free` others have it; return whether it was possible."""
+        """Lease an item to a person unless `free` others have it; return whether it was
+        possible.
+        """
         with self._lock:
             now = self._clock()
             holders = {p: t for p, t in self._until.get(item, {}).items() if t > now}
@@ -162,7 +176,8 @@ class Leases:
 def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
     """Return the item that an annotator should answer next, None when all is done.
 
-    Qualification items come first. An item goes to as many people as the project wants answers, counting those who have it open.
+    Qualification items come first. An item goes to as many people as the project wants answers,
+    counting those who have it open.
     """
     require(person, "annotator")
     if not person.qualified:
@@ -176,7 +191,8 @@ def next_item(c: Collection, person: Person, leases: Leases) -> Item | None:
         for item in candidates:
             if not leases.take(item.id, person.id, c.file.annotators - item.answered):
                 continue
-            # Somebody may have answered it since it was read; a lease is dropped only after its answer is saved.
+            # Somebody may have answered it since it was read; a lease is dropped only after its
+            # answer is saved.
             current = c.store.get(Item, item.id)
             if (
                 current is not None
@@ -255,9 +271,11 @@ def _spans(passage: str, spans: Sequence[tuple[int, int]]) -> str:
 def save_answer(
     c: Collection, person: Person, id: str, entered: EnteredAnswer, seconds: float, version: int
 ) -> GivenAnswer:
-    """Save what an annotator answered; with the last answer that was wanted, the item is agreed or disputed.
+    """Save what an annotator answered; with the last answer that was wanted, the item is agreed or
+    disputed.
 
-    The same answer sent twice is saved once. Another answer than the saved one needs the version of the saved one.
+    The same answer sent twice is saved once. Another answer than the saved one needs the version of
+    the saved one.
     """
     require(person, "annotator")
     item = c.store.need(Item, id).value
@@ -274,7 +292,8 @@ def save_answer(
         if before is not None and (item.state == "decided" or item.known is not None):
             raise ConflictError(phrase("item_decided"))
         if before is None and item.state not in ("open", "qualification"):
-            # The page was open while others gave the last answers; one more could unsettle what is settled or exported.
+            # The page was open while others gave the last answers; one more could unsettle what is
+            # settled or exported.
             raise ConflictError(phrase("item_complete"))
         check_qualified(c, person.id, item)
         change.put(answer, version)
@@ -286,7 +305,9 @@ def save_answer(
 
 
 def check_qualified(c: Collection, person: str, item: Item) -> None:
-    """Raise `ForbiddenError` for work by somebody who has not qualified, where the project has qualification items."""
+    """Raise `ForbiddenError` for work by somebody who has not qualified, where the project has
+    qualification items.
+    """
     qualified = c.store.need(Person, person).value.qualified
     if qualified == "failed":
         raise ForbiddenError(phrase("not_qualified"))
@@ -322,7 +343,9 @@ def _qualify(c: Collection, change: Transaction, person: Person) -> None:
 
 
 def settle_answered(c: Collection) -> int:
-    """Settle open items that have enough answers, since the project file asks for fewer now; return how many there were."""
+    """Settle open items that have enough answers, since the project file asks for fewer now; return
+    how many there were.
+    """
     items = c.store.answered_enough(c.file.annotators)
     with c.store.change(
         SYSTEM, "settle", f"{len(items)} items have all the answers that are wanted now"

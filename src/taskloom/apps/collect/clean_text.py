@@ -1,4 +1,6 @@
-"""Text from outside: what a page or a file may carry, without what only confuses or deceives a reader."""
+"""Text from outside: what a page or a file may carry, without what only confuses or deceives a
+reader.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,16 @@ import re
 import unicodedata
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but tab and line ends, and halves of surrogate pairs, which no file can hold."""
+"""Control characters but tab and line ends, and halves of surrogate pairs, which no file can
+hold.
+"""
 
 _INVISIBLE = re.compile(
     "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
-"""Marks that reverse the order of what is seen, and characters without a width. Joiners stay: some scripts need them."""
+"""Marks that reverse the order of what is seen, and characters without a width. Joiners stay: some
+scripts need them.
+"""
 
 
 def clean(text: str) -> str:

@@ -1,4 +1,6 @@
-"""A project at work: its folder, its store, its project file, and what the server keeps in memory."""
+"""A project at work: its folder, its store, its project file, and what the server keeps in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ from taskloom.apps.collect.suggesting_models import check_model
 from taskloom.core.errors import nearest
 from taskloom.core.files import atomic, digest, json_digest
 
+SECRET = ".secret"  # noqa: S105 - the name of a file
+"""The file with the key of signatures. It is made after the database."""
+
 SYSTEM = "system"
 """Who acts when the server itself does, at its start."""
 
 UNSEEN = "\u00ad\u034f\u115f\u1160\u200c\u200d\u3164\uffa0"
-"""Soft hyphens, joiners and Hangul fillers: they have a place in texts, and in a name only hide or imitate one."""
+"""Soft hyphens, joiners and Hangul fillers: they have a place in texts, and in a name only hide or
+imitate one.
+"""
 
 MOST_DOCUMENTS = 1_000
 """Documents in one event: an event is kept in one row, which should not grow with the corpus."""
@@ -44,7 +51,8 @@ class Collection:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.file: ProjectFile = read_project(self.folder)
-        self.store = EventStore(self.folder / DATABASE)
+        begun = (self.folder / SECRET).exists()
+        self.store = EventStore(self.folder / DATABASE, new_allowed=not begun)
         self.notes: list[str] = []
         self._indexes: dict[str, PassageIndex] = {}
         self._entities: dict[str, list[str]] = {}
@@ -61,7 +69,7 @@ class Collection:
         self.store.close()
 
     def _read_secret(self) -> bytes:
-        path = self.folder / ".secret"
+        path = self.folder / SECRET
         if not path.exists():
             with atomic(path, CollectError) as beside, open(beside, "wb", opener=_private) as file:
                 file.write(secrets.token_bytes(32))
@@ -93,7 +101,9 @@ class Collection:
         self.read_corpus()
 
     def read_corpus(self) -> None:
-        """Read documents that are new since the last time; what was read once stays, since passages are cut from it."""
+        """Read documents that are new since the last time; what was read once stays, since passages
+        are cut from it.
+        """
         sources = digest(
             "\n".join(fingerprint(self.folder / d.documents) for d in self.file.domains)
         )
@@ -133,7 +143,9 @@ class Collection:
             return self._indexes[domain]
 
     def entities(self, domain: str) -> list[str]:
-        """Return the names of a domain's entities; kept, since every form check needs them and a corpus may have 100,000."""
+        """Return the names of a domain's entities; kept, since every form check needs them and a
+        corpus may have 100,000.
+        """
         if domain not in self._entities:
             self._entities[domain] = sorted(
                 {d.entity for d in self.store.each(Document, parent=domain)}

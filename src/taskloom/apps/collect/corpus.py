@@ -1,7 +1,7 @@
 """The documents of a project: folders of text and Markdown, JSON lines and Parquet.
 
-A file that cannot be read is left out with a sentence, because one broken file among thousands must not stop a project; only a
-domain without any document does.
+A file that cannot be read is left out with a sentence, because one broken file among thousands must
+not stop a project; only a domain without any document does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from taskloom.core.files import digest
 SUFFIXES = (".txt", ".text", ".md", ".markdown", ".jsonl", ".parquet")
 
 LARGEST = 50_000_000
-"""Bytes of a text file: a larger one is a dump of many documents, which JSON lines or Parquet hold better."""
+"""Bytes of a text file: a larger one is a dump of many documents, which JSON lines or Parquet hold
+better.
+"""
 
 SHORTEST = 20
 """Characters below which a text is no document."""
@@ -79,7 +81,9 @@ def read_documents(path: Path) -> tuple[list[SourceDocument], list[str]]:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a digest of the names, sizes and times of the files of a corpus: another one means that it must be read again."""
+    """Return a digest of the names, sizes and times of the files of a corpus: another one means
+    that it must be read again.
+    """
     lines = []
     for file in _files(path):
         status = file.stat()
@@ -88,7 +92,9 @@ def fingerprint(path: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of a folder and its subfolders, sorted; a file itself; none if there is nothing at the path."""
+    """The files of a folder and its subfolders, sorted; a file itself; none if there is nothing at
+    the path.
+    """
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if p.is_file())
     return [path] if path.exists() else []

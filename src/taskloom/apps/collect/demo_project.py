@@ -1,4 +1,6 @@
-"""The demonstration project: documents of the package's own, people of all roles, a round that is half-way through."""
+"""The demonstration project: documents of the package's own, people of all roles, a round that is
+half-way through.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from taskloom.apps.collect.annotation import (
 from taskloom.apps.collect.collection import Collection
 from taskloom.apps.collect.errors import CollectError
 from taskloom.apps.collect.output_structure import OutputStructure, StructureAttribute
+from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.project_file import FILE
 from taskloom.apps.collect.records import AnswerFormat, CollectedTask, Item, Person
 from taskloom.apps.collect.task_workflow import Wording, review, submit_base, submit_variant
@@ -101,12 +104,18 @@ ANSWERS: dict[str, tuple[str, str]] = {
     ),
     "Are bicycles allowed in this garden?": ("bicycles travel free", ""),
     "What plants grow in this garden?": (
-        "water lilies, reeds and yellow irises|kinds of ferns|lavender, sage, thyme, broom and many grasses|bananas, orchids|"
-        "cocoa|palms and tree ferns|beans, pumpkins, kale and herbs|Artichokes, sea kale and pinks|Gentians|maples|clipped yews",
+        (
+            "water lilies, reeds and yellow irises|kinds of ferns|lavender, sage, thyme, broom and"
+            " many grasses|bananas, orchids|cocoa|palms and tree ferns|beans, pumpkins, kale and"
+            " herbs|Artichokes, sea kale and pinks|Gentians|maples|clipped yews"
+        ),
         "",
     ),
     "Who founded or planted this garden?": (
-        "Ida Marsh|Harriet Fenwick|Oskar Brandt|Maren Toll|Tomas Vell|neighbours of Elm Street|railway company",
+        (
+            "Ida Marsh|Harriet Fenwick|Oskar Brandt|Maren Toll|Tomas Vell|neighbours of Elm"
+            " Street|railway company"
+        ),
         "",
     ),
     "Can people in wheelchairs visit this garden?": (
@@ -131,10 +140,14 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "What is the oldest thing in this museum?": ("oldest was made in 1540|ship of oak", ""),
     "Is there a restaurant in this museum?": ("restaurant|canteen", ""),
 }
-"""What in a passage answers each question of the demonstration by yes or by words, and what answers it by no."""
+"""What in a passage answers each question of the demonstration by yes or by words, and what answers
+it by no.
+"""
 
 CARELESS = 0.15
-"""How often the demonstration's annotators overlook or confuse something, so that there are disputes to settle."""
+"""How often the demonstration's annotators overlook or confuse something, so that there are
+disputes to settle.
+"""
 
 SHARE = 0.55
 """The part of the items that the demonstration's annotators have answered."""
@@ -148,7 +161,12 @@ def fill_demo(folder: Path) -> None:
         raise CollectError(f"{folder} is not empty; choose a new folder for the demonstration")
     folder.mkdir(parents=True, exist_ok=True)
     with as_file(files("taskloom.apps.collect") / "demo" / "documents") as documents:
-        shutil.copytree(documents, folder / "documents")
+        try:
+            shutil.copytree(documents, folder / "documents")
+        except shutil.Error as error:
+            # It lists (source, target, reason) of every file; the first reason says what to do.
+            reason = error.args[0][0][2]
+            raise CollectError(phrase("demo_not_copied", folder=folder, reason=reason)) from error
     (folder / FILE).write_text(PROJECT, encoding="utf-8")
     collection = Collection(folder)
     try:
@@ -259,7 +277,8 @@ def _answer(c: Collection, item: Item, person: Person, key: Key) -> EnteredAnswe
     yes, no = ANSWERS[task.question]
     hit = re.search(yes, text)
     refusal = re.search(no, text) if no else None
-    # On the best passage of every yes/no question all three differ, so that there is something to settle.
+    # On the best passage of every yes/no question all three differ, so that there is something to
+    # settle.
     contested = task.format == "yes/no" and item.id.endswith("0000")
     careless = rng.random() < CARELESS or (contested and person.name.startswith("Ada"))
     if (hit is None and refusal is None) or careless:

@@ -1,8 +1,9 @@
 """The database of a project: an append-only log of events, and the records that follow from it.
 
-Every change is one event (who, when, what) with the rows that it changed, before and after. The tables hold the fold of the log;
-`check` folds it again and compares. An event is acknowledged after SQLite has committed it with `synchronous=FULL`, so what a
-person was told is saved survives a kill and a power cut.
+Every change is one event (who, when, what) with the rows that it changed, before and after. The
+tables hold the fold of the log; `check` folds it again and compares. An event is acknowledged after
+SQLite has committed it with `synchronous=FULL`, so what a person was told is saved survives a kill
+and a power cut.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +28,9 @@ FORMAT = 1
 """The layout of the database; a later one must be able to read it."""
 
 PATIENCE = 20.0
-"""Seconds that a write waits for another process that holds the database (an export from the command line, say)."""
+"""Seconds that a write waits for another process that holds the database (an export from the
+command line, say).
+"""
 
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -47,6 +50,13 @@ CREATE INDEX records_parent ON records (kind, parent, stage);
 CREATE INDEX records_stage ON records (kind, stage, id);
 CREATE INDEX records_owner ON records (kind, owner, stage);
 CREATE TABLE texts (digest TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+SESSIONS = """
+CREATE TABLE IF NOT EXISTS ended_sessions (seal TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID
+"""
+"""Sessions that people ended by signing out. Not part of the log: they are forgotten once they would
+have expired. Databases of version 0.2.0 and before lack the table.
 """
 
 EVENT_COLUMNS = "number, at, who, what, note, changes, undoes"
@@ -128,7 +138,8 @@ class Transaction:
 
         Args:
             record: Its new value.
-            version: The version that the writer saw (0: none); `ConflictError` where it is another by now. None: whatever it is.
+            version: The version that the writer saw (0: none); `ConflictError` where it is another
+                by now. None: whatever it is.
         """
         before = self._before(record.kind, record.id)
         if version is not None and version != before[0]:
@@ -152,7 +163,7 @@ class Transaction:
         row = self._connection.execute(
             "SELECT version, body FROM records WHERE kind = ? AND id = ?", (kind, id)
         ).fetchone()
-        return (row[0], json.loads(row[1])) if row else (0, None)
+        return (row[0], self._store.parsed(row[1])) if row else (0, None)
 
     def _note(
         self,
@@ -179,10 +190,16 @@ class _Connection(sqlite3.Connection):
 
 
 class EventStore:
-    """The log and the records of one project, for any number of threads."""
+    """The log and the records of one project, for any number of threads.
 
-    def __init__(self, path: str | Path) -> None:
+    Args:
+        path: The database.
+        new_allowed: Create an empty database if there is none. False for a project that had one.
+    """
+
+    def __init__(self, path: str | Path, new_allowed: bool = True) -> None:
         self.path = Path(path)
+        self._new_allowed = new_allowed
         self._local = threading.local()
         self._open: WeakSet[_Connection] = WeakSet()
         self._writing = threading.Lock()
@@ -190,19 +207,58 @@ class EventStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._writing:
                 self._create()
+                self._refuse_damage()
+        except CollectError:
+            self.close()
+            raise
         except (OSError, sqlite3.Error) as error:
             self.close()
+            if is_damage(error):
+                raise self.damaged(error) from error
             raise CollectError(phrase("database_unopened", path=self.path, reason=error)) from error
+
+    def _refuse_damage(self) -> None:
+        """Raise if pages of the database are damaged. It reads the whole file, at about 1 GB/s."""
+        found = self._connection().execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self.damaged(found)
+
+    def damaged(self, reason: object) -> CollectError:
+        """Return the error about a damaged database, with the remedy."""
+        lines = str(reason).strip().splitlines()
+        return CollectError(
+            phrase(
+                "database_damaged",
+                path=self.path,
+                reason=lines[-1] if lines else "its content cannot be read",
+                folder=self.path.parent,
+            )
+        )
+
+    def parsed(self, text: str) -> dict[str, Any]:
+        """Read the body of a record. Pages can be damaged in the middle of a text, which SQLite
+        cannot see.
+        """
+        try:
+            body: dict[str, Any] = json.loads(text)
+        except ValueError as error:
+            raise self.damaged(error) from error
+        return body
 
     def _create(self) -> None:
         connection = self._connection()
         connection.execute("BEGIN IMMEDIATE")
         try:
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if not tables and not self._new_allowed:
+                raise CollectError(
+                    phrase("database_empty", path=self.path, folder=self.path.parent)
+                )
             if not tables:
                 for statement in _statements(SCHEMA):
                     connection.execute(statement)
                 connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+            connection.execute(SESSIONS)
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
@@ -237,7 +293,9 @@ class EventStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let everything that the block reads in this thread be of one moment, whatever others save meanwhile."""
+        """Let everything that the block reads in this thread be of one moment, whatever others save
+        meanwhile.
+        """
         connection = self._connection()
         if connection.in_transaction:  # inside another snapshot, or a change
             yield
@@ -257,7 +315,7 @@ class EventStore:
             .execute("SELECT version, body FROM records WHERE kind = ? AND id = ?", (cls.kind, id))
             .fetchone()
         )
-        return Stored(from_json(cls.kind, json.loads(row[1])), row[0]) if row else None  # type: ignore[arg-type]
+        return Stored(from_json(cls.kind, self.parsed(row[1])), row[0]) if row else None  # type: ignore[arg-type]
 
     def need(self, cls: type[T], id: str) -> Stored[T]:
         """Return a record; raise `UnknownError` where there is none."""
@@ -276,7 +334,9 @@ class EventStore:
         after: str = "",
         limit: int = -1,
     ) -> Iterator[T]:
-        """Yield records in the order of their ids, those that have the given parent, stage and owner."""
+        """Yield records in the order of their ids, those that have the given parent, stage and
+        owner.
+        """
         condition, values = _condition(cls.kind, parent, stage, owner)
         if after:
             condition, values = f"{condition} AND id > ?", [*values, after]
@@ -285,7 +345,7 @@ class EventStore:
             [*values, limit],
         )
         for row in rows:
-            yield from_json(cls.kind, json.loads(row[0]))  # type: ignore[misc]
+            yield from_json(cls.kind, self.parsed(row[0]))  # type: ignore[misc]
 
     def count(
         self,
@@ -299,9 +359,9 @@ class EventStore:
         condition, values = _condition(cls.kind, parent, stage, owner)
         row = (
             self._connection()
-            .execute(f"SELECT count(*) FROM records WHERE {condition}", values)
+            .execute(f"SELECT count(*) FROM records WHERE {condition}", values)  # noqa: S608
             .fetchone()
-        )  # noqa: S608
+        )
         return int(row[0])
 
     def stages(self, cls: type[Filed], parent: str | None = None) -> dict[str, int]:
@@ -324,20 +384,21 @@ class EventStore:
     def unanswered(self, person: str, stage: str, after: str = "", limit: int = -1) -> list[Item]:
         """Return items of a stage that a person has not answered, in the order of their ids."""
         rows = self._connection().execute(
-            "SELECT body FROM records AS item WHERE kind = 'item' AND stage = ? AND id > ? AND NOT EXISTS "
-            "(SELECT 1 FROM records AS answer WHERE answer.kind = 'answer' AND answer.id = item.id || '/' || ?) "
-            "ORDER BY id LIMIT ?",
+            "SELECT body FROM records AS item WHERE kind = 'item' AND stage = ? AND id > ? AND NOT"
+            " EXISTS (SELECT 1 FROM records AS answer WHERE answer.kind = 'answer' AND answer.id ="
+            " item.id || '/' || ?) ORDER BY id LIMIT ?",
             (stage, after, person, limit),
         )
-        return [Item(**json.loads(row[0])) for row in rows.fetchall()]
+        return [Item(**self.parsed(row[0])) for row in rows.fetchall()]
 
     def answered_enough(self, count: int) -> list[Item]:
         """Return open items that have at least so many answers."""
         rows = self._connection().execute(
-            "SELECT body FROM records WHERE kind = 'item' AND stage = 'open' AND json_extract(body, '$.answered') >= ?",
+            "SELECT body FROM records WHERE kind = 'item' AND stage = 'open' AND json_extract(body,"
+            " '$.answered') >= ?",
             (count,),
         )
-        return [Item(**json.loads(row[0])) for row in rows.fetchall()]
+        return [Item(**self.parsed(row[0])) for row in rows.fetchall()]
 
     def text(self, key: str) -> str:
         """Return the text that has a digest."""
@@ -407,6 +468,29 @@ class EventStore:
         for change in changes:
             _apply(connection, change, number)
 
+    # Sessions.
+
+    def is_session_ended(self, seal: str) -> bool:
+        """True if the person with this session has signed out."""
+        row = (
+            self._connection()
+            .execute("SELECT 1 FROM ended_sessions WHERE seal = ?", (seal,))
+            .fetchone()
+        )
+        return row is not None
+
+    def end_session(self, seal: str, until: int, now: int) -> None:
+        """Note that a session has ended; forget those that have expired by now."""
+        with self._writing:
+            connection = self._connection()
+            try:
+                connection.execute("DELETE FROM ended_sessions WHERE until < ?", (now,))
+                connection.execute(
+                    "INSERT OR IGNORE INTO ended_sessions VALUES (?, ?)", (seal, until)
+                )
+            except sqlite3.DatabaseError as error:
+                raise DiskError(phrase("not_saved", reason=error)) from error
+
     # The log.
 
     def events(
@@ -425,10 +509,12 @@ class EventStore:
         order = "ASC" if oldest_first else "DESC"
         columns = EVENT_COLUMNS if with_changes else EVENT_COLUMNS.replace("changes", "'[]'")
         rows = self._connection().execute(
-            f"SELECT {columns} FROM events WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",  # noqa: S608 - one of two words
+            # `order` is one of two words.
+            f"SELECT {columns} FROM events"  # noqa: S608
+            f" WHERE number < ? AND number > ? ORDER BY number {order} LIMIT ?",
             (before if before is not None else 2**62, after, limit),
         )
-        return (_event(row) for row in rows)
+        return (parse_event(row) for row in rows)
 
     def event(self, number: int) -> LogEvent:
         """Return one event."""
@@ -444,7 +530,7 @@ class EventStore:
             )
         if row is None:
             raise UnknownError(phrase("unknown_event", number=number))
-        return _event(row)
+        return parse_event(row)
 
     def undone(self, number: int) -> int | None:
         """Return the number of the event that undid one, if one did and was not undone itself."""
@@ -465,7 +551,8 @@ class EventStore:
             check: Called before anything is restored; raises where it must not be.
 
         Raises:
-            ConflictError: Where it is undone already, or one of its records is no longer as the event left it.
+            ConflictError: Where it is undone already, or one of its records is no longer as the
+                event left it.
         """
         event = self.event(number)
         with self.change(
@@ -492,7 +579,7 @@ class EventStore:
             .fetchone()
         )
         # By content: a later event that was undone itself has left everything as it was.
-        if (json.loads(row[1]) if row else None) != change.new:
+        if (self.parsed(row[1]) if row else None) != change.new:
             later = phrase("event_number", number=row[0]) if row else phrase("later_event")
             raise ConflictError(
                 phrase("event_built_on", number=number, later=later, kind=change.kind)
@@ -509,8 +596,27 @@ class EventStore:
                 number += 1
         return number
 
+    def restore(self, events: Iterable[LogEvent], texts: Mapping[str, str]) -> None:
+        """Fill a new database with the events and texts of another."""
+        with self._writing:
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            for event in events:
+                changes = json.dumps([c.to_json() for c in event.changes], ensure_ascii=False)
+                head = (event.number, event.at, event.who, event.what, event.note)
+                connection.execute(
+                    f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                    (*head, changes, event.undoes),
+                )
+                for change in event.changes:
+                    _apply(connection, change, event.number)
+            connection.executemany("INSERT INTO texts VALUES (?, ?)", texts.items())
+            connection.execute("COMMIT")
+
     def check(self) -> list[str]:
-        """Fold the log again and list every record that differs from the table: an empty list is what it should be."""
+        """Fold the log again and list every record that differs from the table: an empty list is
+        what it should be.
+        """
         with self.snapshot():
             return self._differences()
 
@@ -522,18 +628,28 @@ class EventStore:
                 version, body = state.get((change.kind, change.id), (0, None))
                 if (version, body) != (change.old_version, change.old):
                     problems.append(
-                        f"event {event.number} does not follow from what was before: {change.kind} {change.id}"
+                        f"event {event.number} does not follow from what was before: {change.kind}"
+                        f" {change.id}"
                     )
                 if change.new is None:
                     state.pop((change.kind, change.id), None)
                 else:
                     state[change.kind, change.id] = (change.version, change.new)
         rows = self._connection().execute("SELECT kind, id, version, body FROM records")
-        table = {(kind, id): (version, json.loads(body)) for kind, id, version, body in rows}
+        table = {(kind, id): (version, self.parsed(body)) for kind, id, version, body in rows}
         for key in sorted(state.keys() | table.keys()):
             if state.get(key) != table.get(key):
                 problems.append(f"{key[0]} {key[1]} is not what the log says")
+        for key, text in self._connection().execute("SELECT digest, text FROM texts"):
+            if digest(text) != key:
+                problems.append(f"text {key} is not the text that was read")
         return problems
+
+
+def is_damage(error: BaseException) -> bool:
+    """True if an error means that the content of a database is damaged, rather than busy or full."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -577,6 +693,7 @@ def _apply(connection: sqlite3.Connection, change: RowChange, number: int) -> No
     )
 
 
-def _event(row: tuple[Any, ...]) -> LogEvent:
+def parse_event(row: tuple[Any, ...]) -> LogEvent:
+    """Return an event from its columns."""
     changes = tuple(RowChange(*change) for change in json.loads(row[5]))
     return LogEvent(row[0], row[1], row[2], row[3], row[4], changes, row[6])

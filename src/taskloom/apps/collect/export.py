@@ -1,4 +1,5 @@
-"""Export: ZEST's files with and without answers, a Taskloom dataset with its card, statistics, agreement, audit and log.
+"""Export: ZEST's files with and without answers, a Taskloom dataset with its card, statistics,
+agreement, audit and log.
 
 EXPORT/
   zest/train.jsonl dev.jsonl test.jsonl      tasks with answers, one a line, as ZEST's files have them
@@ -41,7 +42,9 @@ from taskloom.suites.zest.task_files import Instance, ZestTask
 SPLITS = ("train", "dev", "test")
 
 MOST_YES, FEWEST_ANSWERS = 0.8, 10
-"""The share of yes among yes and no from which a split is called biased, and the answers from which a share means anything."""
+"""The share of yes among yes and no from which a split is called biased, and the answers from which
+a share means anything.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Release:
     Attributes:
         splits: The finished tasks of each split that has any.
         leaks: What gives a test away; an export with leaks must be confirmed.
-        remarks: What a person should know: unfinished items, shares that differ from the wanted ones.
+        remarks: What a person should know: unfinished items, shares that differ from the wanted
+            ones.
         audit: The audit of the dataset, None where there is nothing to audit.
     """
 
@@ -73,8 +77,8 @@ class Release:
 def finished_tasks(c: Collection) -> tuple[dict[str, list[FinishedTask]], list[str]]:
     """Return the approved tasks that can be exported by split, and remarks on what is left out.
 
-    A task is exported with its items that have a final answer; one that derives from a task without any is left out, because the
-    evaluation needs both.
+    A task is exported with its items that have a final answer; one that derives from a task without
+    any is left out, because the evaluation needs both.
     """
     values: dict[str, tuple[str, ...]] = {
         row.item.id: tuple(row.answers[p] for p in sorted(row.answers))
@@ -221,7 +225,9 @@ def _audit_leaks(report: Audit) -> list[str]:
 
 
 def _near_remarks(report: Audit) -> list[str]:
-    """Report inputs that are nearly in training: mostly another question about the same passage, as in ZEST itself."""
+    """Report inputs that are nearly in training: mostly another question about the same passage, as
+    in ZEST itself.
+    """
     return [
         phrase("remark_near", count=o.near, split=o.split, other=o.other)
         for o in report.leaks
@@ -230,7 +236,9 @@ def _near_remarks(report: Audit) -> list[str]:
 
 
 def task_leaks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """List what only the tasks show: a question in two splits, a variant in another split than its base task."""
+    """List what only the tasks show: a question in two splits, a variant in another split than its
+    base task.
+    """
     leaks = []
     where: dict[str, str] = {}
     homes = {f.task.id: name for name, tasks in splits.items() for f in tasks}
@@ -268,7 +276,9 @@ def share_remarks(c: Collection) -> list[str]:
 
 
 def yes_remarks(splits: Mapping[str, Sequence[FinishedTask]]) -> list[str]:
-    """Report splits whose yes/no tasks are nearly always answered by yes, which a model could learn instead of the tasks."""
+    """Report splits whose yes/no tasks are nearly always answered by yes, which a model could learn
+    instead of the tasks.
+    """
     remarks = []
     for name, tasks in splits.items():
         yes_no = [f for f in tasks if f.task.format == "yes/no"]
@@ -326,7 +336,9 @@ TABLE2 = (
 
 
 def table2(tables: Mapping[str, Statistics]) -> list[tuple[str, list[str], list[str]]]:
-    """Return Table 2: for each row its name, the values of our splits, and the paper's for the same splits."""
+    """Return Table 2: for each row its name, the values of our splits, and the paper's for the same
+    splits.
+    """
     return [
         (
             head,
@@ -350,10 +362,11 @@ def card(c: Collection, tables: Mapping[str, Statistics], release: Release) -> s
     )
     domains = ", ".join(f"{d.name} ({len(c.entities(d.name))} entities)" for d in c.file.domains)
     return (
-        f"# {c.file.name}\n\nTasks given by descriptions, collected as ZEST was (Weller et al. 2020, section 4) with "
-        f"`taskloom collect`.\n\nDomains: {domains}. {people} annotators answered each item without seeing each other; yes/no by "
-        f"majority, spans by the shortest answer that most others contain, the rest by an adjudicator.{models}\n\n"
-        f"{head}{rows}\n## The audit\n\n{notes}\n## Use\n\n```\ntaskloom make recipe.yaml -o data\n"
-        "taskloom score zest --gold zest/test.jsonl --pred PREDICTIONS\n```\n\n"
-        "`log.jsonl` has every change with its author; the only personal data in it are names.\n"
+        f"# {c.file.name}\n\nTasks given by descriptions, collected as ZEST was (Weller et al."
+        f" 2020, section 4) with `taskloom collect`.\n\nDomains: {domains}. {people} annotators"
+        " answered each item without seeing each other; yes/no by majority, spans by the shortest"
+        f" answer that most others contain, the rest by an adjudicator.{models}\n\n{head}{rows}\n##"
+        f" The audit\n\n{notes}\n## Use\n\n```\ntaskloom make recipe.yaml -o data\ntaskloom score"
+        " zest --gold zest/test.jsonl --pred PREDICTIONS\n```\n\n`log.jsonl` has every change with"
+        " its author; the only personal data in it are names.\n"
     )

@@ -1,8 +1,9 @@
 """The final answer of an item from what its annotators answered (section 4.4 of the paper).
 
-Yes/no: the majority. Spans: "the answer that was the subset of the other answers, preferring shorter responses over longer
-responses". The paper does not say what happens where no answer is a subset of the others, nor with n/a; here an answer counts
-where more than half of the annotators support it, and everything else goes to an adjudicator.
+Yes/no: the majority. Spans: "the answer that was the subset of the other answers, preferring
+shorter responses over longer responses". The paper does not say what happens where no answer is a
+subset of the others, nor with n/a; here an answer counts where more than half of the annotators
+support it, and everything else goes to an adjudicator.
 """
 
 from __future__ import annotations
@@ -49,9 +50,11 @@ def span_words(value: str) -> frozenset[str]:
 
 
 def _shortest_subset(values: Sequence[str]) -> str | None:
-    """Return the shortest answer whose words are contained in more than half of the answers, its own included.
+    """Return the shortest answer whose words are contained in more than half of the answers, its
+    own included.
 
-    An answer of articles and punctuation alone has no words in the evaluation's sense; only the same text supports it.
+    An answer of articles and punctuation alone has no words in the evaluation's sense; only the
+    same text supports it.
     """
     bags = [(v, span_words(v)) for v in values if v != NA]
     supported = []
@@ -66,9 +69,11 @@ def _shortest_subset(values: Sequence[str]) -> str | None:
 
 
 def _structure(values: Sequence[str]) -> str | None:
-    """Return the objects that more than half of the annotators name, if everybody's attributes can be settled for them.
+    """Return the objects that more than half of the annotators name, if everybody's attributes can
+    be settled for them.
 
-    The main objects must be the same for more than half of the annotators; each value is then settled among those like a span.
+    The main objects must be the same for more than half of the annotators; each value is then
+    settled among those like a span.
     """
     parsed = [rows for v in values if v != NA and (rows := parse_structure(v))]
     by_objects: dict[frozenset[str], list[list[dict[str, str]]]] = {}

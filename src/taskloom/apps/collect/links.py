@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import secrets
 import time
 from collections.abc import Callable
 from hashlib import blake2b
@@ -15,7 +16,9 @@ from taskloom.apps.collect.phrases import phrase
 from taskloom.apps.collect.records import Person
 
 LINK_DAYS = 30
-"""How long a personal link works: a round of collection takes weeks, and an owner can send a new one at any time."""
+"""How long a personal link works: a round of collection takes weeks, and an owner can send a new
+one at any time.
+"""
 
 SESSION_DAYS = 14
 
@@ -44,6 +47,9 @@ class Signer:
         """Return a signed text that stands for a person until it expires."""
         days = LINK_DAYS if purpose == "link" else SESSION_DAYS
         text = f"{purpose}.{person.id}.{person.link}.{int(self._clock()) + days * DAY}"
+        if purpose == "session":
+            # Two sessions that begin in the same second must not end together.
+            text += f".{secrets.token_hex(8)}"
         return f"{text}.{self._seal(text)}"
 
     def person(self, token: str, purpose: Purpose) -> Person:
@@ -51,8 +57,8 @@ class Signer:
         text, _, seal = token.rpartition(".")
         if not hmac.compare_digest(seal.encode("utf-8", "replace"), self._seal_any(text).encode()):
             raise SignInError(phrase("link_invalid"))
-        kind, id, number, until = text.split(".")
-        if kind != purpose:
+        kind, id, number, until, *_ = text.split(".")
+        if kind != purpose or self._collection.store.is_session_ended(seal):
             raise SignInError(phrase("link_invalid"))
         if int(until) < self._clock():
             raise SignInError(phrase("link_expired"))
@@ -60,6 +66,13 @@ class Signer:
         if stored is None or stored.value.link != int(number):
             raise SignInError(phrase("link_replaced"))
         return stored.value
+
+    def end_session(self, token: str) -> None:
+        """Make a session invalid, so that a copy of its cookie is of no use."""
+        self.person(token, "session")
+        text, _, seal = token.rpartition(".")
+        until = int(text.split(".")[3])
+        self._collection.store.end_session(seal, until, int(self._clock()))
 
     def _seal_any(self, text: str) -> str:
         return self._seal(text.encode("utf-8", "replace").decode())
@@ -69,7 +82,9 @@ class Signer:
         return self._seal(f"form.{session}")
 
     def notice_seal(self, session: str, text: str) -> str:
-        """Return the seal of a notice in an address, so that no link of somebody else puts words into our pages."""
+        """Return the seal of a notice in an address, so that no link of somebody else puts words
+        into our pages.
+        """
         return self._seal(f"notice.{session}.{text}")
 
     def is_notice(self, session: str, text: str, seal: str) -> bool:

@@ -1,4 +1,6 @@
-"""Output structures: what an answer is made of, compiled to the JSON form that annotators fill in and models write."""
+"""Output structures: what an answer is made of, compiled to the JSON form that annotators fill in
+and models write.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class OutputStructure:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return the keys of an answer's objects in order: the official evaluation compares keys by position."""
+        """Return the keys of an answer's objects in order: the official evaluation compares keys by
+        position.
+        """
         return (self.main, *(a.name for a in self.attributes))
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +76,8 @@ def compile_structure(
 
     Args:
         main: The name of the main object.
-        rows: For each attribute its name, its possible values separated by commas, and whether they are complete.
+        rows: For each attribute its name, its possible values separated by commas, and whether they
+            are complete.
         entity: The domain's place-holder, which must not be the main object.
     """
     main = _name(main, phrase("main_object"))
@@ -118,9 +123,11 @@ def _plain(text: str, what: str) -> str:
 def compile_answer(
     structure: OutputStructure, objects: Sequence[Mapping[str, str]], passage: str
 ) -> str:
-    """Check the objects that an annotator entered and return them as ZEST's files write them: JSON text, or n/a.
+    """Check the objects that an annotator entered and return them as ZEST's files write them: JSON
+    text, or n/a.
 
-    Values are quotations of the passage, several parts joined by a bar, or one of the listed values; empty ones become n/a.
+    Values are quotations of the passage, several parts joined by a bar, or one of the listed
+    values; empty ones become n/a.
     """
     rows: list[dict[str, str]] = []
     for entered in objects[:MOST_OBJECTS]:

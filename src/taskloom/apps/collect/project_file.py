@@ -1,4 +1,6 @@
-"""The project file: PROJECT/project.yaml, which an owner writes and the server reads at its start."""
+"""The project file: PROJECT/project.yaml, which an owner writes and the server reads at its
+start.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,8 @@ class QualificationEntry(_Strict):
     def _answerable(self) -> QualificationEntry:
         if self.format == "yes/no" and self.answer not in ("yes", "no", "n/a"):
             raise ValueError(
-                f"the answer to a yes/no question is yes, no or n/a, not {self.answer!r} (quote it in YAML)"
+                f"the answer to a yes/no question is yes, no or n/a, not {self.answer!r} (quote it"
+                " in YAML)"
             )
         if self.format == "span" and self.answer != "n/a":
             for part in self.answer.split("|"):
@@ -114,7 +117,9 @@ class SplitPercent(_Strict):
 
 
 class ModelEntry(_Strict):
-    """A model that may suggest, where an owner switches it on: behind an OpenAI-compatible endpoint, or on this machine."""
+    """A model that may suggest, where an owner switches it on: behind an OpenAI-compatible
+    endpoint, or on this machine.
+    """
 
     url: str | None = Field(
         None, pattern=r"^https?://\S+$", description="an endpoint, up to and including /v1"
@@ -122,7 +127,10 @@ class ModelEntry(_Strict):
     local: str | None = Field(
         None,
         min_length=1,
-        description="smollm2, or a folder from the project folder: a Hugging Face model, or a learner saved by Taskloom",
+        description=(
+            "smollm2, or a folder from the project folder: a Hugging Face model, or a learner saved"
+            " by Taskloom"
+        ),
     )
     model: str = Field(
         "",
@@ -185,7 +193,8 @@ def read_project(folder: Path) -> ProjectFile:
     path = folder / FILE
     if not path.is_file():
         raise CollectError(
-            f"{folder} has no {FILE}; 'taskloom collect new {folder}' writes one to edit, with its keys explained"
+            f"{folder} has no {FILE}; 'taskloom collect new {folder}' writes one to edit, with its"
+            " keys explained"
         )
     given = load(path, CollectError)
     try:

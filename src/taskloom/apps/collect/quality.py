@@ -1,4 +1,5 @@
-"""Quality of the answers that people gave: human performance on the tasks, and agreement of the annotators.
+"""Quality of the answers that people gave: human performance on the tasks, and agreement of the
+annotators.
 
 Human performance is a leave-one-out estimate with the official evaluation, like the paper's Table
 10. Each annotator is scored like a model, against the answers that the others give without this
@@ -41,14 +42,18 @@ PUBLISHED: dict[str, tuple[int, int, int]] = {
 """Table 10: mean, C@75 and C@90 of one author on 55 test tasks."""
 
 MOST_DIFFERENT = 300
-"""Different values beyond which the expected difference is estimated from so many of them: its cost grows with their square."""
+"""Different values beyond which the expected difference is estimated from so many of them: its cost
+grows with their square.
+"""
 
 V = TypeVar("V", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class HumanRow:
-    """One row of Table 10: the means over annotators, weighted by the number of tasks that each did."""
+    """One row of Table 10: the means over annotators, weighted by the number of tasks that each
+    did.
+    """
 
     name: str
     tasks: int
@@ -106,7 +111,9 @@ def _row(name: str, parts: Sequence[tuple[int, float, float, float]]) -> HumanRo
 
 
 def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask], list[str]]:
-    """Build gold tasks from the others' answers and predictions from a person's, where base tasks are there too."""
+    """Build gold tasks from the others' answers and predictions from a person's, where base tasks
+    are there too.
+    """
     instances: dict[str, list[tuple[Instance, str]]] = {}
     tasks: dict[str, CollectedTask] = {}
     for row in rows:
@@ -119,7 +126,8 @@ def _as_model(rows: Sequence[AnnotatedItem], person: str) -> tuple[list[ZestTask
         if gold is not None:
             tasks[row.task.id] = row.task
             instances.setdefault(row.task.id, []).append((Instance("", gold), row.answers[person]))
-    # A paraphrase or a flip is scored together with its base task, which the person must have done, too.
+    # A paraphrase or a flip is scored together with its base task, which the person must have done,
+    # too.
     bases = {id for id, t in tasks.items() if t.variant == "normal"}
     if not bases:
         return [], []
@@ -140,11 +148,14 @@ def alpha(
     """Compute Krippendorff's alpha.
 
     Args:
-        units: The values that each unit got; units with fewer than two say nothing and are left out.
-        difference: The squared difference of two values; by default 0 for equal ones and 1 for others (nominal data).
+        units: The values that each unit got; units with fewer than two say nothing and are left
+            out.
+        difference: The squared difference of two values; by default 0 for equal ones and 1 for
+            others (nominal data).
 
     Returns:
-        1 for full agreement, 0 for what chance gives, negative below; None where nothing can be said, because no unit has two
+        1 for full agreement, 0 for what chance gives, negative below; None where nothing can be
+            said, because no unit has two
         values or all values are the same.
     """
     differ = difference or (lambda a, b: float(a != b))

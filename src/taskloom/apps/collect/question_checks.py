@@ -1,7 +1,8 @@
 """Checks of a question's form, before a second person reads it.
 
-The criteria are the paper's: a question applies to any entity of its domain, can be answered from a passage, and differs from the
-others in meaning. An error must be corrected; a warning can be overruled by its writer, and the reviewer sees it too.
+The criteria are the paper's: a question applies to any entity of its domain, can be answered from a
+passage, and differs from the others in meaning. An error must be corrected; a warning can be
+overruled by its writer, and the reviewer sees it too.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ from taskloom.suites.zest.task_files import (
 )
 
 FEWEST_WORDS, MOST_WORDS = 4, 40
-"""Words of a question: ZEST's have about 12; fewer than four cannot name an entity and ask something of it."""
+"""Words of a question: ZEST's have about 12; fewer than four cannot name an entity and ask
+something of it.
+"""
 
 ALIKE = 0.75
-"""Similarity from which two questions of one domain are probably one question: one word in four differs."""
+"""Similarity from which two questions of one domain are probably one question: one word in four
+differs.
+"""
 
 FLIPPED_WORDS = 4
-"""Words that a semantic flip changes at most without a warning: the paper asks for as few as possible."""
+"""Words that a semantic flip changes at most without a warning: the paper asks for as few as
+possible.
+"""
 
 CANDIDATES = 10
 """Questions that BM25 proposes as duplicates; those are compared word by word."""
@@ -54,7 +61,8 @@ def words_of(text: str) -> list[str]:
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other.
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the
+    other.
 
     >>> edit_distance("a b c".split(), "a x c d".split())
     2
@@ -131,7 +139,9 @@ def _form(question: str, format: AnswerFormat, domain: DomainEntry) -> list[Form
 
 
 def _question_word(question: str, format: AnswerFormat) -> list[FormFinding]:
-    """Check the first word: the public evaluation knows no others, and stops at one that it does not know."""
+    """Check the first word: the public evaluation knows no others, and stops at one that it does
+    not know.
+    """
     first = first_word(question)
     if first not in CLASSIFICATION_WORDS | EXTRACTION_WORDS:
         return [FormFinding("error", phrase("question_word", word=first[:30]))]
@@ -176,7 +186,9 @@ def _flip(question: str, base: CollectedTask) -> list[FormFinding]:
 
 
 def _duplicates(question: str, others: Sequence[CollectedTask]) -> list[FormFinding]:
-    """Compare with the questions that BM25 finds nearest: equal words are an error, like ones a warning."""
+    """Compare with the questions that BM25 finds nearest: equal words are an error, like ones a
+    warning.
+    """
     if not others:
         return []
     index = WordIndex([content_words(t.question) for t in others])

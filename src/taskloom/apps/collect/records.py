@@ -1,6 +1,8 @@
-"""The records of a collection project. Each is a frozen value; the store keeps its versions and who changed it.
+"""The records of a collection project. Each is a frozen value; the store keeps its versions and who
+changed it.
 
-A record names its parent (what it belongs to), its state and its owner, by which the store finds it fast.
+A record names its parent (what it belongs to), its state and its owner, by which the store finds it
+fast.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Person(Filed):
 
     Attributes:
         roles: What the person may do.
-        link: The number of the person's current link; a new number makes older links and sessions invalid.
+        link: The number of the person's current link; a new number makes older links and sessions
+            invalid.
         qualified: Whether an annotator may work: "" while qualifying, then "passed" or "failed".
     """
 
@@ -95,7 +98,8 @@ class CollectedTask(Filed):
         writer: The id of the person who wrote it.
         state: submitted, returned with a reason, approved, or removed.
         bases: The ids of the base tasks that it derives from.
-        split: The split; a base task gets it with its approval, and what derives from it has the same.
+        split: The split; a base task gets it with its approval, and what derives from it has the
+            same.
         slot: The place of a base task in the permuted blocks that divide base tasks among splits.
         structure: The output structure as JSON form, for structure tasks.
         reason: Why a reviewer returned it.
@@ -146,7 +150,8 @@ class Item(Filed):
         start: Where the passage begins in the document's text.
         end: Where it ends.
         near_miss: Whether it was chosen as a passage that probably does not answer the question.
-        state: open until enough people answered; then agreed or disputed; decided by an adjudicator; or qualification.
+        state: open until enough people answered; then agreed or disputed; decided by an
+            adjudicator; or qualification.
         answered: How many people have answered.
         answer: The final answer, once there is one.
         known: The question, passage, format and answer of a qualification item.
@@ -177,10 +182,12 @@ class Item(Filed):
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer(Filed):
-    """What one annotator answered. Its id is `ITEM/PERSON`, so that nobody can answer an item twice.
+    """What one annotator answered. Its id is `ITEM/PERSON`, so that nobody can answer an item
+    twice.
 
     Attributes:
-        value: As ZEST's files write it: yes, no, n/a, spans joined by bars, or the JSON text of a structure.
+        value: As ZEST's files write it: yes, no, n/a, spans joined by bars, or the JSON text of a
+            structure.
         seconds: How long the person had the item open.
         right: Whether the answer to a qualification item is right; None for work.
     """
@@ -256,7 +263,9 @@ RECORD_TYPES: dict[str, type[Filed]] = {
 
 
 def to_json(record: Filed) -> dict[str, Any]:
-    """Convert a record to JSON values, tuples to lists included, so that it compares equal to what the database holds."""
+    """Convert a record to JSON values, tuples to lists included, so that it compares equal to what
+    the database holds.
+    """
     values: dict[str, Any] = json.loads(json.dumps(asdict(record)))
     return values
 

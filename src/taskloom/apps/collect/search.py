@@ -1,4 +1,5 @@
-"""Search by BM25, with the library bm25s: over questions for duplicates, over paragraphs for the passages of a task.
+"""Search by BM25, with the library bm25s: over questions for duplicates, over paragraphs for the
+passages of a task.
 
 Passages are paragraphs of the corpus, ranked by the task's description (section 4.3 and appendix
 A). The paper asked search engines, took the paragraph around each snippet, and if that is too long
@@ -20,13 +21,17 @@ from taskloom.core.errors import MissingExtra
 from taskloom.core.seeding import Key, Random
 
 FEWEST_WORDS = 25
-"""Words below which a paragraph is joined with the next one: a heading or a line of a list answers nothing alone."""
+"""Words below which a paragraph is joined with the next one: a heading or a line of a list answers
+nothing alone.
+"""
 
 SPREAD = 3
 """Sentences that are added at most before and after a snippet (appendix A)."""
 
 DEPTH = 12
-"""How many times the wanted number of paragraphs is ranked: near misses are taken from the lower part."""
+"""How many times the wanted number of paragraphs is ranked: near misses are taken from the lower
+part.
+"""
 
 _BLANK = re.compile(r"\n\s*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9])")
@@ -43,8 +48,10 @@ STOP_WORDS = frozenset(
         """,
     )
 )
-"""What is removed from a description before it is a query (appendix A of the paper): articles, pronouns, auxiliaries, question
-words. They match every paragraph and say nothing about the one that answers."""
+"""What is removed from a description before it is a query (appendix A of the paper): articles,
+pronouns, auxiliaries, question words. They match every paragraph and say nothing about the one that
+answers.
+"""
 
 
 def content_words(text: str) -> list[str]:
@@ -57,7 +64,9 @@ def content_words(text: str) -> list[str]:
 
 
 def _stem(word: str) -> str:
-    """Remove a plural ending: campgrounds match campground; anything cleverer would need a stemmer for each language."""
+    """Remove a plural ending: campgrounds match campground; anything cleverer would need a stemmer
+    for each language.
+    """
     is_plural = len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
     if not is_plural:
         return word
@@ -81,7 +90,9 @@ class WordIndex:
             self._index.index([list(t) for t in texts], show_progress=False)
 
     def search(self, words: Sequence[str], most: int) -> list[tuple[int, float]]:
-        """Return the texts that share a word with a query, best first, with their scores; equal scores in their order."""
+        """Return the texts that share a word with a query, best first, with their scores; equal
+        scores in their order.
+        """
         if self._index is None or not words:
             return []
         import numpy as np
@@ -155,7 +166,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def grow(text: str, query: Sequence[str], most_words: int, rng: Random) -> tuple[int, int]:
-    """Return the part of a paragraph that becomes the passage: all of it, or 0 to 3 sentences around its best one.
+    """Return the part of a paragraph that becomes the passage: all of it, or 0 to 3 sentences
+    around its best one.
 
     Args:
         text: The paragraph.
@@ -213,7 +225,8 @@ class PassageIndex:
         most_per_entity: int,
         key: Key,
     ) -> list[PassageChoice]:
-        """Choose passages for a task: the best ranked ones, and near misses that rank well below them.
+        """Choose passages for a task: the best ranked ones, and near misses that rank well below
+        them.
 
         Args:
             question: The task's description.
@@ -232,7 +245,8 @@ class PassageIndex:
             for p in _take(ranked, count - misses, taken, most_per_entity)
         ]
         places = {(c.document, c.start) for c in chosen}
-        # The lower the rank, the less a passage answers; the very end shares one common word and is no near miss.
+        # The lower the rank, the less a passage answers; the very end shares one common word and is
+        # no near miss.
         rest = [p for p in ranked[count:] if not self._overlaps(p, places)]
         key.random("near", question).shuffle(rest)
         near = list(_take(rest, misses, taken, most_per_entity))
@@ -269,7 +283,8 @@ def _take(
 def entity_limit(total: int, share: float, entities: int) -> int:
     """Return how many of a domain's passages one entity may have.
 
-    With fewer entities than the share allows for (20 for 5 %), an equal part each is the least that fills the quota.
+    With fewer entities than the share allows for (20 for 5 %), an equal part each is the least that
+    fills the quota.
     """
     return max(
         1, floor(total * share), ceil(total / entities) if entities and entities * share < 1 else 0

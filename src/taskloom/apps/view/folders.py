@@ -1,7 +1,8 @@
-"""What lies in the folders that a person gave: datasets and run stores, each under a name of its own for addresses.
+"""What lies in the folders that a person gave: datasets and run stores, each under a name of its
+own for addresses.
 
-Addresses hold these names, never paths, so that no address can lead out of the folders. Links that lead out of them are not
-followed.
+Addresses hold these names, never paths, so that no address can lead out of the folders. Links that
+lead out of them are not followed.
 """
 
 from __future__ import annotations
@@ -84,11 +85,14 @@ class ViewedFolders:
         return [folder for folder in self.every() if folder.kind == kind]
 
     def find(self, name: str, kind: str) -> ViewedFolder:
-        """Return the dataset or store of that name; raise a `VanishedError` where it is not there."""
+        """Return the dataset or store of that name; raise a `VanishedError` where it is not
+        there.
+        """
         folder = next((one for one in self.every() if one.name == name and one.kind == kind), None)
         if folder is None or not folder.path.is_dir():
             raise VanishedError(
-                f"there is no {kind} '{name[:80]}' in the folders that are viewed; it may have been moved"
+                f"there is no {kind} '{name[:80]}' in the folders that are viewed; it may have been"
+                " moved"
             )
         return folder
 
@@ -100,7 +104,9 @@ class ViewedFolders:
 
 
 def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
-    """Return the datasets and stores of folders that a person named; raise a `DataError` where one is not there."""
+    """Return the datasets and stores of folders that a person named; raise a `DataError` where one
+    is not there.
+    """
     paths = [path_of(folder) for folder in folders]
     for path in paths:
         if not path.is_dir():
@@ -109,7 +115,9 @@ def viewed_folders(folders: Sequence[str | Path]) -> ViewedFolders:
 
 
 def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[ViewedFolder]:
-    """Yield what lies in a folder. `root` bounds where links may lead; `left` counts the folders that may still be opened."""
+    """Yield what lies in a folder. `root` bounds where links may lead; `left` counts the folders
+    that may still be opened.
+    """
     left[0] -= 1
     resolved = folder.resolve()
     if left[0] < 0 or not resolved.is_relative_to(root):
@@ -138,7 +146,9 @@ def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[Vie
 
 
 def _has_examples(folder: Path, names: Set[str]) -> bool:
-    """Return whether a folder holds files of somebody else's examples; of CSV files only the first ones are looked into."""
+    """Return whether a folder holds files of somebody else's examples; of CSV files only the first
+    ones are looked into.
+    """
     if any(name.endswith(DATA_FILES) for name in names):
         return True
     return any(
@@ -148,7 +158,9 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
-    """Return whether folders hold Parquet files alone, as the splits of somebody else's dataset do."""
+    """Return whether folders hold Parquet files alone, as the splits of somebody else's dataset
+    do.
+    """
     ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)
     if ours:
         return False

@@ -25,7 +25,9 @@ HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
 STEPS = 20
-"""Shades of a scale from 0 to 1: the style sheet has a class for each, since a page may not hold styles of its own."""
+"""Shades of a scale from 0 to 1: the style sheet has a class for each, since a page may not hold
+styles of its own.
+"""
 
 ORDERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb"
@@ -34,7 +36,9 @@ ORDERS = re.compile(
 """Control characters, marks of direction, characters without a glyph, and halves of characters."""
 
 LONGEST = 20_000
-"""Characters of one text on a page; no suite writes one that long, and a browser lays out a megabyte for seconds."""
+"""Characters of one text on a page; no suite writes one that long, and a browser lays out a
+megabyte for seconds.
+"""
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -74,7 +78,9 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """Return the address of a file of ours, which changes with its content, so that browsers may keep it."""
+    """Return the address of a file of ours, which changes with its content, so that browsers may
+    keep it.
+    """
     return f"/static/{name}?{digest((STATIC / name).read_bytes(), 4)}"
 
 
@@ -161,7 +167,8 @@ def shown(value: Any, longest: int = LONGEST) -> Markup:
 
 
 def exact(value: object) -> Markup:
-    """Return a value for an attribute that comes back with a form: every character as it is, hidden ones as references.
+    """Return a value for an attribute that comes back with a form: every character as it is, hidden
+    ones as references.
 
     >>> str(exact('a"\u202e'))
     'a&#34;&#x202E;'

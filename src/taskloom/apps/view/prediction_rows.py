@@ -1,4 +1,6 @@
-"""The predictions of a run, wrong ones first, a page at a time: only scores and row numbers of a whole run are in memory."""
+"""The predictions of a run, wrong ones first, a page at a time: only scores and row numbers of a
+whole run are in memory.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class ScoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ScoreColumns:
-    """The rows of a split that match a search: their numbers in the file, indices in the split, and scores."""
+    """The rows of a split that match a search: their numbers in the file, indices in the split, and
+    scores.
+    """
 
     rows: NDArray[np.int64]
     index: NDArray[np.int64]
@@ -74,7 +78,9 @@ class PredictionRows:
     def columns(
         self, split: str, text: str = "", filters: Mapping[str, str] | None = None
     ) -> ScoreColumns:
-        """Return the scores of a split's rows that contain a text (in input, targets or prediction) and have the given traits."""
+        """Return the scores of a split's rows that contain a text (in input, targets or prediction)
+        and have the given traits.
+        """
         filters = filters or {}
         wanted = ["split", "index", "score", *(["input", "targets", "prediction"] if text else [])]
         wanted += [
@@ -146,7 +152,8 @@ class PredictionRows:
         }
 
     def telling_traits(self, split: str) -> list[str]:
-        """Return traits that a small map can show, those first between whose values the mean score differs most.
+        """Return traits that a small map can show, those first between whose values the mean score
+        differs most.
 
         A trait that only renames the values of one before it is left out: it would fill a diagonal.
         """
@@ -180,7 +187,8 @@ class PredictionRows:
             wrong = [c for c in columns if c not in schema.names]
             if wrong:
                 raise DataError(
-                    f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the experiment"
+                    f"{self.path.name} has no column '{wrong[0]}'; delete the run and rerun the"
+                    " experiment"
                 )
             low = 0
             try:
@@ -213,7 +221,9 @@ def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
 
 
 def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
-    """Return the variance of the mean score between the values of a trait, weighted by their examples."""
+    """Return the variance of the mean score between the values of a trait, weighted by their
+    examples.
+    """
     _, codes = np.unique(np.array(column), return_inverse=True)
     counts = np.bincount(codes)
     means = np.bincount(codes, weights=scores) / counts

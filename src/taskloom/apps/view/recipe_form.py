@@ -1,4 +1,6 @@
-"""A form for the recipes of a suite, generated from the model of its fields: kinds, defaults, meaning, choices."""
+"""A form for the recipes of a suite, generated from the model of its fields: kinds, defaults,
+meaning, choices.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class FormField:
         help: Its meaning.
         default: What it is unless given, as YAML; empty where it must be given.
         options: The values to choose from.
-        members: The fields of what it holds, each with its meaning, where it is a list or a mapping of groups.
+        members: The fields of what it holds, each with its meaning, where it is a list or a mapping
+            of groups.
         value: What was entered, as text; empty for the default.
         chosen: What was chosen, where several values may be.
     """
@@ -138,7 +141,9 @@ def entered_by(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, lis
 
 
 def command(form: RecipeForm, base: str, base_data: Mapping[str, Any]) -> str:
-    """Return the command that makes this recipe from another one without a file; empty where that one has fields this one lacks."""
+    """Return the command that makes this recipe from another one without a file; empty where that
+    one has fields this one lacks.
+    """
     changes = []
     for one in form.fields:
         here, there = _get(form.data, one.path), _get(base_data, one.path)
@@ -220,13 +225,17 @@ def _fields(model: type[BaseModel]) -> list[FormField]:
 
 
 def is_group(info: FieldInfo) -> bool:
-    """Return whether a field is a group of fields and nothing else: one that may also be a text or nothing is entered as YAML."""
+    """Return whether a field is a group of fields and nothing else: one that may also be a text or
+    nothing is entered as YAML.
+    """
     kinds = _alternatives(info.annotation)
     return len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
 
 
 def _control(info: FieldInfo) -> tuple[Control, tuple[str, ...]]:
-    """The control that a field is entered with, and its options; YAML unless something simpler fits."""
+    """The control that a field is entered with, and its options; YAML unless something simpler
+    fits.
+    """
     kinds = [kind for kind in _alternatives(info.annotation) if kind is not NoneType]
     if kinds == [bool]:
         return "flag", _options(bool)
@@ -302,7 +311,8 @@ def _value(one: FormField, texts: Sequence[str]) -> Any:
 def _parsed(one: FormField, text: str) -> Any:
     if len(text) > LONGEST:
         raise RecipeError(
-            f"{one.path}: a value has at most {LONGEST:,} characters here; write the recipe in a file"
+            f"{one.path}: a value has at most {LONGEST:,} characters here; write the recipe in a"
+            " file"
         )
     try:
         value = parse(text)

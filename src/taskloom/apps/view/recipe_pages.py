@@ -19,7 +19,7 @@ from taskloom.apps.view.state import state_of, whole_number
 from taskloom.apps.view.suite_process import example_of
 from taskloom.core.errors import TaskloomError
 from taskloom.core.registry import SUITES, Suite
-from taskloom.recipe.finder import counting_order, find
+from taskloom.recipe.recipe import counting_order, find
 from taskloom.recipe.yaml_files import parse
 
 LISTED = 200
@@ -152,7 +152,9 @@ def _entered(request: Request) -> dict[str, list[str]]:
 def _preview(
     request: Request, form: RecipeForm, base: str, base_data: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the file, the command, and the first examples of each split or the sentence on what is wrong."""
+    """Return the file, the command, and the first examples of each split or the sentence on what is
+    wrong.
+    """
     short = command(form, base, base_data) if base else ""
     shown: dict[str, Any] = {
         "yaml": form.yaml(),

@@ -1,7 +1,6 @@
 """Pages of run stores: all runs, what is running, one run, its predictions with wrong ones first.
 
-Learning curves are drawn by the template as SVG, from the numbers of `curve_plot`: a page may hold
-no script and no style of its own.
+Learning curves are those of reports, in the same colours.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from taskloom.analysis.palette import colour_of
+from taskloom.analysis.panels import Curve, curve_panel
 from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError
-from taskloom.apps.view.page_templates import render
+from taskloom.apps.view.page_templates import plain, render
 from taskloom.apps.view.prediction_rows import PredictionRows, ScoreColumns
 from taskloom.apps.view.state import chosen_filters, page_start, store_folder, viewed_store
 from taskloom.apps.view.stores import StoredRun, ViewedStore, log_end
 from taskloom.core.errors import InputError, TaskloomError
-from taskloom.experiments.files import CURVES, LOG, PREDICTIONS, read_parquet
+from taskloom.experiments.files import CURVE_COLUMNS
 
 PAGE = 50
 """Runs of one page."""
@@ -35,15 +36,14 @@ GROUPS = 300
 SHOWS = {"all": "all, wrong first", "wrong": "wrong", "right": "right"}
 """Which predictions are listed."""
 
-WIDTH, HEIGHT = 640, 260
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 32
-"""Size of a plot of learning curves and its margins, in the units of the viewBox."""
-
 POINTS = 400
-"""Points of a line; more than the plot has pixels for are thinned out."""
+"""Maximum points of a line; more than the plot has pixels for are thinned out."""
 
 LINES = 8
-"""Lines of a plot: as many as the style sheet has colours for."""
+"""Maximum lines of a plot: as many as there are colours."""
+
+NAME = 60
+"""Maximum characters of a line's name."""
 
 
 def store(request: Request) -> Response:
@@ -91,7 +91,9 @@ def _mentions(run: StoredRun, text: str) -> bool:
 
 
 def _results(viewed: ViewedStore) -> tuple[list[str], list[dict[str, Any]], str]:
-    """Return the columns that tell results apart, and a row for each; a sentence where they cannot be computed."""
+    """Return the columns that tell results apart, and a row for each; a sentence where they cannot
+    be computed.
+    """
     try:
         table = viewed.table()
         if not len(table):
@@ -125,7 +127,6 @@ def run(request: Request) -> Response:
         config = files.config(chosen.name)
     except TaskloomError as error:
         config = f"# {error}"
-    path = files.folder(chosen.name)
     return render(
         request,
         "run.html",
@@ -133,41 +134,46 @@ def run(request: Request) -> Response:
         run=chosen,
         config=config,
         environment=files.environment(chosen.name),
-        log=log_end(path / LOG),
-        has_predictions=(path / PREDICTIONS).is_file(),
+        log=log_end(files.log_file(chosen.name)),
+        has_predictions=files.keeps_predictions(chosen.name),
         plots=_plots(viewed, chosen),
     )
 
 
 def _plots(viewed: ViewedStore, chosen: StoredRun) -> list[CurvePlot]:
     """Return the learning curves of a run: the scores of its splits, and the training loss."""
-    path = viewed.store().folder(chosen.name) / CURVES
-    if not path.is_file():
+    store = viewed.store()
+    path = store.curve_file(chosen.name)
+    if path is None:
         return []
     try:
-        rows = read_parquet(inside(viewed.path, path)).to_pylist()
+        inside(viewed.path, path)
+        curve = store.curve(chosen.name, CURVE_COLUMNS.names)
     except TaskloomError:
         return []
+    rows = curve.to_pylist() if curve is not None else []
     scores: dict[str, list[tuple[float, float]]] = {}
     losses: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         for value, lines in ((row["score"], scores), (row["loss"], losses)):
             if value is not None and np.isfinite(value):
                 lines.setdefault(str(row["split"]), []).append((float(row["step"]), float(value)))
-    plots = [curve_plot("score", scores, low=0.0, high=1.0), curve_plot("loss", losses)]
+    plots = [curve_plot("score", scores, (0.0, 1.0)), curve_plot("loss", losses)]
     return [plot for plot in plots if plot is not None]
 
 
 def prediction_rows(viewed: ViewedStore, name: str) -> PredictionRows:
     """Return the predictions of a run; raise a `VanishedError` where it kept none."""
-    path = viewed.store().folder(name) / PREDICTIONS
-    if not path.is_file():
+    path = viewed.store().answer_file(name)
+    if path is None:
         raise VanishedError("the run kept no predictions; run it with keep: {predictions: true}")
     return PredictionRows(inside(viewed.path, path))
 
 
 def predictions(request: Request) -> Response:
-    """Show the predictions of a run on a split, wrong ones first, with the shares of right answers by trait."""
+    """Show the predictions of a run on a split, wrong ones first, with the shares of right answers
+    by trait.
+    """
     folder, viewed = store_folder(request), viewed_store(request)
     chosen = chosen_run(request, viewed)
     rows = prediction_rows(viewed, chosen.name)
@@ -249,73 +255,46 @@ def _by_trait(
 
 
 @dataclass(frozen=True, slots=True)
-class CurveLine:
-    """A line: its name, its points for a polyline, and its last value."""
-
-    name: str
-    points: str
-    last: float
-
-
-@dataclass(frozen=True, slots=True)
 class CurvePlot:
     """A plot of lines over training steps.
 
     Attributes:
         title: What is drawn.
-        lines: The lines.
-        ticks: Values on the vertical axis, with their heights.
-        steps: The steps at both ends of the horizontal axis.
+        svg: The drawing.
+        lines: Name, number of the colour, and last value of each line.
     """
 
     title: str
-    lines: list[CurveLine]
-    ticks: list[tuple[str, float]]
-    steps: tuple[float, float]
+    svg: str
+    lines: list[tuple[str, int, float]]
 
 
 def curve_plot(
     title: str,
     curves: Mapping[str, Sequence[tuple[float, float]]],
-    low: float | None = None,
-    high: float | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> CurvePlot | None:
-    """Return a plot of curves (steps and values); None where there is nothing to draw.
+    """A plot of curves (steps and values); None if there is nothing to draw.
 
     Args:
         title: What is drawn.
         curves: Points by the name of the line.
-        low: The lower end of the vertical axis; the lowest value by default.
-        high: The upper end.
+        limits: Ends of the vertical axis, which values beyond them widen; None: as the data are.
     """
     points = [point for curve in curves.values() for point in curve]
     if len({step for step, _ in points}) < 2:  # a line needs two steps
         return None
-    steps = [step for step, _ in points]
-    values = [value for _, value in points]
-    first, last = min(steps), max(steps)
-    # Values beyond the wanted ends widen the axis, so that no line leaves the plot.
-    bottom = min(values) if low is None else min(low, *values)
-    top = max(values) if high is None else max(high, *values)
-    span = (top - bottom) or 1.0  # all values equal
-
-    def place(step: float, value: float) -> str:
-        x = LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
-        return f"{x:.1f},{_height(value, bottom, span):.1f}"
-
-    lines = []
+    if limits is not None:
+        values = [value for _, value in points]
+        limits = (min(limits[0], *values), max(limits[1], *values))
+    drawn = []
     for name, curve in list(curves.items())[:LINES]:
         ordered = sorted(curve)
-        thinned = ordered[:: max(1, len(ordered) // POINTS)]
-        lines.append(CurveLine(name, " ".join(place(*point) for point in thinned), ordered[-1][1]))
-    ticks = [bottom + span * i / 4 for i in range(5)]
-    return CurvePlot(
-        title,
-        lines,
-        [(f"{tick:.3g}", _height(tick, bottom, span)) for tick in ticks],
-        (first, last),
-    )
-
-
-def _height(value: float, bottom: float, span: float) -> float:
-    return HEIGHT - BOTTOM - (value - bottom) / span * (HEIGHT - TOP - BOTTOM)
+        *before, last = ordered
+        thinned = before[:: max(1, len(ordered) // POINTS)]
+        steps, heights = zip(*thinned, last, strict=True)
+        drawn.append(Curve(plain(name, NAME), steps, heights))
+    colours = colour_of([curve.split for curve in drawn])
+    panel = curve_panel(title, drawn, colours, name=title, limits=limits)
+    lines = [(curve.split, colours[curve.split], curve.scores[-1]) for curve in drawn]
+    return CurvePlot(title, panel.svg, lines)

@@ -37,9 +37,11 @@ def serve(
 
     Args:
         folders: What may be viewed.
-        host: The interface to listen on. Other than the loopback interface, a new token is part of the address.
+        host: The interface to listen on. Other than the loopback interface, a new token is part of
+            the address.
         port: Where to listen; 0 for any free port, None for the usual one or the next free.
-        token: Ask for a token on the loopback interface, too: other users of this machine can reach it.
+        token: Ask for a token on the loopback interface, too: other users of this machine can reach
+            it.
         ready: Called with the address before the first request is answered.
     """
     try:
@@ -71,7 +73,9 @@ def serve(
 
 
 def warm_up(state: ViewerState) -> None:
-    """Pay for what the first page would wait for: templates, libraries that are imported late, the process of the suites."""
+    """Pay for what the first page would wait for: templates, libraries that are imported late, the
+    process of the suites.
+    """
     import pyarrow as pa
 
     from taskloom.apps.view.page_templates import environment

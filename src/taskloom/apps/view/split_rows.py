@@ -1,7 +1,7 @@
 """The rows of a split, a few at a time: memory does not grow with the dataset, and time hardly.
 
-Rows are found by the sizes of files and row groups; a search reads only the columns that it looks at, for a limited time,
-and says where to continue.
+Rows are found by the sizes of files and row groups; a search reads only the columns that it looks
+at, for a limited time, and says where to continue.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class SplitRows:
 
         Args:
             text: Looked for in input and targets, upper and lower case alike; empty for none.
-            filters: Values by the name of the trait (or `task`): exactly this value, or for numbers a range such as `2..5`.
+            filters: Values by the name of the trait (or `task`): exactly this value, or for numbers
+                a range such as `2..5`.
             start: The first row that is looked at.
             count: Matches after which to stop.
             patience: Seconds after which to stop.
@@ -147,7 +148,9 @@ class SplitRows:
     def _batches(
         self, start: int, columns: Sequence[str] | None
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield batches from the one that holds row `start` on, each with the number of its first row."""
+        """Yield batches from the one that holds row `start` on, each with the number of its first
+        row.
+        """
         low = 0
         for path, rows in self.files:
             if low + rows > start:
@@ -181,7 +184,9 @@ def _decoded(
 
 
 def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
-    """Return the columns to decode; one that is always there where nothing is asked for, so that rows are counted."""
+    """Return the columns to decode; one that is always there where nothing is asked for, so that
+    rows are counted.
+    """
     schema = file.schema_arrow
     traits = (
         {field.name for field in schema.field("traits").type} if "traits" in schema.names else set()
@@ -190,7 +195,8 @@ def _columns(file: pq.ParquetFile, wanted: Sequence[str]) -> list[str]:
         trait = column.partition(".")[2]
         if trait and trait not in traits:
             raise DataError(
-                f"the examples have no trait '{trait[:80]}'; choose one of {', '.join(sorted(traits)) or 'none'}"
+                f"the examples have no trait '{trait[:80]}'; choose one of"
+                f" {', '.join(sorted(traits)) or 'none'}"
             )
     return list(wanted) or ["index"]
 
@@ -210,7 +216,8 @@ def opened(path: Path) -> pq.ParquetFile:
 def damaged(path: Path, error: Exception) -> DataError:
     """Return the sentence on a file that cannot be read."""
     return DataError(
-        f"{path} is damaged ({(str(error).splitlines() or ['no reason given'])[0][:200]}); restore it"
+        f"{path} is damaged ({(str(error).splitlines() or ['no reason given'])[0][:200]});"
+        " restore it"
     )
 
 

@@ -84,7 +84,8 @@ def whole_number(request: Request, name: str, default: int = 0) -> int:
 
 
 def page_start(request: Request, listed: int, page: int) -> int:
-    """Return the first place of the page that a query asks for, or of the last page where it asks for more.
+    """Return the first place of the page that a query asks for, or of the last page where it asks
+    for more.
 
     Args:
         request: With `start` in its query, any place on the page.

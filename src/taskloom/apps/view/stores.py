@@ -1,4 +1,6 @@
-"""Run stores as the viewer reads them: every run by itself, so that a damaged one hides no other, and what is running."""
+"""Run stores as the viewer reads them: every run by itself, so that a damaged one hides no other,
+and what is running.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 
 from taskloom.apps.view.folders import VanishedError
 from taskloom.core.errors import TaskloomError
-from taskloom.experiments.execute.claims import lives, owner_of
+from taskloom.experiments.execute.driver import lives, owner_of
 from taskloom.experiments.execute.worker import job_folder
-from taskloom.experiments.files import DIGEST, LOG, SCORES
+from taskloom.experiments.files import DIGEST, LOG
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store, failures
 from taskloom.experiments.table import Runs
@@ -51,7 +53,9 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedJob:
-    """A job in hand, or one that was interrupted: its name, the end of its log, and seconds since it last wrote."""
+    """A job in hand, or one that was interrupted: its name, the end of its log, and seconds since
+    it last wrote.
+    """
 
     name: str
     log: str
@@ -100,7 +104,9 @@ class ViewedStore:
         self._results: ResultTable | None = None
 
     def store(self) -> Store:
-        """The store, always the same one because it remembers what it read; a `TaskloomError` if it is not one any more."""
+        """The store, always the same one because it remembers what it read; a `TaskloomError` if it
+        is not one any more.
+        """
         opened = Store(self.path)
         if self._opened is None:
             self._opened = opened
@@ -124,9 +130,9 @@ class ViewedStore:
 
     def _read(self, store: Store, name: str) -> tuple[tuple[int, int], StoredRun]:
         try:
-            status = os.stat(f"{self.path}/{name[:2]}/{name}/{SCORES}")
+            status = store.status(name)
         except OSError as error:
-            return (0, 0), StoredRun(name, {}, f"{SCORES} cannot be read ({error.strerror})", 0.0)
+            return (0, 0), StoredRun(name, {}, f"its scores cannot be read ({error.strerror})", 0.0)
         mark = status.st_mtime_ns, status.st_size
         known = self._known.get(name)
         if known is not None and known[0] == mark:
@@ -139,7 +145,7 @@ class ViewedStore:
     def run(self, name: str) -> StoredRun:
         """Return one run by its whole digest; raise a `VanishedError` where there is none."""
         store = self.store()
-        if not DIGEST.fullmatch(name) or not (store.folder(name) / SCORES).is_file():
+        if not DIGEST.fullmatch(name) or name not in store:
             raise VanishedError(f"the store has no run '{name[:40]}'")
         return self._read(store, name)[1]
 
@@ -152,7 +158,9 @@ class ViewedStore:
         return table
 
     def results(self) -> ResultTable:
-        """Return the mean score of everything that runs differ in, but the seed, with its interval, as `taskloom runs show`."""
+        """Return the mean score of everything that runs differ in, but the seed, with its interval,
+        as `taskloom runs show`.
+        """
         table = self.table()
         results = self._results
         if results is None:

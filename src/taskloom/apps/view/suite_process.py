@@ -1,4 +1,5 @@
-"""A process beside the server that runs the code of suites: pictures of examples, and previews of recipes.
+"""A process beside the server that runs the code of suites: pictures of examples, and previews of
+recipes.
 
 What a recipe asks for may take minutes or all memory. The process has limits. One that exceeds them
 is ended, and the page shows a sentence. Requests and answers are JSON, one per line.
@@ -59,7 +60,9 @@ class SuiteProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def request(self, what: str, **values: Any) -> Mapping[str, Any]:
-        """Send a request and return its answer; raise a `TaskloomError` with the answer's own sentence, or on time running out."""
+        """Send a request and return its answer; raise a `TaskloomError` with the answer's own
+        sentence, or on time running out.
+        """
         with self._lock:
             process = self._running()
             try:
@@ -94,7 +97,8 @@ class SuiteProcess:
         if self._process is None or self._process.poll() is not None:
             self._end()
             command = [sys.executable, "-m", "taskloom.apps.view.suite_process", str(MEMORY)]
-            # In a session of its own: Ctrl-C in the terminal is for the viewer, which then closes its standard input.
+            # In a session of its own: Ctrl-C in the terminal is for the viewer, which then closes
+            # its standard input.
             self._process = subprocess.Popen(  # noqa: S603 - our own
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
@@ -138,17 +142,20 @@ def picture(request: Mapping[str, Any]) -> dict[str, Any]:
 def preview(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first examples of each split of a recipe, after checking it.
 
-    Texts that name files or servers are refused: whoever can reach the viewer may see its folders, and nothing else.
+    Texts that name files or servers are refused: whoever can reach the viewer may see its folders,
+    and nothing else.
     """
     data: dict[str, Any] = request["recipe"]
     for text in texts(data):
         if "://" in text:
             raise RecipeError(
-                f"the viewer does not ask other servers ('{text[:60]}'); use the command line for this recipe"
+                f"the viewer does not ask other servers ('{text[:60]}'); use the command line for"
+                " this recipe"
             )
     for file in named_files(data):
         raise RecipeError(
-            f"the viewer does not open files that a recipe names ('{file[:60]}'); use the command line"
+            f"the viewer does not open files that a recipe names ('{file[:60]}'); use the command"
+            " line"
         )
     recipe = check(data, "the recipe", "the recipe")
     plan = recipe.plan(request["seed"])
@@ -194,7 +201,9 @@ def named_files(data: Mapping[str, Any]) -> list[str]:
 
 
 def _picture(recipe: Recipe, seed: int, example: Example) -> dict[str, Any] | None:
-    """Return what the suite draws; None where it draws nothing, or cannot: the data may have been edited."""
+    """Return what the suite draws; None where it draws nothing, or cannot: the data may have been
+    edited.
+    """
     if recipe.suite.picture is None:
         return None
     if recipe.described is not None and not recipe.described.alone:

@@ -26,8 +26,9 @@ def keep_session(request: PageRequest, answer: Response, session: str) -> None:
 
 
 def leave(request: PageRequest) -> Response:
-    """Sign a person out."""
+    """Sign a person out: the session ends on the server, too."""
     answer = request.to("/")
+    request.site.signer.end_session(request.session)
     answer.delete_cookie(request.site.cookie)
     return answer
 

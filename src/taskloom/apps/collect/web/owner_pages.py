@@ -237,7 +237,9 @@ def download_log(request: PageRequest) -> Response:
 
 
 def _log_lines(request: PageRequest) -> Iterator[str]:
-    """Yield the events a batch at a time: the server may run each step in another thread, which has another connection."""
+    """Yield the events a batch at a time: the server may run each step in another thread, which has
+    another connection.
+    """
     last = 0
     while events := list(request.c.store.events(limit=500, after=last, oldest_first=True)):
         yield "".join(json.dumps(e.to_json(), ensure_ascii=False) + "\n" for e in events)

@@ -110,7 +110,9 @@ class PageRequest:
 
     @property
     def notice(self) -> str:
-        """Return what the page before has to say; nothing that somebody else put into the address."""
+        """Return what the page before has to say; nothing that somebody else put into the
+        address.
+        """
         text = self.query.line("notice")
         return (
             text

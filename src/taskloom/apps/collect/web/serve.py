@@ -45,7 +45,8 @@ def serve(
         token = token or secrets.token_urlsafe(24)
         if len(token) < SHORTEST_TOKEN:
             raise CollectError(
-                f"token has {len(token)} characters; choose at least {SHORTEST_TOKEN}, or none for a random one"
+                f"token has {len(token)} characters; choose at least {SHORTEST_TOKEN}, or none for"
+                " a random one"
             )
     else:
         token = ""

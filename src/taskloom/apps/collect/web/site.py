@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -49,7 +50,9 @@ Handler = Callable[[PageRequest], Response]
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One address: how it is asked, what answers, and who may ask. No roles: everybody, signed in or not."""
+    """One address: how it is asked, what answers, and who may ask. No roles: everybody, signed in
+    or not.
+    """
 
     method: str
     path: str
@@ -118,7 +121,9 @@ class Site:
         self.leases = Leases()
         self.signer = Signer(collection, clock)
         self.gathering, self.exporting = threading.Lock(), threading.Lock()
-        self.cookie = f"collect-{digest(collection.secret, 4)}"  # servers on other ports share the browser's cookies
+        self.cookie = (  # servers on other ports share the browser's cookies
+            f"collect-{digest(collection.secret, 4)}"
+        )
         folder = files("taskloom.apps.collect.web")
         self.phrases = page_phrases()
         self.static = {name: (folder / "static" / name).read_bytes() for name in STATIC}
@@ -232,17 +237,19 @@ def _work(site: Site, route: PageRoute, request: Request, form: PageFields) -> R
         if request.method == "POST" and route.roles:
             site.signer.check_form(page.session, form.text("form_token"))
         return route.handler(page)
-    except (TaskloomError, OSError, sqlite3.Error) as error:
+    except (TaskloomError, OSError, sqlite3.Error, json.JSONDecodeError) as error:
         if page is None:
             page = PageRequest(site, None, "", request.path_params, PageFields({}), form, False, "")
         return _report(site, page, _as_collect_error(error))
 
 
 def _as_collect_error(error: Exception) -> CollectError:
-    """Give every foreseen fault its sentence and its status: of the rules, of other parts of Taskloom, of the disk."""
+    """Give every foreseen fault its sentence and its status: of the rules, of other parts of
+    Taskloom, of the disk.
+    """
     if isinstance(error, CollectError):
         return error
-    if isinstance(error, sqlite3.Error):
+    if isinstance(error, sqlite3.Error | json.JSONDecodeError):
         return DiskError(phrase("database_unreadable", reason=error))
     if isinstance(error, OSError):
         return DiskError(phrase("system_refused", reason=error.strerror or error))
@@ -256,7 +263,9 @@ def _report(site: Site, page: PageRequest, error: CollectError) -> Response:
 
 
 def _visitor(site: Site, request: Request) -> Person | None:
-    """Return who asks by the session's cookie; a cookie that is forged or expired is as good as none."""
+    """Return who asks by the session's cookie; a cookie that is forged or expired is as good as
+    none.
+    """
     cookie = request.cookies.get(site.cookie, "")
     if not cookie:
         return None

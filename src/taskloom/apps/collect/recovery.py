@@ -1,0 +1,215 @@
+"""A new database for a project whose own is damaged or gone.
+
+The records of a project follow from its log, so the log is what has to be saved. Events are read
+one by one from the damaged database, or from a log that was exported; those that cannot be read are
+counted and named. Passages are saved from the database, and read again from the project's documents
+if they are missing. The damaged file stays next to the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from taskloom.apps.collect.corpus import read_documents
+from taskloom.apps.collect.errors import CollectError
+from taskloom.apps.collect.event_store import (
+    EVENT_COLUMNS,
+    EventStore,
+    LogEvent,
+    RowChange,
+    parse_event,
+)
+from taskloom.apps.collect.phrases import phrase
+from taskloom.apps.collect.project_file import DATABASE, read_project
+from taskloom.apps.collect.records import Document
+from taskloom.core.files import digest, locked
+
+MOST_MISSES = 10_000
+"""Numbers without an event, one after the other, after which the log of a database that cannot say
+how many events it has is taken to end.
+"""
+
+UNREADABLE = (sqlite3.Error, ValueError, TypeError, KeyError)
+"""What damaged pages raise: by SQLite, by the JSON reader, or by an event of the wrong shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was saved.
+
+    Attributes:
+        events: Number of events in the new database.
+        lost: Numbers of events that could not be read.
+        missing_texts: Number of documents whose text was neither in the database nor among the
+            project's documents.
+        kept: The damaged database, under its new name; None if there was none.
+        problems: What `check` finds in the new database: records that build on lost events.
+    """
+
+    events: int
+    lost: tuple[int, ...]
+    missing_texts: int
+    kept: Path | None
+    problems: tuple[str, ...]
+
+
+def recover(folder: str | Path, log: str | Path | None = None) -> Recovery:
+    """Build a project's database anew from what can be read of its log.
+
+    Args:
+        folder: The project's folder. No server may be working on it.
+        log: A log that `taskloom collect log` wrote, to be read in place of the database's.
+    """
+    folder = Path(folder)
+    project = read_project(folder)
+    with locked(folder / ".lock"):
+        old = folder / DATABASE
+        new = folder / f"{DATABASE}.new"
+        new.unlink(missing_ok=True)
+        texts: dict[str, str] = {}
+        lost: list[int] = []
+        if log is not None:
+            events = list(_exported(Path(log)))
+        elif old.exists():
+            with closing(sqlite3.connect(f"file:{old}?mode=ro", uri=True)) as connection:
+                events = list(_readable(connection, lost))
+        else:
+            raise CollectError(phrase("no_database", path=old))
+        if not events:
+            source = old if log is None else log
+            raise CollectError(phrase("no_events", source=source))
+        wanted = _documents(events)
+        if old.exists():
+            with closing(sqlite3.connect(f"file:{old}?mode=ro", uri=True)) as connection:
+                texts |= _stored_texts(connection, wanted)
+        for domain in project.domains:
+            with suppress(CollectError):
+                found = read_documents(folder / domain.documents)[0]
+                texts |= {digest(document.text): document.text for document in found}
+        store = EventStore(new)
+        try:
+            store.restore(events, {key: text for key, text in texts.items() if key in wanted})
+            problems = tuple(store.check())
+        finally:
+            store.close()
+        kept = _set_aside(old) if old.exists() else None
+        new.rename(old)
+    missing = len(wanted - texts.keys())
+    return Recovery(len(events), tuple(lost), missing, kept, problems)
+
+
+def _readable(connection: sqlite3.Connection, lost: list[int]) -> Iterator[LogEvent]:
+    """Yield the events of a damaged database in order; add the numbers of others to `lost`."""
+    last = _last_number(connection)
+    number = 0
+    misses: list[int] = []
+    while last is None or number < last:
+        number += 1
+        try:
+            row = connection.execute(
+                f"SELECT {EVENT_COLUMNS} FROM events WHERE number = ?",  # noqa: S608 - a constant
+                (number,),
+            ).fetchone()
+            if row is None:
+                raise ValueError(number)
+            event = parse_event(row)
+        except UNREADABLE:
+            misses.append(number)
+            if last is None and len(misses) >= MOST_MISSES:
+                return
+            continue
+        lost += misses
+        misses.clear()
+        yield event
+    lost += misses
+
+
+def _last_number(connection: sqlite3.Connection) -> int | None:
+    """Number of the last event, or None if the database cannot say."""
+    for query in (
+        "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
+        "SELECT max(number) FROM events",
+    ):
+        with suppress(sqlite3.Error):
+            row = connection.execute(query).fetchone()
+            if row is not None and isinstance(row[0], int):
+                return row[0]
+    return None
+
+
+def _exported(path: Path) -> Iterator[LogEvent]:
+    """Yield the events of an exported log, one JSON object a line."""
+    versions: dict[tuple[str, str], int] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CollectError(phrase("log_unread", path=path, reason=error)) from error
+    for place, line in enumerate(lines, 1):
+        try:
+            event = _event_of_line(json.loads(line), versions)
+        except UNREADABLE as error:
+            raise CollectError(phrase("no_event", path=path, place=place)) from error
+        yield event
+
+
+def _event_of_line(line: dict[str, Any], versions: dict[tuple[str, str], int]) -> LogEvent:
+    """Return an exported event. A line leaves out the version before, which is the last one of the
+    same record.
+    """
+    changes = []
+    for change in line["changes"]:
+        key = (str(change["kind"]), str(change["id"]))
+        before = versions.get(key, 0)
+        changes.append(
+            RowChange(*key, before, change["before"], change["version"], change["after"])
+        )
+        versions[key] = change["version"]
+    return LogEvent(
+        number=line["number"],
+        at=line["at"],
+        who=line["who"],
+        what=line["what"],
+        note=line["note"],
+        changes=tuple(changes),
+        undoes=line["undoes"],
+    )
+
+
+def _documents(events: list[LogEvent]) -> set[str]:
+    """Return the digests of all documents' texts."""
+    return {
+        change.new["digest"]
+        for event in events
+        for change in event.changes
+        if change.kind == Document.kind and change.new is not None
+    }
+
+
+def _stored_texts(connection: sqlite3.Connection, wanted: set[str]) -> dict[str, str]:
+    """Return the texts that can still be read, each checked against its digest."""
+    texts: dict[str, str] = {}
+    for key in wanted:
+        with suppress(*UNREADABLE):
+            row = connection.execute("SELECT text FROM texts WHERE digest = ?", (key,)).fetchone()
+            if row is not None and digest(row[0]) == key:
+                texts[key] = row[0]
+    return texts
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a database with its journals; return its new name."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    for suffix in ("-wal", "-shm"):
+        journal = path.with_name(path.name + suffix)
+        if journal.exists():
+            journal.rename(aside.with_name(aside.name + suffix))
+    return aside
