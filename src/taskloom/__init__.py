@@ -1,7 +1,7 @@
 """Taskloom weaves controlled language tasks, teaches them to models, and shows what was learned.
 
-The public API. Names are resolved when they are first used, so that importing the package costs next to nothing and
-pulls in neither Arrow nor torch.
+The public API. Names are resolved when they are first used, so that importing the package costs
+next to nothing and pulls in neither Arrow nor torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from taskloom.analysis import figures as figures
     from taskloom.analysis.finding import Finding as Finding
     from taskloom.analysis.finding import StudyFigure as StudyFigure
+    from taskloom.analysis.paper_table import PaperTable as PaperTable
     from taskloom.analysis.profile.profile import profile as profile
+    from taskloom.analysis.published_numbers import PublishedNumber as PublishedNumber
     from taskloom.analysis.report.run_report import report as report
     from taskloom.analysis.reproduction import reproduce as reproduce
     from taskloom.analysis.study import study as study
@@ -110,6 +112,8 @@ _HOME = {
     "Random": "core.seeding",
     "Finding": "analysis.finding",
     "StudyFigure": "analysis.finding",
+    "PaperTable": "analysis.paper_table",
+    "PublishedNumber": "analysis.published_numbers",
     "reproduce": "analysis.reproduction",
     "study": "analysis.study",
     "knob": "recipe.tasks",

@@ -1,7 +1,8 @@
 """Functions of the public API that join several packages: what the commands of the same names call.
 
-They live here because the packages below may not import each other in this direction: reading a file that may be a
-recipe or an experiment, runs that may be a folder or a table, a dataset that goes to a suite's format or to another tool.
+They live here because the packages below may not import each other in this direction: reading a
+file that may be a recipe or an experiment, runs that may be a folder or a table, a dataset that
+goes to a suite's format or to another tool.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ TOOLS = ("hf", "lm-eval")
 
 
 def recipes() -> dict[str, str]:
-    """Return the names of all recipes, each with the line about it, as `taskloom list recipes` prints them."""
-    from taskloom.recipe.finder import descriptions
+    """Return the names of all recipes, each with the line about it, as `taskloom list recipes`
+    prints them.
+    """
+    from taskloom.recipe.recipe import descriptions
 
     return dict(descriptions())
 
@@ -52,14 +55,16 @@ def read(source: str | PathLike[str], changes: Changes = None) -> Recipe | Exper
 def read(
     source: str | PathLike[str] | Mapping[str, Any] | Task, changes: Changes = None
 ) -> Recipe | Experiment:
-    """Read and check a recipe or an experiment. What is wrong in it is one error, with file, line and key.
+    """Read and check a recipe or an experiment. What is wrong in it is one error, with file, line
+    and key.
 
     Args:
-        source: A recipe in any form that `make` takes, or the YAML file of a recipe or an experiment.
+        source: A recipe in any form that `make` takes, or the YAML file of a recipe or an
+            experiment.
         changes: Of a recipe: changes of its fields, as `make` takes them.
     """
     from taskloom.recipe import read as read_recipe
-    from taskloom.recipe.finder import is_yaml
+    from taskloom.recipe.recipe import is_yaml
 
     if (
         not isinstance(source, str | PathLike)
@@ -75,7 +80,9 @@ def read(
 
 
 def _is_experiment(path: Path) -> bool:
-    """True if a YAML file has the keys of an experiment; a file that cannot be read is left to the reader of recipes."""
+    """True if a YAML file has the keys of an experiment; a file that cannot be read is left to the
+    reader of recipes.
+    """
     from taskloom.core.errors import DataError
     from taskloom.recipe.yaml_files import load
 
@@ -155,10 +162,13 @@ def power(
         gap: The difference in accuracy that should be found.
         accuracy: The accuracy of one learner; the other's is accuracy + gap.
         seeds: Seeds of each learner; several numbers are tried by default.
-        examples: Examples that each run answers. With both given, their power and the smallest gap that they find.
+        examples: Examples that each run answers. With both given, their power and the smallest gap
+            that they find.
         seed_sd: Standard deviation of accuracy between seeds.
-        paired_correlation: Correlation of the learners' answers to an item; 0 if they answer different items.
-        seed_correlation: Correlation of two seeds' answers to an item. Default: (1 + paired_correlation) / 2.
+        paired_correlation: Correlation of the learners' answers to an item; 0 if they answer
+            different items.
+        seed_correlation: Correlation of two seeds' answers to an item. Default: (1 +
+            paired_correlation) / 2.
         alpha: Significance level.
         power: How often a gap should be found.
     """
@@ -173,11 +183,13 @@ def power(
 
 
 def rescore(store: str | Path, scorer: str = "own") -> list[Change]:
-    """Score the stored predictions of runs again. No model is called; the old scores are kept next to the new ones.
+    """Score the stored predictions of runs again. No model is called; the old scores are kept next
+    to the new ones.
 
     Args:
         store: The folder of the runs.
-        scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite has it.
+        scorer: A scorer's name, or `own`: the scorer of each run's recipe, as the installed suite
+            has it.
     """
     from taskloom.experiments.rescore import rescore as score_again
 
@@ -185,7 +197,8 @@ def rescore(store: str | Path, scorer: str = "own") -> list[Change]:
 
 
 def solve(file: str | Path, suite: str = "", **options: str) -> SolveReport:
-    """Answer every question of a file with its support, and report where the file's own answers are wrong or open.
+    """Answer every question of a file with its support, and report where the file's own answers are
+    wrong or open.
 
     Args:
         file: A file of questions; `-` is standard input.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import inspect
 import itertools
 import os
 import sys
@@ -18,7 +19,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from taskloom.cli.renamed import FLAGS_COMMAND, todays
 from taskloom.cli.suite_options import command_of
 from taskloom.core.errors import LONGEST, ParameterError, TaskloomError
 
@@ -50,20 +50,51 @@ COMMANDS: dict[str, str] = {
     "collect check": "collect.check",
     "collect log": "collect.log",
     "collect export": "collect.export",
+    "collect recover": "collect.recover",
     "collect serve": "collect.serve",
     "doctor": "doctor.doctor",
     "serve-env": "env.serve_env",
 }
-"""The module and function of each command, in the order in which --help lists them; imported when they are needed."""
+"""The module and function of each command, in the order in which --help lists them; imported when
+they are needed.
+"""
+
+FLAGS_COMMAND = "collect flags"
+"""The hidden command for the options that became actions of `collect`: they can be combined, so
+that no action replaces them.
+"""
 
 HIDDEN = {FLAGS_COMMAND: "collect.flags"}
 """Commands that --help does not list."""
 
 GROUPS = {
-    "runs": "Everything about finished runs: scores, paired tests, one page, new scores without the model",
-    "collect": "Collect tasks with a group of people: a local web app over your own documents, as ZEST was collected",
+    "runs": (
+        "Everything about finished runs: scores, paired tests, one page, new scores without the"
+        " model"
+    ),
+    "collect": (
+        "Collect tasks with a group of people: a local web app over your own documents, as ZEST was"
+        " collected"
+    ),
 }
 """Commands with actions as words, and the line about each."""
+
+# Commands that were renamed: the old words still work, and one line on standard error names the new
+# ones.
+
+MOVED = {"compare": "runs compare", "report": "runs report", "rescore": "runs rescore"}
+"""Commands that became actions of a group."""
+
+ACTIONS = {
+    "runs": ("show", "compare", "report", "rescore", "verify"),
+    "collect": ("new", "demo", "status", "check", "log", "export", "recover", "serve"),
+}
+"""Commands with actions as words."""
+
+WITHOUT_ACTION = {"runs": "show", "collect": "serve"}
+"""What a group did when it was a single command."""
+
+HELP = frozenset({"-h", "--help"})
 
 VERBOSE = frozenset({"-v", "--verbose"})
 
@@ -78,7 +109,9 @@ INTERRUPTED = "interrupted; what was finished is kept: rerun the command to resu
 
 
 def app_for(arguments: list[str]) -> typer.Typer:
-    """Return the command that is called, with the options that suites add to it; all commands where none is called by name."""
+    """Return the command that is called, with the options that suites add to it; all commands where
+    none is called by name.
+    """
     app = typer.Typer(
         invoke_without_command=True,
         callback=_whole_program,
@@ -88,7 +121,8 @@ def app_for(arguments: list[str]) -> typer.Typer:
     )
     before = _options_before(arguments)
     line = arguments[len(before) :]
-    # `--help` of the whole program, a misspelled command and the shell's completion need all of them.
+    # `--help` of the whole program, a misspelled command and the shell's completion need all of
+    # them.
     only = _called(line) if VERBOSE.issuperset(before) else []
     groups: dict[str, typer.Typer] = {}
     for name in only or COMMANDS:
@@ -106,7 +140,9 @@ def app_for(arguments: list[str]) -> typer.Typer:
 
 
 def _called(line: list[str]) -> list[str]:
-    """Return the command that a line calls, with its action, or all commands of a group; nothing if there is no such command."""
+    """Return the command that a line calls, with its action, or all commands of a group; nothing if
+    there is no such command.
+    """
     known = COMMANDS | HIDDEN
     for name in (" ".join(line[:2]), " ".join(line[:1])):
         if name in known:
@@ -129,7 +165,9 @@ def _usage_of(argument: Any) -> str:
 
 
 def _summary(function: Callable[..., None]) -> str:
-    """Return the first sentence of a command's docstring, for the list of commands, where Typer would cut it."""
+    """Return the first sentence of a command's docstring, for the list of commands, where Typer
+    would cut it.
+    """
     first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
     return first.partition(". ")[0].removesuffix(".")
 
@@ -176,9 +214,12 @@ def _whole_program(
 
 
 def main() -> None:
-    """Run the console script: every foreseen problem is one sentence on standard error and exit status 2."""
-    # A command creates many objects that last and little garbage. Python's default threshold of 700 would search them more than a
-    # hundred times before the command begins. These two settings save 18 % of `show ctl/A` and 11 % of `make ctl/A`.
+    """Run the console script: every foreseen problem is one sentence on standard error and exit
+    status 2.
+    """
+    # A command creates many objects that last and little garbage. Python's default threshold of 700
+    # would search them more than a hundred times before the command begins. These two settings save
+    # 18 % of `show ctl/A` and 11 % of `make ctl/A`.
     gc.set_threshold(50_000)
     status = run(sys.argv[1:])
     gc.freeze()  # everything in memory ends with the process, so it needn't be searched once more
@@ -199,8 +240,50 @@ def run(arguments: list[str]) -> int:
         print(f"taskloom: took {time.monotonic() - began:.2f} s", file=sys.stderr)
 
 
+def todays(arguments: list[str]) -> tuple[list[str], str]:
+    """Return a command line in the words of today, and a hint; the hint is empty if it was in them
+    already.
+    """
+    before = 0
+    while before < len(arguments) and arguments[before].startswith("-"):
+        before += 1  # options of the whole program
+    line = arguments[before:]
+    command, rest = (line[0], line[1:]) if line else ("", [])
+    new = _replacement(command, rest)
+    if not new:
+        return arguments, ""
+    old = command
+    shown = new
+    if new == FLAGS_COMMAND:
+        used = _flags(rest)
+        old = f"{command} {' '.join(f'--{action}' for action in used)}"
+        shown = f"{command} {'|'.join(used)}"
+    return [*arguments[:before], *new.split(), *rest], f"'taskloom {old}' is now 'taskloom {shown}'"
+
+
+def _replacement(command: str, rest: list[str]) -> str:
+    """Return the words that replace a command, or nothing if they are today's."""
+    if command in MOVED:
+        return MOVED[command]
+    if command not in ACTIONS or (rest and rest[0] in ACTIONS[command]):
+        return ""
+    if command == "collect" and _flags(rest):
+        return FLAGS_COMMAND
+    if rest and HELP.issuperset(rest):
+        return ""
+    return f"{command} {WITHOUT_ACTION[command]}"
+
+
+def _flags(rest: list[str]) -> list[str]:
+    """Return the actions of `collect` that are typed as options."""
+    typed = {word.partition("=")[0] for word in rest}
+    return [action for action in ACTIONS["collect"] if f"--{action}" in typed]
+
+
 def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> int:
-    """Run one command line; `explain` is called where an error is about to be put into one sentence."""
+    """Run one command line; `explain` is called where an error is about to be put into one
+    sentence.
+    """
     try:
         result: Any = app_for(arguments)(arguments, prog_name="taskloom", standalone_mode=False)
         if sys.stdout is not None:
@@ -216,20 +299,23 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     except BrokenPipeError:
         return _reader_gone()
     except SystemExit as error:
-        # Rich and Typer end the program with status 1 where a pipe is closed; with us that status says that something was found.
+        # Rich and Typer end the program with status 1 where a pipe is closed; with us that status
+        # says that something was found.
         if isinstance(error.__context__, BrokenPipeError):
             return _reader_gone()
         raise
     except OSError as error:
-        # A full disk, a missing right, a folder in a file's place: the system's own words and the path say it best.
+        # A full disk, a missing right, a folder in a file's place: the system's own words and the
+        # path say it best.
         explain()
         return _say(_of_system(error), 2)
     except UnicodeError as error:
         return _say(f"a name or a text holds characters that cannot be written here ({error})", 2)
     except MemoryError:
-        return _say("out of memory; use fewer --workers or smaller --shard-rows", 2)
+        return _say(f"out of memory; {_smaller(arguments)}", 2)
     except Exception as error:
-        # Typer brings its own copy of click in some versions, so its errors are known by what they can do.
+        # Typer brings its own copy of click in some versions, so its errors are known by what they
+        # can do.
         if type(error).__name__ == "Abort":
             return _say(INTERRUPTED, 130)
         if not hasattr(error, "format_message"):
@@ -240,8 +326,18 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
     return result if isinstance(result, int) else 0
 
 
+def _smaller(arguments: list[str]) -> str:
+    """Return what makes a command need less memory."""
+    called = _called(arguments[len(_options_before(arguments)) :])
+    own = inspect.signature(_function(called[0])).parameters if len(called) == 1 else {}
+    options = [f"--{name.replace('_', '-')}" for name in ("workers", "shard_rows") if name in own]
+    return f"use smaller {' or '.join(options)}" if options else "use less data at a time"
+
+
 def _of_system(error: OSError) -> str:
-    """Return what the system refused, by the name of the file that was asked for, and what may help."""
+    """Return what the system refused, by the name of the file that was asked for, and what may
+    help.
+    """
     from taskloom.core.files import final_path
 
     where = f"{final_path(Path(str(error.filename)))}: " if error.filename else ""
@@ -250,9 +346,12 @@ def _of_system(error: OSError) -> str:
 
 
 def _reader_gone() -> int:
-    """Return the status of a command whose reader (head, less) has left: that is not an error of ours."""
+    """Return the status of a command whose reader (head, less) has left: that is not an error of
+    ours.
+    """
     with suppress(OSError, ValueError, AttributeError):
-        # What is still in the buffer goes nowhere, or the interpreter would complain of it at its end.
+        # What is still in the buffer goes nowhere, or the interpreter would complain of it at its
+        # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -275,7 +374,8 @@ def _before_command(path: str) -> str:
 
 
 def _say(message: str, status: int) -> int:
-    # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps its lines.
+    # One sentence; what an error echoes below it (an expression with a caret under the fault) keeps
+    # its lines.
     sentence, *echo = message.split("\n  ")
     text = "\n  ".join(["taskloom: " + " ".join(sentence.split()), *echo])
     if len(text) > LONGEST:

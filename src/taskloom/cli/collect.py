@@ -1,7 +1,8 @@
-"""The collection of tasks: collect new, demo, status, check, log, export, serve."""
+"""The collection of tasks: collect new, demo, status, check, log, export, recover, serve."""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,6 +118,46 @@ def export(
     _once(project, export=folder, despite_leaks=despite_leaks, as_json=as_json)
 
 
+def recover(
+    project: Project,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="An exported log, instead of the database's."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build the database of a project anew from what can be read of its log. The damaged file is
+    kept.
+
+    \b
+    Examples:
+      $ taskloom collect recover my-demo
+      $ taskloom collect recover my-demo --log log.jsonl --json
+    """
+    from taskloom.apps.collect.recovery import recover as rebuild
+
+    saved = rebuild(project, log)
+    lines = [f"{project}: {saved.events:,} events were saved"]
+    if saved.kept is not None:
+        lines[0] += f"; the old database is kept as {saved.kept.name}"
+    if saved.lost:
+        lines.append(f"{len(saved.lost):,} events cannot be read, the first is {saved.lost[0]}")
+    if saved.missing_texts:
+        lines.append(
+            f"{saved.missing_texts:,} documents have lost their text; put their files back into the"
+            " project's folder and recover again"
+        )
+    lines += saved.problems[:3]
+    report: dict[str, object] = {
+        "events": saved.events,
+        "lost": list(saved.lost),
+        "missing texts": saved.missing_texts,
+        "kept": str(saved.kept) if saved.kept else None,
+        "problems": list(saved.problems),
+    }
+    _tell(report, lines, as_json)
+
+
 def serve(
     project: Project,
     host: Host = "127.0.0.1",
@@ -124,7 +165,8 @@ def serve(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Serve a project as a local web app until Ctrl-C: people write, annotate and adjudicate tasks there.
+    """Serve a project as a local web app until Ctrl-C: people write, annotate and adjudicate tasks
+    there.
 
     \b
     For example:
@@ -150,7 +192,9 @@ def flags(
     token: Token = "",
     as_json: Json = False,
 ) -> None:
-    """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were words."""
+    """Do what is asked by options, as `taskloom collect PROJECT --new` was before actions were
+    words.
+    """
     from taskloom.apps.collect.demo_project import fill_demo
 
     if make_new:
@@ -223,7 +267,7 @@ def _once(
             problems = collection.store.check()
             if problems:
                 raise CollectError(
-                    f"{project}: {len(problems)} records differ from the log, the first: {problems[0]}"
+                    f"{project}: {len(problems)} differences from the log, the first: {problems[0]}"
                 )
             lines.append(f"{project}: every record follows from the log")
         if log:
@@ -239,8 +283,12 @@ def _once(
             }
             lines += [*release.leaks, *release.remarks]
             lines.append(
-                f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to {export}"
+                f"exported {', '.join(f'{n} {name}' for name, n in tasks.items())} tasks to"
+                f" {export}"
             )
+    except (sqlite3.DatabaseError, ValueError) as error:
+        # Pages can be damaged in the middle of a text, which only reading it shows.
+        raise collection.store.damaged(error) from error
     finally:
         collection.close()
     _tell(report, lines, as_json)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.options import Folder, Json, RecipeName, Seed, Set, TaskFile
-from taskloom.cli.output import cell, console, counted, emit, percent, printable, table
+from taskloom.cli.output import cell, console, emit, percent, printable, table
 from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from taskloom.core.tables import Table
     from taskloom.data import Dataset
     from taskloom.data.audit import Audit
     from taskloom.data.audit.scorer_audit import ScorerAudit
@@ -43,7 +42,10 @@ def make(
         bool,
         typer.Option(
             "--force",
-            help="Replace the dataset that is in the folder; files of your own there are not touched.",
+            help=(
+                "Replace the dataset that is in the folder; files of your own there are not"
+                " touched."
+            ),
         ),
     ] = False,
     jsonl: Annotated[
@@ -115,7 +117,8 @@ def export(
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite offers.
+    """Write a dataset for another tool (hf, lm-eval), or a split in another format, which a suite
+    offers.
 
     \b
     Examples:
@@ -136,19 +139,21 @@ def export(
 def verify(
     folder: Folder,
     every: Annotated[
-        bool, typer.Option("--every", "--all", help="Derive every answer again, not a sample.")
+        bool, typer.Option("--every", "--all", help="Prove every row, not a sample.")
     ] = False,
     task: TaskFile = None,
     as_json: Json = False,
 ) -> None:
-    """Check a dataset's bytes against its manifest, and its answers by the task's second solver.
+    """Prove a dataset: its bytes, its answers by the second solver, and its rows made again.
 
     \b
     Examples:
       $ taskloom verify my-data
       $ taskloom verify my-data --all --json
 
-    A dataset of a task file or a ZEST domain of your own has its answers checked when you name that file: --task FILE.
+    Rows are made again from the recipe and the seed and compared in every column; status 1 if a row
+    or an answer differs. A dataset of a task file or a ZEST domain of your own is proved when you
+    name that file: --task FILE.
     """
     from taskloom.data import verify as verifying
 
@@ -163,7 +168,7 @@ def verify(
 
     result = verifying.verify(folder, every=every, task=task)
     print_verification(result, folder, as_json)
-    if result.wrong:
+    if not result.ok:
         raise typer.Exit(1)
 
 
@@ -190,11 +195,14 @@ def audit(
     ] = "final",
     as_json: Json = False,
 ) -> None:
-    """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage, divergence; status 1 on a leak.
+    """Certify a dataset: leaks, duplicates, held-out parts, balance, shortcuts, coverage,
+    divergence; status 1 on a leak.
 
-    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet with `input` and `targets`.
+    DIR may also be anybody's folder of SPLIT.jsonl, SPLIT.csv, SPLIT.parquet or SPLIT/*.parquet
+    with `input` and `targets`.
 
-    With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in the forms that models write.
+    With the word scorers: how often each scorer refuses right answers and accepts wrong ones, in
+    the forms that models write.
 
     \b
     Examples:
@@ -254,7 +262,8 @@ def print_made(data: Dataset, folder: Path, as_json: bool, known: bool = False) 
         out.print(f"note: {cell(warning)}")
     out.print(f"\n{'was already in' if known else 'in'} {cell(folder)}", soft_wrap=True)
     out.print(
-        f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the fields)",
+        f"content digest {data.digest} (of the rows), recipe digest {m['recipe_digest']} (of the"
+        " fields)",
         soft_wrap=True,
     )
 
@@ -270,21 +279,12 @@ def print_exported(entry: dict[str, Any], sentence: str, as_json: bool) -> None:
 def print_verification(result: Verification, folder: Path, as_json: bool) -> None:
     """Print the result of `taskloom verify`."""
     if as_json:
-        emit({"folder": str(folder), "ok": not result.wrong, **result.to_dict()})
+        emit({"folder": str(folder), **result.to_dict()})
         return
-    print(
-        f"{folder}: {result.rows:,} rows have the bytes of the manifest (content digest {result.digest})"
-    )
-    if result.unchecked:
-        print(f"no answer was derived again: --{result.unchecked}")
-        return
-    print(
-        f"{result.answers:,} answers derived again by {result.method}: {len(result.wrong)} differ"
-    )
-    for wrong in result.wrong[:10]:
-        print(
-            f"  {wrong.split} {wrong.index}: {wrong.input!r} has {list(wrong.stored)}, solved {list(wrong.solved)}"
-        )
+    first, *others = result.lines()
+    print(printable(f"{folder}: {first}"))
+    for line in others:
+        print(printable(line))
 
 
 def print_certificate(audit: Audit, as_json: bool) -> None:
@@ -294,7 +294,8 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
         return
     out = console()
     print(
-        f"audit of {printable(audit.name)} {f'(content digest {audit.digest})' if audit.digest else ''}\n"
+        f"audit of {printable(audit.name)}"
+        f" {f'(content digest {audit.digest})' if audit.digest else ''}\n"
     )
     for section in (
         _splits,
@@ -311,15 +312,7 @@ def print_certificate(audit: Audit, as_json: bool) -> None:
             out.print(block, "")
     for note in audit.notes:
         print(f"note: {printable(note)}")
-    trained = any(info["role"] == "train" for info in audit.splits.values())
-    leaks = counted(len(audit.leaks), "leak") if trained else "leaks were not looked for"
-    if audit.pairs:
-        leaks += f", {counted(len(audit.pairs), 'split')} with pairs of training"
-    if audit.held_out:
-        leaks += f", {counted(len(audit.misplaced), 'split')} with misplaced held-out examples"
-    print(
-        f"{leaks}, {counted(sum(r.exact for r in audit.repeats), 'duplicate')}, {audit.shortcut_count}"
-    )
+    print(f"{'failed' if audit.failed else 'passed'}: {audit.summary}")
 
 
 def _splits(audit: Audit) -> Table:
@@ -348,6 +341,7 @@ def _overlaps(audit: Audit) -> Table | None:
     rows = []
     for o in audit.overlaps:
         verdict = o.verdict.upper() if o.leak else o.verdict
+        kinds = ", ".join(f"{kind} {n:,}" for kind, n in o.kinds.items())
         rows.append(
             (
                 o.split,
@@ -355,11 +349,12 @@ def _overlaps(audit: Audit) -> Table | None:
                 o.exact,
                 o.near,
                 percent(o.share),
+                kinds,
                 verdict,
                 "; ".join(o.examples[:1])[:60],
             )
         )
-    heads = ("rows of", "also in", "exact", "near", "share", "verdict", "for example")
+    heads = ("rows of", "also in", "exact", "near", "share", "near by", "verdict", "for example")
     return table("overlaps between splits", heads, rows) if rows else None
 
 
@@ -465,7 +460,8 @@ def print_scorers(scorers: list[ScorerAudit], as_json: bool) -> None:
     out = console()
     out.print(table(f"{title} by '{scorers[0].extract}'", heads, rows))
     out.print(
-        "refused: right answers that got less than the full score, in forms in which models write them (capitals, an article,\n"
-        "a sentence around the answer); accepted: wrong answers that got it. extracted: the same after the answer was cut out\n"
-        "of the reply, as runs do. The forms: docs/reference/scorers.md."
+        "refused: right answers that got less than the full score, in forms in which models write"
+        " them (capitals, an article,\na sentence around the answer); accepted: wrong answers that"
+        " got it. extracted: the same after the answer was cut out\nof the reply, as runs do. The"
+        " forms: docs/reference/scorers.md."
     )

@@ -1,4 +1,6 @@
-"""What is installed, what is missing and how to get it, where data and caches are, whether a GPU is usable: doctor."""
+"""What is installed, what is missing and how to get it, where data and caches are, whether a GPU is
+usable: doctor.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class DoctorLine:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Say what is installed, what is missing and how to get it, where data and caches are, and whether a GPU is usable.
+    """Say what is installed, what is missing and how to get it, where data and caches are, and
+    whether a GPU is usable.
 
     \b
     Examples:
@@ -124,7 +127,8 @@ def _extras() -> Iterator[DoctorLine]:
 def requirements() -> dict[str, list[str]]:
     """Return what the package requires, by extra; empty where it is not installed as a package.
 
-    Of a checkout the project file is read: what an editable installation wrote down may be older than the code.
+    Of a checkout the project file is read: what an editable installation wrote down may be older
+    than the code.
     """
     declared = _declared(Path(__file__).parents[3] / "pyproject.toml")
     if declared:

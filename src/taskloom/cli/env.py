@@ -36,16 +36,19 @@ def serve_env(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Serve a recipe as an environment over HTTP: POST /reset gives an example, POST /step scores the answer. Ctrl-C ends it.
+    """Serve a recipe as an environment over HTTP: POST /reset gives an example, POST /step scores
+    the answer. Ctrl-C ends it.
 
-    There is no access control: whoever reaches the interface can ask.
+    Web pages of other sites are refused. There is no other access control: every program that
+    reaches the interface can ask. Clients behind one address can name themselves by "client" in
+    each request, and then have their own order of examples.
 
     \b
     Examples:
       $ taskloom serve-env babi/2 --info
       $ taskloom serve-env ctl/A --split iid -n 100 --info --json
 
-    While it runs: curl -s -X POST localhost:8321/reset -d '{}'
+    While it runs: curl -s localhost:8321/reset --json '{}'
     """
     from taskloom.cli.dataset import print_exported
     from taskloom.interop.env_server import EnvironmentServer, RecipeEnvironment
@@ -55,7 +58,10 @@ def serve_env(
         name, split, n, seed=seed, changes=set, described=True, extract=extract, role="train"
     )
     environment = RecipeEnvironment(graded)
-    sentence = f"{graded.name}, split {graded.split}: {len(graded):,} examples, scored by {graded.plan.scorer.name}"
+    sentence = (
+        f"{graded.name}, split {graded.split}: {len(graded):,} examples, scored by"
+        f" {graded.plan.scorer.name}"
+    )
     if only_info:
         print_exported(environment.info(), sentence, as_json)
         return

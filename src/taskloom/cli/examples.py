@@ -25,7 +25,9 @@ BAR = " | "
 
 
 LONGEST_SHOWN = 40_000
-"""Characters of an example that are laid out for people, which takes about a second; no suite makes an example that long."""
+"""Characters of an example that are laid out for people, which takes about a second; no suite makes
+an example that long.
+"""
 
 LISTED = 20
 """Values that people are shown before the rest is only counted."""
@@ -38,7 +40,9 @@ def views(
     as_json: bool,
     task: Path | None = None,
 ) -> None:
-    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite offers."""
+    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite
+    offers.
+    """
     from taskloom.core.registry import SUITES
     from taskloom.data import dataset
     from taskloom.recipe import read
@@ -91,10 +95,12 @@ def show(
     changes: Changes = None,
     set: Changes = None,
 ) -> None:
-    """Print examples as a person reads them, with the derivation of each answer, as `taskloom show` does.
+    """Print examples as a person reads them, with the derivation of each answer, as `taskloom show`
+    does.
 
     Args:
-        what: A dataset or one of its splits, the folder of a dataset, or a recipe in any form that `make` takes.
+        what: A dataset or one of its splits, the folder of a dataset, or a recipe in any form that
+            `make` takes.
         n: How many examples.
         split: Which split; the first by default.
         start: The index of the first.
@@ -173,7 +179,8 @@ def _of_dataset(
     tasks = rows.table.column("task").unique() if "task" in rows.table.column_names else ()
     shape: Callable[[Example], Any] | None = None
     if "seed" in data.manifest and shaped:
-        # Made from files that are no longer there, or by a task that is not: then it is shown plainly.
+        # Made from files that are no longer there, or by a task that is not: then it is shown
+        # plainly.
         with nullcontext() if task else suppress(TaskloomError):
             shape = data.recipe_by(task).plan(data.manifest["seed"]).show
     about = str(data.manifest.get("describe", ""))
@@ -217,7 +224,10 @@ def _check_start(name: str, split: str, start: int, total: int) -> None:
 
 def _print(shown: Shown) -> None:
     out = console()
-    head = f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples. {cell(shown.about)}\n"
+    head = (
+        f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples."
+        f" {cell(shown.about)}\n"
+    )
     out.print(head.replace("\n\n", "\n"))
     for i, example in enumerate(shown.rows):
         out.print(f"[bold]{cell(shown.split)} {shown.start + i}[/bold]")
@@ -225,15 +235,19 @@ def _print(shown: Shown) -> None:
         # A suite shows what it made itself; an example whose texts were cut is shown plainly.
         shape = shown.shape if brief is example else None
         out.print(
-            shape(_printable(brief))
-            if shape
-            else _hanging(plain(_printable(brief), shown.several), out.width),
+            (
+                shape(_printable(brief))
+                if shape
+                else _hanging(plain(_printable(brief), shown.several), out.width)
+            ),
             "",
         )
 
 
 def _hanging(text: str, width: int) -> str:
-    """Return a text whose lines continue below their own beginning where they are longer than the terminal is wide."""
+    """Return a text whose lines continue below their own beginning where they are longer than the
+    terminal is wide.
+    """
     whole = textwrap.TextWrapper(
         width, subsequent_indent=" " * INDENT, break_on_hyphens=False, replace_whitespace=False
     )
@@ -243,7 +257,9 @@ def _hanging(text: str, width: int) -> str:
 
 
 def _shortened(example: Example) -> Example:
-    """Return the example with long texts cut: wrapping and colouring megabytes takes minutes. --json prints them whole."""
+    """Return the example with long texts cut: wrapping and colouring megabytes takes minutes.
+    --json prints them whole.
+    """
     if len(example.input) + sum(map(len, example.targets)) <= LONGEST_SHOWN:
         return example
     return replace(
@@ -280,7 +296,9 @@ INDENT = len("  because  ")
 
 
 def plain(example: Example, named: bool = False) -> str:
-    """Format an example as text: its task where there are several, input, answers, derivation, traits."""
+    """Format an example as text: its task where there are several, input, answers, derivation,
+    traits.
+    """
     lines = [f"  task     {example.task}"] if named else []
     lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
     if example.derivation:

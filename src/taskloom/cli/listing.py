@@ -1,4 +1,6 @@
-"""One thing by its name: a suite, a recipe, a task, a learner, a scorer or a study, with its fields or settings."""
+"""One thing by its name: a suite, a recipe, a task, a learner, a scorer or a study, with its fields
+or settings.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def listing(what: str, as_json: bool) -> None:
             out.print(table(kind, ("name", "what it is"), rows), "")
         elif what:
             out.print(
-                f"no {kind} of one function are installed; name the file of one (taskloom list my_task.py), or a recipe for the "
-                "tasks in it (taskloom list RECIPE)"
+                f"no {kind} of one function are installed; name the file of one (taskloom list"
+                " my_task.py), or a recipe for the tasks in it (taskloom list RECIPE)"
             )
     if not what:
         out.print("taskloom list NAME shows any of them: fields or settings, defaults, meanings")
@@ -45,7 +47,7 @@ def listing(what: str, as_json: bool) -> None:
 def _listed(kind: str) -> list[tuple[str, str]]:
     from taskloom.core import registry, scoring
     from taskloom.learners import LEARNERS
-    from taskloom.recipe.finder import counting_order, descriptions
+    from taskloom.recipe.recipe import counting_order, descriptions
 
     if kind == "suites":
         return registry.SUITES.descriptions()
@@ -91,7 +93,8 @@ def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool)
         recipe_card(read(name, changes or ()), as_json)
     else:
         raise TaskloomError(
-            f"there is no list of '{name}', and nothing has that name; {nearest(name, known_names())}"
+            f"there is no list of '{name}', and nothing has that name;"
+            f" {nearest(name, known_names())}"
         )
 
 
@@ -101,7 +104,7 @@ def known_names() -> list[str]:
     from taskloom.core import scoring
     from taskloom.core.registry import SUITES
     from taskloom.learners import LEARNERS
-    from taskloom.recipe.finder import names
+    from taskloom.recipe.recipe import names
 
     return [
         *KINDS,
@@ -188,7 +191,7 @@ def _schema(name: str) -> None:
 
 def _suite_card(suite: Suite, as_json: bool) -> None:
     from taskloom.recipe import read
-    from taskloom.recipe.finder import counting_order
+    from taskloom.recipe.recipe import counting_order
 
     recipes = {
         name: read(name).describe for name in sorted(suite.recipe_files(), key=counting_order)
@@ -211,7 +214,8 @@ def _suite_card(suite: Suite, as_json: bool) -> None:
     out.print(_field_grid("fields of its recipes", suite.fields), "")
     first = next(iter(recipes), f"{suite.name}/…")
     out.print(
-        f"a recipe of your own: extends: {cell(first)}, then the fields; taskloom list {cell(suite.name)} --schema"
+        f"a recipe of your own: extends: {cell(first)}, then the fields; taskloom list"
+        f" {cell(suite.name)} --schema"
     )
 
 
@@ -245,7 +249,9 @@ def _field_grid(title: str, model: type[BaseModel]) -> Any:
 
 
 def _reach(values: Any, row: FieldRow) -> Any:
-    """Return the value of a dotted field; its default where it, or a group on the way, is left out."""
+    """Return the value of a dotted field; its default where it, or a group on the way, is left
+    out.
+    """
     for part in row.name.split("."):
         if not isinstance(values, Mapping) or part not in values:
             return row.default
@@ -305,7 +311,9 @@ def _study_card(study: Study, name: str, as_json: bool) -> None:
 
 
 def _method(name: str) -> str:
-    """Return the learner in a name as experiments write it, `smollm2/prompt-tune`; any other name as it is."""
+    """Return the learner in a name as experiments write it, `smollm2/prompt-tune`; any other name
+    as it is.
+    """
     from taskloom.core.registry import is_python
     from taskloom.learners import LEARNERS
     from taskloom.learners.config import settings
@@ -353,7 +361,9 @@ def learner_settings(learner: str, as_json: bool) -> None:
 
 
 def recipe_card(recipe: Recipe, as_json: bool) -> None:
-    """Print a recipe: its tasks with what its suite knows of each, its splits, and its fields with their values."""
+    """Print a recipe: its tasks with what its suite knows of each, its splits, and its fields with
+    their values.
+    """
     plan = recipe.plan()
     tasks = plan.tasks
     own: dict[str, str] | None = None
@@ -402,7 +412,8 @@ def recipe_card(recipe: Recipe, as_json: bool) -> None:
     for warning in plan.warnings:
         out.print(f"note: {cell(warning)}")
     out.print(
-        f"recipe digest {recipe.digest}; change a field with --set, e.g. taskloom make {cell(recipe.name)} --set FIELD=VALUE"
+        f"recipe digest {recipe.digest}; change a field with --set, e.g. taskloom make"
+        f" {cell(recipe.name)} --set FIELD=VALUE"
     )
 
 
@@ -411,7 +422,10 @@ def _task_grid(
 ) -> Any:
     if own is None:
         place = "task" if plan.tasks.by == "task" else f"trait '{plan.tasks.by}'"
-        return f"The tasks are not listed: each example says its own, in its {place}; see taskloom show {cell(name)}"
+        return (
+            f"The tasks are not listed: each example says its own, in its {place}; see taskloom"
+            f" show {cell(name)}"
+        )
     if plan.tasks.facts is None:
         return table(f"tasks of {name}", ("name", "what it asks"), own.items())
     heads = ("name", *next(iter(facts.values())))

@@ -10,7 +10,7 @@ import typer
 
 def complete_recipes(typed: str) -> list[str]:
     """Return the recipes that begin with what was typed, for the shell's completion."""
-    from taskloom.recipe.finder import names
+    from taskloom.recipe.recipe import names
 
     return [name for name in names() if name.startswith(typed)]
 
@@ -56,7 +56,9 @@ TaskFile = Annotated[
     typer.Option(
         "--task",
         metavar="FILE",
-        help="The file that the dataset was made with: the Python file of its task (one that only the dataset names is never "
-        "run), or a domain of your own.",
+        help=(
+            "The file that the dataset was made with: the Python file of its task (one that only"
+            " the dataset names is never run), or a domain of your own."
+        ),
     ),
 ]

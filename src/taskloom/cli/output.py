@@ -8,19 +8,31 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from taskloom.core import tables
+from taskloom.core.tables import Table
+from taskloom.core.tables import printable as printable
+
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 _C1 = re.compile("[\x7f-\x9f]")
 """Orders to a terminal that JSON allows unescaped in its texts."""
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def console() -> Console:
-    """Return a console on standard output; wide where the output is not a terminal, so that nothing is cut."""
-    from taskloom.cli.grid import WholeLines
+    """Return a console on standard output; wide where the output is not a terminal, so that nothing
+    is cut.
+    """
+    # Here and not above: commands are listed and checked without Rich (0.04 s).
+    from rich.console import Console
+
+    class WholeLines(Console):
+        """A console that never cuts a line: a terminal that is too narrow for a table wraps it."""
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Print without cutting lines at the width of the terminal."""
+            super().print(*objects, **{"crop": False, **options})
 
     return WholeLines(width=None if sys.stdout.isatty() else 150, highlight=False, soft_wrap=False)
 
@@ -32,25 +44,12 @@ def emit(value: Any) -> None:
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """Build a table in the one style that we use."""
-    from taskloom.cli.grid import Grid
-
-    grid = Grid(printable(title))
-    for i, column in enumerate(columns):
-        grid.add_column(column, overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        grid.add_row(*(cell(value) for value in row))
-    return grid
+    return tables.table(columns, rows, title)
 
 
 def cell(value: Any) -> str:
     """Format a value as text that Rich prints as it is; whole numbers in groups of three digits."""
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return printable(text).replace("[", r"\[")
-
-
-def printable(text: str) -> str:
-    """Return a text with terminal escapes and marks that reorder a line shown by their codes; data may come from anybody."""
-    return _ORDERS.sub(lambda match: ascii(match[0])[1:-1], text)
+    return printable(tables.cell_text(value)).replace("[", r"\[")
 
 
 def counted(number: int, noun: str) -> str:

@@ -19,7 +19,10 @@ def profile(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="smollm2, a model's folder, a hub id, or the folder of a saved learner; with --endpoint, its name there.",
+            help=(
+                "smollm2, a model's folder, a hub id, or the folder of a saved learner; with"
+                " --endpoint, its name there."
+            ),
         ),
     ] = "",
     quick: Annotated[
@@ -72,10 +75,11 @@ def profile(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Profile a model on a fixed panel of all suites: one page that says where it holds and where it breaks.
+    """Profile a model on a fixed panel of all suites: one page that says where it holds and where
+    it breaks.
 
-    The same architecture with random weights stands beside it where the store has its profile. Rerun the command to resume after an
-    interruption.
+    The same architecture with random weights stands beside it where the store has its profile.
+    Rerun the command to resume after an interruption.
 
     \b
     Examples:
@@ -99,7 +103,8 @@ def profile(
 
     if not model and compare is None:
         raise TaskloomError(
-            "name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with --compare A B"
+            "name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with"
+            " --compare A B"
         )
     if model and compare is not None:
         raise ParameterError("compare", f"takes two profiles and no model; leave out '{model}'")

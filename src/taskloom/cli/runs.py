@@ -1,4 +1,6 @@
-"""Learning and its scores: score, run, power; and what is done with finished runs: show, compare, report, rescore, verify."""
+"""Learning and its scores: score, run, power; and what is done with finished runs: show, compare,
+report, rescore, verify.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ from taskloom.core.errors import TaskloomError
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
-    from taskloom.experiments.rescore import Change
+    from taskloom.experiments.record import Run
+    from taskloom.experiments.rescore import Change, RunVerification
     from taskloom.experiments.result_table import ResultTable
     from taskloom.experiments.spec.cells import Cell
     from taskloom.experiments.statistics import PowerQuestion
-    from taskloom.experiments.verify import RunVerification
 
 if TYPE_CHECKING:
     from taskloom.core.offers import Evaluation
-    from taskloom.data import Dataset, Examples
+    from taskloom.data import Dataset
 
 
 def score(
@@ -46,8 +48,12 @@ def score(
         typer.Option(
             "--pred",
             "--predictions",
-            help="One prediction a line, in the order of the gold examples; or JSON lines, CSV or Parquet with 'prediction' "
-            "and, to be matched in any order, 'id' or 'index' (the example's number from 0); - is standard input.",
+            help=(
+                "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
+                " Parquet with 'prediction' "
+                "and, to be matched in any order, 'id' or 'index' (the example's number from 0); of"
+                " a dataset, some of its examples are enough. - is standard input."
+            ),
         ),
     ],
     at: Annotated[
@@ -71,6 +77,13 @@ def score(
         str,
         typer.Option("--linked", help="The trait that tasks of one family share, for consistency."),
     ] = "",
+    extract: Annotated[
+        str,
+        typer.Option(
+            "--extract",
+            help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
+        ),
+    ] = "",
     details: Annotated[
         bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
     ] = False,
@@ -78,7 +91,8 @@ def score(
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Score predictions that were made elsewhere: mean, C@T and consistency by task, or as the suite itself evaluates.
+    """Score predictions that were made elsewhere: mean, C@T and consistency by task, or as the
+    suite itself evaluates.
 
     \b
     Examples:
@@ -87,6 +101,7 @@ def score(
       $ taskloom score zest --gold my-zest --split dev --pred predictions.txt --mode corrected
       $ taskloom score ctl --gold my-data --split iid --pred answers.txt --linked groups
       $ taskloom score zest --gold dev.jsonl --pred predictions.jsonl
+      $ taskloom score ctl --gold my-data --split iid --pred replies.jsonl --extract final
     """
     from taskloom.cli.suite_options import of_suite
     from taskloom.core.registry import find_suite, load_file
@@ -102,17 +117,24 @@ def score(
     if owner is None or owner.evaluate is None:
         data = _made_by(name, gold)
         split = split or competence.find_split(data, pred)
-        report = competence.score_dataset(data, split, pred, by, linked, thresholds)
+        report = competence.score_dataset(data, split, pred, by, linked, thresholds, extract)
     elif by or linked:
         raise TaskloomError(
-            f"--by and --linked are for other suites; {name} knows itself which tasks belong together"
+            f"--by and --linked are for other suites; {name} knows itself which tasks belong"
+            " together"
+        )
+    elif gold.is_dir():
+        data = _made_by(name, gold)
+        report = competence.score(
+            data, pred, split, thresholds=thresholds, extract=extract, **options
+        )
+    elif extract:
+        raise TaskloomError(
+            f"--extract needs the folder of a dataset, and {gold} is a file; make one with"
+            f" 'taskloom make {name}/RECIPE'"
         )
     else:
-        examples: Examples | Path = gold
-        if gold.is_dir():
-            data = _made_by(name, gold)
-            examples = data[split or competence.find_split(data, pred)]
-        report = owner.evaluate(examples, pred, thresholds=thresholds, **options)
+        report = owner.evaluate(gold, pred, thresholds=thresholds, **options)
     if as_json:
         emit(report.to_dict(details))
     else:
@@ -175,7 +197,8 @@ def run(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an interruption.
+    """Run an experiment: recipes x learners x seeds. Rerun the command to resume after an
+    interruption.
 
     Exit status 1 when runs failed; rerun the command to retry just those.
 
@@ -196,10 +219,11 @@ def run(
         print_plan(api.dry_run(experiment, store), as_json)
         return
     if engine == "ray" and address:
-        # Said before, since Ray ends the program of a cluster whose head has died, without a chance for a last word.
+        # Said before, since Ray ends the program of a cluster whose head has died, without a chance
+        # for a last word.
         typer.echo(
-            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing finished is lost; start a "
-            "cluster again and rerun the command to resume.",
+            f"On the Ray cluster at {address}. Should its head die, Ray ends this program: nothing"
+            " finished is lost; start a cluster again and rerun the command to resume.",
             err=True,
         )
     with progress.display() as watch:
@@ -227,7 +251,10 @@ Runs = Annotated[
     Path,
     typer.Argument(
         metavar="RUNS",
-        help="The folder of the runs; a file of scores, or a YAML file that names predictions.",
+        help=(
+            "The folder of the runs; a file of scores, a YAML file that names predictions, or logs"
+            " of Inspect or lm_eval."
+        ),
     ),
 ]
 SomeSplits = Annotated[
@@ -258,8 +285,11 @@ def show_runs(
         str | None,
         typer.Option(
             "--over",
-            help="What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks [seeds+items; seeds where "
-            "scores of items are not kept].",
+            help=(
+                "What the interval is over: seeds+items, seeds, items, tasks, seeds+tasks"
+                " [seeds+items; seeds where "
+                "scores of items are not kept]."
+            ),
         ),
     ] = None,
     where: Where = None,
@@ -350,7 +380,9 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option("--figures", metavar="DIR", help="Also write the figures as SVG files."),
+        typer.Option(
+            "--figures", metavar="DIR", help="Also write the figures as SVG and PDF files."
+        ),
     ] = None,
     where: Where = None,
     threshold: Annotated[
@@ -362,7 +394,8 @@ def report(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Write one page about runs: findings in sentences, figures, tables, comparisons, the examples behind every number.
+    """Write one page about runs: findings in sentences, figures, tables, comparisons, the examples
+    behind every number.
 
     \b
     Examples:
@@ -452,7 +485,8 @@ def rescore(
     ],
     as_json: Json = False,
 ) -> None:
-    """Score stored predictions again, by another scorer or a fixed one. No model is called; the old scores are kept beside.
+    """Score stored predictions again, by another scorer or a fixed one. No model is called; the old
+    scores are kept beside.
 
     \b
     Examples:
@@ -475,7 +509,7 @@ def verify_runs(
       $ taskloom runs verify my-runs
       $ taskloom runs verify my-runs --json
     """
-    from taskloom.experiments.verify import verify_runs as score_again
+    from taskloom.experiments.rescore import verify_runs as score_again
 
     result = score_again(store)
     print_verification(result, store, as_json)
@@ -516,7 +550,9 @@ def print_plan(plan: DryRun, as_json: bool) -> None:
 
 
 TASK = "recipe.task"
-"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a hundred tasks hides the others."""
+"""The field of a run on one of the tasks of a recipe. A plan counts them: a line for each of a
+hundred tasks hides the others.
+"""
 
 LISTED = 2
 """Values of a list that a plan names; of a longer one it names the first."""
@@ -557,7 +593,9 @@ def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
 
 
 def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
-    """Return a line of a plan, from its third column on, of one or several tasks that differ in nothing else."""
+    """Return a line of a plan, from its third column on, of one or several tasks that differ in
+    nothing else.
+    """
     cells = [cell for _, same in tasks for cell in same]
     shown = {name: _first_values(value) for name, value in fields.items()}
     if len(tasks) == 1 and tasks[0][0] is not None:
@@ -610,12 +648,9 @@ def _as_text(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.split('.', 1)[1]}={fields[name]}" for name in sorted(fields))
 
 
-def _mean(runs: list[Any], split: str, name: str = "") -> str:
-    entries = [
-        r[split].get("scores", {}).get(name) if name else r[split]["score"]
-        for r in runs
-        if split in r
-    ]
+def _mean(runs: list[Run], split: str, name: str = "") -> str:
+    answered = [run.splits[split] for run in runs if split in run.splits]
+    entries = [one.further.get(name) if name else one.score for one in answered]
     scores = [score for score in entries if score is not None]
     return percent(sum(scores) / len(scores)) if scores else "-"
 
@@ -630,29 +665,32 @@ def _row(cell: Any) -> dict[str, Any]:
 
 
 def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
-    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what failed."""
+    """Print the end of `taskloom run`: the scores, mean over seeds, and the reasons of what
+    failed.
+    """
     state = result.state
-    scores = [result.store.scores(run) for run in result.runs]
+    runs = result.store.records(result.runs)
     if as_json:
         rows = [
-            {k: s[k] for k in ("run", "recipe", "learner", "fields", "seed", "splits")}
-            for s in scores
+            {
+                "run": run.name,
+                "recipe": run.recipe,
+                "learner": run.learner,
+                "fields": run.fields,
+                "seed": run.seed,
+                "splits": {split: scores.to_dict() for split, scores in run.splits.items()},
+            }
+            for run in runs
         ]
         emit({"store": str(result.store.path), "runs": rows, "failed": state.failed})
         return
-    splits = list(dict.fromkeys(split for s in scores for split in s["splits"]))
-    telling = _telling([(s["recipe"], s["learner"], s["fields"]) for s in scores])
-    groups: dict[tuple[str, str, str], list[Any]] = {}
-    for s, fields in zip(scores, telling, strict=True):
-        groups.setdefault((s["recipe"], s["learner"], fields), []).append(s["splits"])
-    suite = sorted(
-        {
-            (split, k)
-            for s in scores
-            for split, entry in s["splits"].items()
-            for k in entry.get("scores", {})
-        }
-    )
+    splits = list(dict.fromkeys(split for run in runs for split in run.splits))
+    telling = _telling([(run.recipe, run.learner, run.fields) for run in runs])
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run, fields in zip(runs, telling, strict=True):
+        groups.setdefault((run.recipe, run.learner, fields), []).append(run)
+    answered = [item for run in runs for item in run.splits.items()]
+    suite = sorted({(split, name) for split, scores in answered for name in scores.further})
     shown = [(split, "") for split in splits] + suite
     lines = [
         (*key, len(same), *(_mean(same, *column) for column in shown))
@@ -676,6 +714,8 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
 
 def _reasons(result: Outcome) -> Iterator[str]:
     """Yield a line for each reason of failures: once, however many runs it stopped."""
+    from taskloom.experiments.store import failed_folder
+
     cells = {cell.run: cell for cell in result.cells}
     by_reason: dict[str, list[Cell]] = {}
     for run, why in result.state.failed.items():
@@ -690,7 +730,10 @@ def _reasons(result: Outcome) -> Iterator[str]:
             more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
             yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
     if len(by_reason) > MOST_REASONS:
-        yield f"and {len(by_reason) - MOST_REASONS} other reasons, in {result.store.path / 'work' / 'failed'}"
+        yield (
+            f"and {len(by_reason) - MOST_REASONS} other reasons, in"
+            f" {failed_folder(result.store.path)}"
+        )
 
 
 def print_results(rows: ResultTable, as_json: bool) -> None:
@@ -727,7 +770,8 @@ def print_verification(result: RunVerification, store: Path, as_json: bool) -> N
         emit({"folder": str(store), "ok": not result.wrong, **result.to_dict()})
         return
     print(
-        f"{store}: {result.runs:,} runs, {result.answers:,} answers scored again: {len(result.wrong)} differences"
+        f"{store}: {result.runs:,} runs, {result.answers:,} answers scored again:"
+        f" {len(result.wrong)} differences"
     )
     for wrong in result.wrong[:10]:
         print(f"  {wrong}")
@@ -768,5 +812,6 @@ def print_power(
     out.print(table("", heads, shown))
     if any(row["seeds"] == 1 for row in rows):
         out.print(
-            "\nOne seed each compares two trained models; whether the two learners differ takes several seeds."
+            "\nOne seed each compares two trained models; whether the two learners differ takes"
+            " several seeds."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,9 @@ def study(
 
 
 def _selected(path: Path, rules: list[str]) -> Runs:
-    """Return the runs that fit all rules; raise where rules that fit some runs each exclude each other."""
+    """Return the runs that fit all rules; raise where rules that fit some runs each exclude each
+    other.
+    """
     from taskloom.core.errors import ParameterError
     from taskloom.experiments.sources.score_files import open_runs
 
@@ -136,7 +139,8 @@ def reproduce(
     set: Setting = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a table or figure of a paper: run what is missing, analyse it, write a page beside the published numbers.
+    """Reproduce a table or figure of a paper: run what is missing, analyse it, write a page beside
+    the published numbers.
 
     Rerun the command to resume after an interruption.
 
@@ -166,7 +170,8 @@ def reproduce(
             if given:
                 raise ParameterError(
                     option,
-                    "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are listed",
+                    "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are"
+                    " listed",
                 )
         rows = [
             row
@@ -225,8 +230,8 @@ def print_findings(
         if finding.table is not None:
             print(f"{finding.table}\n")
         if finding.judgements:
-            heads, cells = short_judgement_table(finding.judgements).shown()
-            console().print(table("beside the published numbers", heads, cells), "")
+            judged = short_judgement_table(finding.judgements).shown()
+            console().print(replace(judged, title="beside the published numbers"), "")
             lines = differing_conditions(finding.judgements)
             if lines:
                 print("\n".join([CONDITIONS, *(f"- {line}" for line in lines), ""]))
@@ -258,8 +263,10 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
     from taskloom.cli.runs import print_plan
 
     if plan is None:
-        emit({"cells": []}) if as_json else print(
-            f"{study.name} needs no runs: it is computed from recipes"
+        (
+            emit({"cells": []})
+            if as_json
+            else print(f"{study.name} needs no runs: it is computed from recipes")
         )
         return
     print_plan(plan, as_json)
@@ -270,7 +277,8 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
     seconds = quick_costs().get(study.name) if own_cost else None
     if seconds is not None:
         print(
-            f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its runs present"
+            f"the whole study took {seconds:,} CPU-seconds when it was measured, with none of its"
+            " runs present"
         )
 
 
@@ -292,6 +300,7 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         heads = ("study", "place", "what it shows", "full scale needs", "CPU time, quick")
         out.print(table(paper or "other studies", heads, lines), "")
     print(
-        "taskloom reproduce STUDY makes one, at quick scale unless --scale full: with small networks, most of them from scratch"
+        "taskloom reproduce STUDY makes one, at quick scale unless --scale full: with small"
+        " networks, most of them from scratch"
     )
     print("taskloom list STUDY shows its settings")

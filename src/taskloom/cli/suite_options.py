@@ -1,7 +1,8 @@
 """Options that suites add to commands.
 
-A command that takes them has a parameter `given`, a mapping from the options' names to what was typed. The command line shows the
-options of every suite that is installed, and of the suite whose path is on the line.
+A command that takes them has a parameter `given`, a mapping from the options' names to what was
+typed. The command line shows the options of every suite that is installed, and of the suite whose
+path is on the line.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def command_of(
     Args:
         name: The command.
         function: What it calls.
-        arguments: The command line. Suites are imported only where it calls this very command with `--help` or an option
-            that the command itself does not have: importing all of them takes a third of a second.
+        arguments: The command line. Suites are imported only where it calls this very command with
+            `--help` or an option that the command itself does not have: importing all of them takes
+            a third of a second.
     """
     signature = inspect.signature(function)
     if GIVEN not in signature.parameters:
@@ -73,13 +75,17 @@ def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
 
 
 def _option_names(part: Any) -> list[str]:
-    """Return the names of an option; Typer takes the first of them for the default until it reads the annotation."""
+    """Return the names of an option; Typer takes the first of them for the default until it reads
+    the annotation.
+    """
     names = [getattr(part, "default", None), *(getattr(part, "param_decls", None) or ())]
     return [name for name in names if isinstance(name, str) and name.startswith("-")]
 
 
 def _helps(command: str, arguments: list[str]) -> dict[str, str]:
-    """Return the options of a command with their help; options of one name in several suites are one option."""
+    """Return the options of a command with their help; options of one name in several suites are
+    one option.
+    """
     from taskloom.core.registry import SUITES, is_python, load_file
 
     written = {

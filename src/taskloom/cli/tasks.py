@@ -26,8 +26,11 @@ def list_(
         str,
         typer.Argument(
             metavar="KIND|NAME",
-            help="suites, recipes, tasks, learners, scorers or studies; everything by default. Or any of them by its name or file: "
-            "its fields or settings with kind, default and meaning.",
+            help=(
+                "suites, recipes, tasks, learners, scorers or studies; everything by default. Or"
+                " any of them by its name or file: "
+                "its fields or settings with kind, default and meaning."
+            ),
             autocompletion=complete_things,
         ),
     ] = "",
@@ -36,12 +39,16 @@ def list_(
         bool,
         typer.Option(
             "--schema",
-            help="Of a suite, recipe or task, or of 'experiment': the JSON schema of its files, for editors.",
+            help=(
+                "Of a suite, recipe or task, or of 'experiment': the JSON schema of its files, for"
+                " editors."
+            ),
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List what there is: suites, recipes, tasks, learners, scorers, studies; or show one of them by name.
+    """List what there is: suites, recipes, tasks, learners, scorers, studies; or show one of them
+    by name.
 
     \b
     Examples:
@@ -62,7 +69,8 @@ def list_(
         thing(what, set, as_json, schema)
     elif schema:
         raise TaskloomError(
-            "--schema goes with a suite, a recipe, a task, or 'experiment': taskloom list NAME --schema"
+            "--schema goes with a suite, a recipe, a task, or 'experiment': taskloom list NAME"
+            " --schema"
         )
     else:
         listing(what, as_json)
@@ -154,7 +162,8 @@ def solve(
     as_json: Json = False,
     given: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Answer every question of a file with its support, and report where the file's own answers are wrong or open.
+    """Answer every question of a file with its support, and report where the file's own answers are
+    wrong or open.
 
     \b
     Examples:
@@ -183,7 +192,8 @@ def data(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List outside resources: what is here, what is missing, how to get it. Nothing is fetched unless asked by name.
+    """List outside resources: what is here, what is missing, how to get it. Nothing is fetched
+    unless asked by name.
 
     \b
     Examples:

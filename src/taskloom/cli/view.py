@@ -39,10 +39,12 @@ def view(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Browse datasets and runs in a browser: examples with their proofs, predictions, comparisons, a form for recipes.
+    """Browse datasets and runs in a browser: examples with their proofs, predictions, comparisons,
+    a form for recipes.
 
-    The viewer only reads, and shows nothing outside of the folders. It listens on this machine alone unless --host says otherwise;
-    then its address has a token that every request needs. Ctrl-C ends it.
+    The viewer only reads, and shows nothing outside of the folders. It listens on this machine
+    alone unless --host says otherwise; then its address has a token that every request needs.
+    Ctrl-C ends it.
 
     \b
     Examples:
