@@ -1,8 +1,10 @@
-"""Speed of the bAbI tasks 14 to 20 against the public Lua generator: `python benchmarks/babi_numbered.py [FILES...]`.
+"""Speed of the bAbI tasks 14 to 20 against the public Lua generator: `python
+benchmarks/babi_numbered.py [FILES...]`.
 
-Prints CPU seconds for 1,000 new questions of each task beside the reference's, as a ratio, and with published files as arguments
-the CPU seconds that reading, answering and comparing each of them takes. The reference's figures were measured on another
-day and machine: at most 2.5 CPU-seconds for 1,000 questions of most tasks, about 130 for task 19.
+Prints CPU seconds for 1,000 new questions of each task beside the reference's, as a ratio, and with
+published files as arguments the CPU seconds that reading, answering and comparing each of them
+takes. The reference's figures were measured on another day and machine: at most 2.5 CPU-seconds for
+1,000 questions of most tasks, about 130 for task 19.
 """
 
 from __future__ import annotations
@@ -41,14 +43,16 @@ def main(files: list[str]) -> None:
             f"{sign} {REFERENCE[number] / seconds:.0f}",
         )
         print(
-            f"{number} {task.name:25}{seconds:10.3f}{reference:>14}{ratio:>10}{QUESTIONS / seconds:12.0f}"
+            f"{number}"
+            f" {task.name:25}{seconds:10.3f}{reference:>14}{ratio:>10}{QUESTIONS / seconds:12.0f}"
         )
     for file in files:
         start = time.process_time()
         report = solve_file(file)
         seconds = time.process_time() - start
         print(
-            f"solve task {report.number}: {len(report.solved)} questions in {seconds:.3f} CPU-seconds"
+            f"solve task {report.number}: {len(report.solved)} questions in {seconds:.3f}"
+            " CPU-seconds"
         )
 
 

@@ -1,8 +1,9 @@
-"""Numbers of the Dyna-bAbI paper beside those of our recipes: Tables 1, 2 and 9, the answers of mix(T12), the words of the mixes.
+"""Numbers of the Dyna-bAbI paper beside those of our recipes: Tables 1, 2 and 9, the answers of
+mix(T12), the words of the mixes.
 
 python benchmarks/babi_paper.py              # 2,000 examples of a training split, whole tests
-python benchmarks/babi_paper.py --whole      # every example
-python benchmarks/babi_paper.py --simulate 40000   # only: how often simulated stories have GIVE in the supports of mix(T7)
+python benchmarks/babi_paper.py --whole      # every example python benchmarks/babi_paper.py
+--simulate 40000   # only: how often simulated stories have GIVE in the supports of mix(T7)
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from taskloom.papers.dyna_babi.data_tables import examples_of, gift_counts, samp
 from taskloom.recipe import read
 from taskloom.suites.babi.fields import PARTS, BabiFields
 from taskloom.suites.babi.generator.simulator import Simulator
-from taskloom.suites.babi.generator.story_setting import action_weights
+from taskloom.suites.babi.generator.story_setting import action_weights, askable
 from taskloom.suites.babi.reasoner.answers import supports
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
-from taskloom.suites.babi.reasoner.questions import askable
 from taskloom.suites.babi.story.events import Event, QuestionKind
 from taskloom.suites.babi.story.vocabulary import Vocabulary
 
@@ -36,7 +36,9 @@ def number(place: str, **of: object) -> float:
 
 
 def simulate(stories: int) -> None:
-    """Print the share of questions with GIVE in the support in stories simulated as the reference does, with its names."""
+    """Print the share of questions with GIVE in the support in stories simulated as the reference
+    does, with its names.
+    """
     fields = read("babi/mix-T7").fields
     assert isinstance(fields, BabiFields)
     vocabulary, rng, weights = (
@@ -71,7 +73,8 @@ def simulate(stories: int) -> None:
         )
         expected[size] += round(group.n * share)
         print(
-            f"  {group.name}: GIVE in {share:.3f} of the supports; mix(T7) has {group.frequencies.get('GIVE', 0)}"
+            f"  {group.name}: GIVE in {share:.3f} of the supports; mix(T7) has"
+            f" {group.frequencies.get('GIVE', 0)}"
         )
     print(
         f"  of 3,000 questions: {expected[2]} with two facts (99), {expected[3]} with three (468)"
@@ -96,7 +99,8 @@ def main() -> None:
             number("Table 1", task=task, what=what) for what in ("length", "support")
         )
         print(
-            f"  {task:2}  {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support}), shortest {ours.minimal:.2f}"
+            f"  {task:2}  {ours.length:6.2f} ({length})  {ours.support:5.2f} ({support}), shortest"
+            f" {ours.minimal:.2f}"
         )
 
     print("Table 2: split, length (paper), support (paper)")
@@ -125,13 +129,15 @@ def main() -> None:
     mixed = list(examples_of("mix-T12"))
     answers = Counter(e.target for e in mixed if e.traits["question"] == "yes-no")
     print(
-        f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']} maybe"
+        f"mix(T12), yes-no: {answers['yes']} yes (446), {answers['no']} no, {answers['maybe']}"
+        " maybe"
     )
     for kind in ("list", "counting"):
         long = [e for e in mixed if e.traits["question"] == kind and int(e.traits["support"]) >= 4]
         with_coref = sum(support_has(e, "COREF") for e in long)
         print(
-            f"mix(T12), {kind}, four facts or more: {with_coref} with COREF in the support, {len(long) - with_coref} without"
+            f"mix(T12), {kind}, four facts or more: {with_coref} with COREF in the support,"
+            f" {len(long) - with_coref} without"
         )
     diverse = list(examples_of("diverse-T12"))
     for kind in ("list", "counting"):
@@ -141,7 +147,8 @@ def main() -> None:
             if e.traits["question"] == kind
         )
         print(
-            f"diverse(T12), {kind}: 1-3, 4, 5, 6-15 facts: {[sizes[s] for s in (3, 4, 5, 6)]} (250 each)"
+            f"diverse(T12), {kind}: 1-3, 4, 5, 6-15 facts: {[sizes[s] for s in (3, 4, 5, 6)]} (250"
+            " each)"
         )
 
 

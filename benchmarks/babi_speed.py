@@ -1,11 +1,13 @@
-"""Speed of the story suite beside the reference: CPU seconds of generation, examples a second, peak memory.
+"""Speed of the story suite beside the reference: CPU seconds of generation, examples a second, peak
+memory.
 
-    python benchmarks/babi_speed.py [--quick]
-    python benchmarks/babi_speed.py --beside ../another-checkout     # ratios to another commit, made in turn
-    python benchmarks/babi_speed.py --least ../another-checkout      # the same, each row by its least time: for a busy machine
+    python benchmarks/babi_speed.py [--quick] python benchmarks/babi_speed.py --beside
+    ../another-checkout     # ratios to another commit, made in turn python benchmarks/babi_speed.py
+    --least ../another-checkout      # the same, each row by its least time: for a busy machine
 
-The reference's figures are those of its public generator on one core: diverse(T7) and diverse(T12) were run in full, mix(T7) and
-mix(T12) extrapolated from a twentieth. Each recipe is made in a process of its own, so that peak memory is its own.
+The reference's figures are those of its public generator on one core: diverse(T7) and diverse(T12)
+were run in full, mix(T7) and mix(T12) extrapolated from a twentieth. Each recipe is made in a
+process of its own, so that peak memory is its own.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ def measure(code: str, *arguments: str) -> dict[str, float]:
 
 
 def compare(other: Path) -> None:
-    """Print how much CPU time examples take for one second of another checkout: of each the best of some rounds in turn."""
+    """Print how much CPU time examples take for one second of another checkout: of each the best of
+    some rounds in turn.
+    """
     trees = [Path(__file__).parents[1], other]
     print(f"{'recipe':18} {'examples':>9} {'per s':>8} {'other':>8} {'ratio of times':>15}")
     for name, most in BESIDE.items():
@@ -116,7 +120,9 @@ def compare(other: Path) -> None:
 
 
 def compare_least(other: Path) -> None:
-    """Print how long rows take in two checkouts, in turn: of each row the least time, so that what interrupts it does not count."""
+    """Print how long rows take in two checkouts, in turn: of each row the least time, so that what
+    interrupts it does not count.
+    """
     trees = [Path(__file__).parents[1], other]
     print(f"{'recipe':18} {'us a row':>9} {'other':>8} {'times as fast':>14}")
     for name in LEAST:
@@ -145,7 +151,8 @@ def main() -> None:
         *(f"babi/{n}" for n in range(1, 14)), "babi/mix-T2", *REFERENCE, "babi/concat-T7",
     ]  # fmt: skip
     print(
-        f"{'recipe':18} {'examples':>9} {'CPU s':>8} {'per s':>8} {'peak MB':>8} {'reference s':>12} {'ratio':>8}"
+        f"{'recipe':18} {'examples':>9} {'CPU s':>8} {'per s':>8} {'peak MB':>8}"
+        f" {'reference s':>12} {'ratio':>8}"
     )
     for name in recipes:
         got = measure(ONE, name)
@@ -153,12 +160,14 @@ def main() -> None:
         beside = f"{reference:12,.0f} {reference / got['seconds']:7,.0f}x" if reference else ""
         rate = got["n"] / got["seconds"]
         print(
-            f"{name:18} {got['n']:9,.0f} {got['seconds']:8.2f} {rate:8,.0f} {got['mb']:8.0f} {beside}",
+            f"{name:18} {got['n']:9,.0f} {got['seconds']:8.2f} {rate:8,.0f} {got['mb']:8.0f}"
+            f" {beside}",
             flush=True,
         )
     got = measure(SOLVE)
     print(
-        f"solve, mix-T12     {got['n']:9,.0f} {got['seconds']:8.2f} {got['n'] / got['seconds']:8,.0f}   (with all minimal supports)"
+        f"solve, mix-T12     {got['n']:9,.0f} {got['seconds']:8.2f}"
+        f" {got['n'] / got['seconds']:8,.0f}   (with all minimal supports)"
     )
 
 

@@ -1,11 +1,14 @@
-"""All CPU figures of an earlier commit beside today's: CPU seconds of both, by turns, as a table in Markdown.
+"""All CPU figures of an earlier commit beside today's: CPU seconds of both, by turns, as a table in
+Markdown.
 
-    make bench-beside                                                         # 8e2daf1; BEFORE=COMMIT for another
-    python benchmarks/beside.py CHECKOUT [--rounds 3] [--only ctl babi/1 audit]
+    make bench-beside                                                         # 8e2daf1;
+    BEFORE=COMMIT for another python benchmarks/beside.py CHECKOUT [--rounds 3] [--only ctl babi/1
+    audit]
 
-Every figure is the least of some rounds, each in a process of its own, with the two commits by turns and each of them first in
-every other round: what else the machine does can only add. A ratio below 1 is faster than the other commit; the last line names
-what is above 1.1. Sizes are such that all of it takes some eight minutes on two quiet cores. TASKLOOM_DATA names the resources of
+Every figure is the least of some rounds, each in a process of its own, with the two commits by
+turns and each of them first in every other round: what else the machine does can only add. A ratio
+below 1 is faster than the other commit; the last line names what is above 1.1. Sizes are such that
+all of it takes some eight minutes on two quiet cores. TASKLOOM_DATA names the resources of
 TaskBench, without which its tasks on real words and facts are left out.
 """
 
@@ -110,7 +113,9 @@ def checkout() -> Path:
 
 
 def import_suite(recipe: str) -> None:
-    """Import all modules of a recipe's suite, which belong to starting (`start.py`) and not to the work."""
+    """Import all modules of a recipe's suite, which belong to starting (`start.py`) and not to the
+    work.
+    """
     package = importlib.import_module(f"taskloom.suites.{recipe.partition('/')[0]}")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -215,7 +220,9 @@ def noisy(answer: str, rng: Random) -> str:
 
 
 def evaluation() -> Figures:
-    """Run the checkout's own script on the evaluation loop, of which it prints milliseconds an example."""
+    """Run the checkout's own script on the evaluation loop, of which it prints milliseconds an
+    example.
+    """
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         runpy.run_path(str(checkout() / "benchmarks" / "learners_overhead.py"), run_name="__main__")
@@ -228,11 +235,13 @@ def evaluation() -> Figures:
 
 
 def cells() -> Figures:
-    """Fill a store with 700 tiny cells by one worker, since two wait for each other's files, and open it.
+    """Fill a store with 700 tiny cells by one worker, since two wait for each other's files, and
+    open it.
 
-    In memory where that can be: ext4 looks for a free number for each new file among those of files that were deleted in the last
-    seconds, and the round before has just deleted thousands, so that whoever comes first would win. `cells_on_disk.py` measures
-    the same on disk, where nothing is deleted between rounds.
+    In memory where that can be: ext4 looks for a free number for each new file among those of files
+    that were deleted in the last seconds, and the round before has just deleted thousands, so that
+    whoever comes first would win. `cells_on_disk.py` measures the same on disk, where nothing is
+    deleted between rounds.
     """
     from taskloom.experiments.store import Store
 
@@ -322,7 +331,8 @@ def compare(piece: str, other: Path, rounds: int) -> Iterator[tuple[str, float, 
         for tree in (HERE, other) if turn % 2 else (other, HERE):
             for what, seconds in run(tree, piece).items():
                 best[tree][what] = min(seconds, best[tree].get(what, seconds))
-    # Suites have had other sizes: figures stand in their order, with today's names, and are compared by example.
+    # Suites have had other sizes: figures stand in their order, with today's names, and are
+    # compared by example.
     for (what, here), (earlier, there) in zip(best[HERE].items(), best[other].items(), strict=True):
         yield what, here, there * size(what) / size(earlier)
 
@@ -364,7 +374,8 @@ def main() -> None:
     if not os.environ.get("TASKLOOM_DATA"):
         chosen = [piece for piece in chosen if not any(part in piece for part in NEEDS_DATA)]
     print(
-        f"| what | size | {commit(HERE)} | {commit(options.other)} | ratio |\n| --- | --- | --- | --- | --- |"
+        f"| what | size | {commit(HERE)} | {commit(options.other)} | ratio |\n| --- | --- | --- |"
+        " --- | --- |"
     )
     began, slower = time.monotonic(), []
     for piece in chosen:
@@ -374,7 +385,8 @@ def main() -> None:
             if here > LIMIT * there:
                 slower.append(what.partition(" |")[0])
     print(
-        f"\nabove {LIMIT}: {', '.join(slower) or 'nothing'} ({time.monotonic() - began:.0f} s in all)"
+        f"\nabove {LIMIT}: {', '.join(slower) or 'nothing'} ({time.monotonic() - began:.0f} s in"
+        " all)"
     )
 
 

@@ -1,9 +1,11 @@
-"""CPU seconds of tiny cells on disk, of an earlier commit and of today's by turns, where no file is deleted between rounds.
+"""CPU seconds of tiny cells on disk, of an earlier commit and of today's by turns, where no file is
+deleted between rounds.
 
     python benchmarks/cells_on_disk.py CHECKOUT [--rounds 3] [--cells 700] [--disk FOLDER]
 
-`beside.py` measures the same in memory: on disk, ext4 looks for a free number for each new file among those of files that were
-deleted in the last seconds, so that a round would pay for the one before it. A first round of each commit is not counted.
+`beside.py` measures the same in memory: on disk, ext4 looks for a free number for each new file
+among those of files that were deleted in the last seconds, so that a round would pay for the one
+before it. A first round of each commit is not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from beside import HERE, commit, fill_store
 
 
 def run(tree: Path, folder: Path, cells: int) -> float:
-    """Return the CPU seconds of filling a store with the code of a checkout, in a process of its own."""
+    """Return the CPU seconds of filling a store with the code of a checkout, in a process of its
+    own.
+    """
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     command = [sys.executable, __file__, "--fill", str(folder), "--cells", str(cells)]
@@ -58,7 +62,8 @@ def main() -> None:
         ][1:]
     for tree, seconds in zip(trees, zip(*rounds, strict=True), strict=True):
         print(
-            f"{commit(tree)}: {', '.join(f'{one:.2f}' for one in seconds)} CPU-seconds for {options.cells} tiny cells"
+            f"{commit(tree)}: {', '.join(f'{one:.2f}' for one in seconds)} CPU-seconds for"
+            f" {options.cells} tiny cells"
         )
 
 

@@ -1,8 +1,10 @@
-"""Speed of the CTL suite beside the public code's (57 s wall, 63 s CPU for `A` with all test splits on two cores).
+"""Speed of the CTL suite beside the public code's (57 s wall, 63 s CPU for `A` with all test splits
+on two cores).
 
 python benchmarks/ctl.py [--large]
 
-Each figure is measured in a fresh process. Prints CPU seconds, the limit that we set ourselves, and the ratio to the reference.
+Each figure is measured in a fresh process. Prints CPU seconds, the limit that we set ourselves, and
+the ratio to the reference.
 """
 
 from __future__ import annotations
@@ -73,19 +75,23 @@ def main() -> None:
     for name, reference in REFERENCE_CPU.items():
         generated, written = measure(GENERATE, name), measure(WRITE, name)
         print(
-            f"{name}: {generated['rows']:,} examples generated in {generated['cpu']:.2f} CPU-seconds (limit 0.6)"
+            f"{name}: {generated['rows']:,} examples generated in {generated['cpu']:.2f}"
+            " CPU-seconds (limit 0.6)"
         )
         print(
-            f"  with Parquet {written['cpu']:.2f} (limit 1.5), peak {written['mb']:.0f} MB (limit 400)"
+            f"  with Parquet {written['cpu']:.2f} (limit 1.5), peak {written['mb']:.0f} MB (limit"
+            " 400)"
         )
         print(
-            f"  reference {reference:.0f} CPU-seconds: {reference / written['cpu']:.0f} times as fast, with Parquet"
+            f"  reference {reference:.0f} CPU-seconds: {reference / written['cpu']:.0f} times as"
+            " fast, with Parquet"
         )
     sizes = [10_000, 100_000, 1_000_000] + ([10_000_000] if args.large else [])
     for n in sizes:
         large = measure(WRITE, "ctl/A", f"splits={{train: {{n: {n}}}}}")
         print(
-            f"ctl/A with {n:,} examples: {1e6 * large['cpu'] / n:.2f} CPU-microseconds each, peak {large['mb']:.0f} MB"
+            f"ctl/A with {n:,} examples: {1e6 * large['cpu'] / n:.2f} CPU-microseconds each, peak"
+            f" {large['mb']:.0f} MB"
         )
 
 

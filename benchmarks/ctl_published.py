@@ -2,8 +2,9 @@
 
 python benchmarks/ctl_published.py [ctl/A ctl/R ...] [--seed 0] [--set processes=8]
 
-For every recipe: drawn rows and distinct chains by length, start symbols per six-function chain, and the share of the distinct
-six-function chains whose innermost 2 to 5 functions are a training chain. Pairs that were added to the drawn rows are left out.
+For every recipe: drawn rows and distinct chains by length, start symbols per six-function chain,
+and the share of the distinct six-function chains whose innermost 2 to 5 functions are a training
+chain. Pairs that were added to the drawn rows are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ RECIPES = [
 
 
 def chains(data: tl.Dataset) -> dict[int, Counter[tuple[str, ...]]]:
-    """Return the drawn chains of training by length, innermost function first, with their number of rows."""
+    """Return the drawn chains of training by length, innermost function first, with their number of
+    rows.
+    """
     texts = Counter(data.table("train").column("input").to_pylist())
     if data.manifest["warnings"]:  # every pair is there once more than it was drawn
         texts.subtract(text for text in list(texts) if len(text.split()) == 3)
@@ -40,7 +43,9 @@ def chains(data: tl.Dataset) -> dict[int, Counter[tuple[str, ...]]]:
 
 
 def describe(data: tl.Dataset) -> tuple[str, str, str, str]:
-    """Return the four columns of a recipe: rows, distinct chains, start symbols per longest chain, shares nested."""
+    """Return the four columns of a recipe: rows, distinct chains, start symbols per longest chain,
+    shares nested.
+    """
     found = chains(data)
     iid = Counter(len(text.split()) - 1 for text in data.table("iid").column("input").to_pylist())
     rows = "; ".join(f"{counts.total() + iid[k]:,}" for k, counts in found.items())
@@ -69,7 +74,8 @@ def main() -> None:
     )
     args = parser.parse_args()
     print(
-        "| training data | rows with iid | distinct chains | symbols per longest chain | nested, % |"
+        "| training data | rows with iid | distinct chains | symbols per longest chain |"
+        " nested, % |"
     )
     print("| --- | --- | --- | --- | --- |")
     for name in args.recipes:

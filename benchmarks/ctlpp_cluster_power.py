@@ -109,14 +109,15 @@ def main() -> None:
     trials = parser.parse_args().trials
     print(f"separate: silhouette >= {SILHOUETTE}, gap >= {GAP}; {trials} trials a row\n")
     print(
-        "| planted | within (measured) | gap (measured) | *separate* | known groups pass the silhouette |"
+        "| planted | within (measured) | gap (measured) | *separate* | known groups pass the"
+        " silhouette |"
     )
     print("| --- | --- | --- | --- | --- |")
     for world in WORLDS:
         shares = detected(world, trials)
         print(
-            f"| {world.name} | {world.within:.1f} ({shares['within']:.2f}) | {world.gap:.1f} ({shares['gap']:.2f}) "
-            f"| {shares['separate']:.1%} | {shares['groups']:.1%} |"
+            f"| {world.name} | {world.within:.1f} ({shares['within']:.2f}) | {world.gap:.1f}"
+            f" ({shares['gap']:.2f}) | {shares['separate']:.1%} | {shares['groups']:.1%} |"
         )
 
 

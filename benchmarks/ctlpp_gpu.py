@@ -1,15 +1,17 @@
-"""Train a network of CTL++ on several exported datasets as one stack of seeds, within a given time, and keep what its studies need.
+"""Train a network of CTL++ on several exported datasets as one stack of seeds, within a given time,
+and keep what its studies need.
 
-    python benchmarks/ctlpp_gpu.py train --model ndr --data DATA --members A:0-9 R:0-3,8,9 --out OUT --work WORK --seconds 1100
-    python benchmarks/ctlpp_gpu.py cut --work WORK --members R:0-3 --out PART
-    python benchmarks/ctlpp_gpu.py members --work WORK
-    python benchmarks/ctlpp_gpu.py join --parts PART OTHER --work WORK
+    python benchmarks/ctlpp_gpu.py train --model ndr --data DATA --members A:0-9 R:0-3,8,9 --out OUT
+    --work WORK --seconds 1100 python benchmarks/ctlpp_gpu.py cut --work WORK --members R:0-3 --out
+    PART python benchmarks/ctlpp_gpu.py members --work WORK python benchmarks/ctlpp_gpu.py join
+    --parts PART OTHER --work WORK
 
-Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of `learners_export.py`. The same command resumes a
-run whose time was over, or that was killed, from the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written
-again after every checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of its seeds.
-`cut` writes a checkpoint of some members of a stack, which can be trained further by themselves; `join` puts checkpoints of one
-step together.
+Needs torch, NumPy and safetensors; DATA has the files ctl-A.npz, ctl-R.npz … of
+`learners_export.py`. The same command resumes a run whose time was over, or that was killed, from
+the checkpoint in WORK. OUT has a file of scores for each dataset (curves, written again after every
+checkpoint; accuracy by the layers at test when training stops), and a file of states and answers of
+its seeds. `cut` writes a checkpoint of some members of a stack, which can be trained further by
+themselves; `join` puts checkpoints of one step together.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Stack:
         self.data = [Data(args.data / f"ctl-{name}.npz") for name in self.names]
         entry = LEARNERS.get(args.model)
         chosen: dict[str, Any] = {
-            **PRESETS["ctlpp"][args.model],
+            **PRESETS.get("ctlpp").settings[args.model],
             **dict(_value(text) for text in args.set),
         }
         known = {one.name for one in dataclasses.fields(entry.settings)}
@@ -102,11 +104,14 @@ class Stack:
         return path
 
     def train(self) -> tuple[list[TrainingOutcome], str]:
-        """Train until the last step or until the time is over; return the outcomes, and what ended the training."""
+        """Train until the last step or until the time is over; return the outcomes, and what ended
+        the training.
+        """
         sources = [source(one, self.net) for one in self.data]
         members = [(self.names.index(name), seed) for name, seed in self.members]
         left = self.args.seconds - (time.monotonic() - BEGAN) - LAST_WORK
-        # A shell's background jobs ignore Ctrl-C; training saves and stops at it, and so it should at a polite kill.
+        # A shell's background jobs ignore Ctrl-C; training saves and stops at it, and so it should
+        # at a polite kill.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         try:
@@ -126,7 +131,8 @@ class Stack:
 
     def progress(self, now: Progress) -> None:
         """Print the loss now and then, and write the curves after every checkpoint."""
-        # A checkpoint is written after the report of its step, so that the next report is the first to see it.
+        # A checkpoint is written after the report of its step, so that the next report is the first
+        # to see it.
         if now.step % 2_000 == 0 or (now.step <= 2_000 and now.step % 500 in (0, 100)):
             print(f"step {now.step:,} loss {now.loss:.4f} {now.seconds:.0f} s", flush=True)
         if (
@@ -227,7 +233,9 @@ def answer(
 def states(
     net: Net, data: Data, weights: dict[str, Tensor], device: torch.device
 ) -> dict[str, Any]:
-    """Return answers on every test split and on every two functions, and the read-out state of every `function symbol`."""
+    """Return answers on every test split and on every two functions, and the read-out state of
+    every `function symbol`.
+    """
     symbols = [w for w in data.words.words if w in data.classes]
     functions = [w for w in data.words.words if w not in data.classes]
     singles = [f"{f} {s}" for f in functions for s in symbols]
@@ -249,7 +257,9 @@ def states(
 def by_layers(
     net: Any, data: Data, weights: dict[str, Tensor], device: torch.device
 ) -> dict[str, dict[int, Any]]:
-    """Return the accuracy of every seed by split and by the number of layers that are applied when answering."""
+    """Return the accuracy of every seed by split and by the number of layers that are applied when
+    answering.
+    """
     if not hasattr(net, "layers_answering"):
         return {}
     scores: dict[str, dict[int, Any]] = {}
@@ -291,14 +301,18 @@ def members_saved(about: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def per_source(identity: dict[str, Any], key: str) -> list[Any]:
-    """Return `data` or `evaluate` of an identity as a list by source, also where there is one source."""
+    """Return `data` or `evaluate` of an identity as a list by source, also where there is one
+    source.
+    """
     return list(identity[key]) if "members" in identity else [identity[key]]
 
 
 def identity_of(
     identity: dict[str, Any], sources: list[Any], members: list[tuple[int, int]]
 ) -> dict[str, Any]:
-    """Return an identity with other sources (digests of training data and of test splits) and members."""
+    """Return an identity with other sources (digests of training data and of test splits) and
+    members.
+    """
     data, evaluate = [one for one, _ in sources], [one for _, one in sources]
     own = {k: v for k, v in identity.items() if k != "members"}
     own |= {"seeds": [seed for _, seed in members]}
@@ -323,14 +337,17 @@ def cut(saved: Saved, places: list[int]) -> Saved:
 
 
 def join(parts: list[Saved]) -> Saved:
-    """Return one checkpoint of the members of several, which must be of one step and one kind of training."""
+    """Return one checkpoint of the members of several, which must be of one step and one kind of
+    training.
+    """
     first = parts[0][1]
     sources: list[Any] = []
     members: list[tuple[int, int]] = []
     for _, about in parts:
         if any(about[key] != first[key] for key in ("done", "measured")):
             raise SystemExit(
-                "the checkpoints are of different steps; train the earlier one further, then join them"
+                "the checkpoints are of different steps; train the earlier one further, then join"
+                " them"
             )
         own = about["identity"]
         if any(own[key] != first["identity"][key] for key in ("network", "settings")):
@@ -348,7 +365,9 @@ def join(parts: list[Saved]) -> Saved:
 
 
 def cut_file(args: argparse.Namespace) -> None:
-    """Write the checkpoint of some members of a stack, named by the dataset's place in the stack: `0:0-3 1:4`."""
+    """Write the checkpoint of some members of a stack, named by the dataset's place in the stack:
+    `0:0-3 1:4`.
+    """
     saved = read_saved(args.work)
     wanted = [(int(place), seed) for place, seed in members_of(args.members)]
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,18 @@
-"""Put what `ctlpp_gpu.py train` wrote into the files of the results page: scores, curves, accuracy by layers, states of some seeds.
+"""Put what `ctlpp_gpu.py train` wrote into the files of the results page: scores, curves, accuracy
+by layers, states of some seeds.
 
-    python benchmarks/ctlpp_scores.py OUT... --page docs/results/ctlpp --commit COMMIT [--states ndr-A:3,7 ndr-R:0,4]
+    python benchmarks/ctlpp_scores.py OUT... --page docs/results/ctlpp --commit COMMIT [--states
+    ndr-A:3,7 ndr-R:0,4]
 
-Seeds are added to the group of the same recipe, learner and settings. In the scores a training that was stopped counts with the
-steps at which it was measured last; seeds that were trained further take the place of what they were. A training of more steps than
-the paper's counts twice, with what it had after these and at its end; seeds that were trained for these steps before stay. Draws of
-other numbers of processes, and those on other function tables, go to processes-scores.json. `--states` names all seeds
-whose states the page's file is to have (those that figures show), from the folders or from the file itself. `--draws-at 78000`
-writes draws-scores.json as well: the scores at that step of the learners of which some runs were stopped before their end, and the
-final scores of the others.
+Seeds are added to the group of the same recipe, learner and settings. In the scores a training that
+was stopped counts with the steps at which it was measured last; seeds that were trained further
+take the place of what they were. A training of more steps than the paper's counts twice, with what
+it had after these and at its end; seeds that were trained for these steps before stay. Draws of
+other numbers of processes, and those on other function tables, go to processes-scores.json.
+`--states` names all seeds whose states the page's file is to have (those that figures show), from
+the folders or from the file itself. `--draws-at 78000` writes draws-scores.json as well: the scores
+at that step of the learners of which some runs were stopped before their end, and the final scores
+of the others.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ DRAWS: dict[str, dict[str, Any]] = {
         "recipe.include_pairs": True,
     },
 }
-"""Settings of ctl/A and ctl/R by the draw in an export's name; without one the draw is the recipe's own."""
+"""Settings of ctl/A and ctl/R by the draw in an export's name; without one the draw is the recipe's
+own.
+"""
 
 NUMBERED = {"processes": PROCESSES, "table": "recipe.table_seed", "seed": "recipe.seed"}
 """Settings that an export's name gives with a number: `R-processes8-table1-seed1`."""
@@ -46,7 +52,9 @@ SHORT_NAMES = {
     "R8b": "R-processes8-seed1",
     **{f"T{t}p{p}": f"R-processes{p}-table{t}-seed{t}" for t in (1, 2, 3) for p in (8, 32)},
 }
-"""Exports whose own name is shorter than what they are: variant, draw, seed of the function table and seed of the data."""
+"""Exports whose own name is shorter than what they are: variant, draw, seed of the function table
+and seed of the data.
+"""
 
 
 def recipe_of(data: str) -> tuple[str, dict[str, Any]]:
@@ -143,7 +151,9 @@ def without_steps(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def both_commands(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return an environment with the commands of two, each command once; seconds are kept where the command is one."""
+    """Return an environment with the commands of two, each command once; seconds are kept where the
+    command is one.
+    """
     commands = dict.fromkeys(f"{one['command']}; {other['command']}".split("; "))
     both = {**one, "command": "; ".join(commands)}
     if len(commands) > 1:
@@ -157,7 +167,9 @@ def steps_of(group: dict[str, Any]) -> int:
 
 
 def replace_earlier(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
-    """Take out the seeds of a group that were stopped before; the commands that brought them there are kept in the group's."""
+    """Take out the seeds of a group that were stopped before; the commands that brought them there
+    are kept in the group's.
+    """
     for known in list(groups):
         same = alike(without_steps(known), without_steps(group))
         if not same or steps_of(known) >= min(steps_of(group), PAPER_STEPS[group["learner"]]):
@@ -188,7 +200,8 @@ def by_number(seeds: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_curves(groups: list[dict[str, Any]], group: dict[str, Any]) -> None:
-    """Add the seeds of a group with their curves to the one that is alike but for its steps: curves show where they end.
+    """Add the seeds of a group with their curves to the one that is alike but for its steps: curves
+    show where they end.
 
     Of two curves of one seed the one that goes further stays.
     """
@@ -211,7 +224,9 @@ def _end(curve: list[list[Any]]) -> int:
 
 
 def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
-    """Return a group of curves as a group of scores at a step, with the seeds that were measured there."""
+    """Return a group of curves as a group of scores at a step, with the seeds that were measured
+    there.
+    """
     scores = {
         seed: {split: score for at, split, score in curve if at == step}
         for seed, curve in group["curves"].items()
@@ -224,7 +239,9 @@ def at_step(group: dict[str, Any], step: int) -> dict[str, Any]:
 def before_the_end(
     scores: list[dict[str, Any]], curves: list[dict[str, Any]], step: int
 ) -> list[dict[str, Any]]:
-    """Return the learners of which some runs were stopped as they were at a step, and the others' final scores."""
+    """Return the learners of which some runs were stopped as they were at a step, and the others'
+    final scores.
+    """
     stopped = {
         group["learner"] for group in scores if steps_of(group) < PAPER_STEPS[group["learner"]]
     }
@@ -238,7 +255,9 @@ def before_the_end(
 
 
 def at_paper_steps(group: dict[str, Any], known: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a training of more steps as it was after the paper's, without the seeds of which that is known."""
+    """Return a training of more steps as it was after the paper's, without the seeds of which that
+    is known.
+    """
     early = without_steps(at_step(group, PAPER_STEPS[group["learner"]]))
     there = {seed for one in known if alike(one, early) for seed in one["seeds"]}
     return {
@@ -261,7 +280,9 @@ def layers_of(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_layers(entries: list[dict[str, Any]], entry: dict[str, Any]) -> None:
-    """Add the seeds of an entry to the one of the same network and data, each with its step; the further one of a seed stays."""
+    """Add the seeds of an entry to the one of the same network and data, each with its step; the
+    further one of a seed stays.
+    """
     for place, known in enumerate(entries):
         if all(known[key] == entry[key] for key in ("learner", "variant", "draw")):
             entries[place] = _together(known, entry)
@@ -305,13 +326,17 @@ LARGEST = 127
 
 
 def directions(vectors: Any) -> Any:
-    """Return vectors as bytes, each with its largest entry at 127: cosines, all that is asked of them, change by 0.004."""
+    """Return vectors as bytes, each with its largest entry at 127: cosines, all that is asked of
+    them, change by 0.004.
+    """
     exact = np.asarray(vectors, dtype=np.float32)
     return np.rint(exact * (LARGEST / np.abs(exact).max(-1, keepdims=True))).astype(np.int8)
 
 
 def write_states(sources: list[Path], seeds: list[int], out: Path) -> None:
-    """Write the states of some seeds, and the answers to pairs of those that have them, from the last file that has a seed."""
+    """Write the states of some seeds, and the answers to pairs of those that have them, from the
+    last file that has a seed.
+    """
     texts: dict[str, Any] = {}
     states: dict[int, Any] = {}
     answers: dict[int, Any] = {}

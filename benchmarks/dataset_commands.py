@@ -1,10 +1,12 @@
-"""CPU seconds and memory of commands that read whole datasets and of starting: `verify --all`, `audit`, `make --jsonl`, `list`.
+"""CPU seconds and memory of commands that read whole datasets and of starting: `verify --all`,
+`audit`, `make --jsonl`, `list`.
 
-    python benchmarks/dataset_commands.py [--rows 1000000]
-    python benchmarks/dataset_commands.py --beside ../another-checkout     # and the ratio to another commit, in turn
+    python benchmarks/dataset_commands.py [--rows 1000000] python benchmarks/dataset_commands.py
+    --beside ../another-checkout     # and the ratio to another commit, in turn
 
-Each command runs in a process of its own, several times where it is short; the least is shown, since the machine's other work can
-only add. Below the commands that only start stands what their libraries alone take.
+Each command runs in a process of its own, several times where it is short; the least is shown,
+since the machine's other work can only add. Below the commands that only start stands what their
+libraries alone take.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Cost:
 
 
 def run(checkout: Path, arguments: list[str], times: int, fresh: Path | None = None) -> Cost:
-    """Run `python` with arguments several times, `fresh` removed before each, and return the least cost."""
+    """Run `python` with arguments several times, `fresh` removed before each, and return the least
+    cost.
+    """
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     costs = []
@@ -83,7 +87,10 @@ def main() -> None:
             line = f"{name:<30} {cost.seconds:6.2f} CPU-s {cost.megabytes:6.0f} MB"
             if args.beside is not None:
                 before = run(args.beside, arguments, times, fresh)
-                line += f"   there {before.seconds:6.2f} CPU-s {before.megabytes:6.0f} MB, {before.seconds / cost.seconds:.2f}x"
+                line += (
+                    f"   there {before.seconds:6.2f} CPU-s {before.megabytes:6.0f} MB,"
+                    f" {before.seconds / cost.seconds:.2f}x"
+                )
             print(line, flush=True)
 
 

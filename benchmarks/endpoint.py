@@ -1,9 +1,11 @@
-"""Requests a second to a model behind an endpoint: the endpoint learner against a local server that answers at once, 8 at a time.
+"""Requests a second to a model behind an endpoint: the endpoint learner against a local server that
+answers at once, 8 at a time.
 
 python benchmarks/endpoint.py [--requests 4000]
 
-The server is another process and answers without looking at the question, so the figures are those of the client. Beside the rate
-by the clock stands the client's CPU time for a request: its inverse is what one process reaches on a quiet machine.
+The server is another process and answers without looking at the question, so the figures are those
+of the client. Beside the rate by the clock stands the client's CPU time for a request: its inverse
+is what one process reaches on a quiet machine.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def main() -> None:
         ):
             rate, cost = measure(url, args.requests, cache)
             print(
-                f"{name}: {rate:,.0f} requests a second, {cost:.2f} CPU-ms each ({1000 / cost:,.0f} a CPU-second)"
+                f"{name}: {rate:,.0f} requests a second, {cost:.2f} CPU-ms each ({1000 / cost:,.0f}"
+                " a CPU-second)"
             )
         server.terminate()
 

@@ -1,12 +1,14 @@
 """What experiments cost beside their runs, and how generation scales on Ray.
 
-python benchmarks/experiments.py                 10,000 tiny cells: milliseconds a cell (limit 5), opening the store (limit 2 s)
-python benchmarks/experiments.py --cells 1000
-python benchmarks/experiments.py ray             generation by 1 and 2 Ray workers: efficiency (limit 85 %); needs an idle machine
+python benchmarks/experiments.py                 10,000 tiny cells: milliseconds a cell (limit 5),
+opening the store (limit 2 s) python benchmarks/experiments.py --cells 1000 python
+benchmarks/experiments.py ray             generation by 1 and 2 Ray workers: efficiency (limit 85
+%); needs an idle machine
 
-A tiny cell is the majority baseline on 200 training and 10 test examples: it learns in microseconds, so that what is measured is
-planning, claiming, sending, evaluating, writing six files durably and renaming them. CPU seconds of driver and workers are given
-besides the wall clock, since a busy machine stretches the latter.
+A tiny cell is the majority baseline on 200 training and 10 test examples: it learns in
+microseconds, so that what is measured is planning, claiming, sending, evaluating, writing six files
+durably and renaming them. CPU seconds of driver and workers are given besides the wall clock, since
+a busy machine stretches the latter.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def cells(number: int) -> int:
         driver, workers = (1000 * (b - a) / number for a, b in zip(before, after, strict=True))
         each = 1000 * wall / number
         print(
-            f"{number:,} tiny cells: {each:.2f} ms a cell by the wall clock with {os.cpu_count()} workers, limit 5"
+            f"{number:,} tiny cells: {each:.2f} ms a cell by the wall clock with {os.cpu_count()}"
+            " workers, limit 5"
         )
         print(f"  of CPU: driver {driver:.2f} ms, worker {workers:.2f} ms a cell")
         began, before = time.perf_counter(), cpu()
@@ -65,7 +68,8 @@ def cells(number: int) -> int:
         opened, spent = time.perf_counter() - began, cpu()[0] - before[0]
         assert table.num_rows == number
         print(
-            f"opening {number:,} runs as a table: {opened:.2f} s, {spent:.2f} s of CPU, limit 2 (for 10,000)"
+            f"opening {number:,} runs as a table: {opened:.2f} s, {spent:.2f} s of CPU, limit 2"
+            " (for 10,000)"
         )
         began = time.perf_counter()
         again = api.fill(experiment, Path(folder) / "runs")
@@ -93,7 +97,8 @@ def generation() -> int:
         ray.shutdown()
         rows = len(data.manifest["splits"]["train"]["shards"])
         print(
-            f"{workers} Ray workers: {took[workers]:.2f} s for {rows} shards of ctl/A; driver {driver:.2f} s of CPU"
+            f"{workers} Ray workers: {took[workers]:.2f} s for {rows} shards of ctl/A; driver"
+            f" {driver:.2f} s of CPU"
         )
     efficiency = took[1] / took[2] / 2
     print(f"efficiency of 2 workers: {100 * efficiency:.0f} %, limit 85 % (2 idle cores)")

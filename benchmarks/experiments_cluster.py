@@ -1,10 +1,12 @@
-"""What would limit an experiment on a large Ray cluster: the driver's cost of a cell, measured, and all sizes, simulated.
+"""What would limit an experiment on a large Ray cluster: the driver's cost of a cell, measured, and
+all sizes, simulated.
 
 python benchmarks/experiments_cluster.py                  measures on this machine, then simulates
 python benchmarks/experiments_cluster.py --driver-ms 2.0  simulates with a given cost
 
-The simulation: one driver handles cells one after the other; a file server does the operations that a run costs, one after the
-other; W workers run cells of T seconds, give or take a fifth. Efficiency is the share of the workers' time that goes into cells.
+The simulation: one driver handles cells one after the other; a file server does the operations that
+a run costs, one after the other; W workers run cells of T seconds, give or take a fifth. Efficiency
+is the share of the workers' time that goes into cells.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ TINY = {
 }
 
 OPERATIONS = 30
-"""Of a run: 29 system calls that name a path in the store or sync a file, counted with strace for a tiny cell."""
+"""Of a run: 29 system calls that name a path in the store or sync a file, counted with strace for a
+tiny cell.
+"""
 
 
 def measured(cells: int = 300) -> float:
@@ -58,7 +62,8 @@ def measured(cells: int = 300) -> float:
     ray.shutdown()
     each = 1000 * (spent[10 + cells] - spent[10]) / cells
     print(
-        f"on Ray, the driver spends {each:.2f} ms of CPU on a cell ({cells} tiny cells, {wall:.1f} s by the wall clock)"
+        f"on Ray, the driver spends {each:.2f} ms of CPU on a cell ({cells} tiny cells, {wall:.1f}"
+        " s by the wall clock)"
     )
     return each
 
@@ -99,7 +104,8 @@ def main() -> None:
     server = OPERATIONS * chosen.operation_ms / 1000
     print(f"driver {1000 * driver:.2f} ms a cell: at most {1 / driver:,.0f} cells a second")
     print(
-        f"file server {1000 * server:.2f} ms a cell ({OPERATIONS} operations): at most {1 / server:,.0f} cells a second"
+        f"file server {1000 * server:.2f} ms a cell ({OPERATIONS} operations): at most"
+        f" {1 / server:,.0f} cells a second"
     )
     sizes = (1, 10, 100, 1000)
     print("seconds a cell  " + "".join(f"{w:>9,} workers" for w in sizes))

@@ -1,14 +1,17 @@
-"""Run the commands of a file on one GPU, a few at a time, the most valuable first, until all are done or time is up.
+"""Run the commands of a file on one GPU, a few at a time, the most valuable first, until all are
+done or time is up.
 
     python benchmarks/gpu_queue.py JOBS.yaml --out FOLDER --seconds 1150 --at-once 2.5 --memory 120
 
-JOBS.yaml has `jobs`, a list of `{name, run, seconds, most, needs, places, memory}`: a shell command, the seconds below which it is
-not worth starting, those after which it is stopped, the jobs that must be done before, how many of the places it takes (1; 0.5 for
-one that leaves most of the GPU to others, 0 for one that needs none and starts at once) and the GB of GPU memory that it may need;
-and `shell`, functions for all commands. A job that does not fit beside those that run waits, and the next one that fits is
-started. A job that is done leaves FOLDER/NAME.done, and is not run again when the queue is started once more; FOLDER/NAME.log has
-what it printed, and FOLDER/queue.log when it began and ended. What still runs shortly before time is up gets Ctrl-C, and once more
-at the end; nothing is killed, since a GPU that processes share by MPS may not survive that.
+JOBS.yaml has `jobs`, a list of `{name, run, seconds, most, needs, places, memory}`: a shell
+command, the seconds below which it is not worth starting, those after which it is stopped, the jobs
+that must be done before, how many of the places it takes (1; 0.5 for one that leaves most of the
+GPU to others, 0 for one that needs none and starts at once) and the GB of GPU memory that it may
+need; and `shell`, functions for all commands. A job that does not fit beside those that run waits,
+and the next one that fits is started. A job that is done leaves FOLDER/NAME.done, and is not run
+again when the queue is started once more; FOLDER/NAME.log has what it printed, and FOLDER/queue.log
+when it began and ended. What still runs shortly before time is up gets Ctrl-C, and once more at the
+end; nothing is killed, since a GPU that processes share by MPS may not survive that.
 """
 
 from __future__ import annotations
@@ -103,7 +106,8 @@ class Queue:
                 self.collect()
         states = {job.name: job.state for job in self.jobs if job.state != "done"}
         self.note(
-            f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done; others: {states}"
+            f"{sum(job.state == 'done' for job in self.jobs)} of {len(self.jobs)} jobs done;"
+            f" others: {states}"
         )
 
     def collect(self) -> None:

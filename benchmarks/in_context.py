@@ -1,15 +1,18 @@
-"""Answering with a prompt that all inputs share: the prefix computed once, against plain `generate` of whole prompts.
+"""Answering with a prompt that all inputs share: the prefix computed once, against plain `generate`
+of whole prompts.
 
 python benchmarks/in_context.py [--model smollm2] [--shots 32] [--inputs 64 …] [--device cpu] [--ways recorded unrecorded]
     [--logprobs] [--out FILE] [--profile FILE]
 
-All ways answer the same inputs with the same model in one run; the ratio of their times is shown (of CPU times on the CPU, by the
-clock on a GPU), and whether the answers are equal. Plain `generate` writes all tokens it may; the other ways end with the first
-line, which is all that is read of an answer. On a GPU the steps of writing are `recorded` as CUDA graphs, or not (`unrecorded`);
-`new` computes the prefix and records the steps anew, as the first call of a learner does.
-With `--logprobs` the log-probabilities of three candidates for each input are computed instead: in the first call, in a later
-one, and after whole prompts. With `--profile` a last call of each way on the fewest inputs is profiled: its clock time, the time of
-its kernels, how many were started one by one, and those that take longest.
+All ways answer the same inputs with the same model in one run; the ratio of their times is shown
+(of CPU times on the CPU, by the clock on a GPU), and whether the answers are equal. Plain
+`generate` writes all tokens it may; the other ways end with the first line, which is all that is
+read of an answer. On a GPU the steps of writing are `recorded` as CUDA graphs, or not
+(`unrecorded`); `new` computes the prefix and records the steps anew, as the first call of a learner
+does. With `--logprobs` the log-probabilities of three candidates for each input are computed
+instead: in the first call, in a later one, and after whole prompts. With `--profile` a last call of
+each way on the fewest inputs is profiled: its clock time, the time of its kernels, how many were
+started one by one, and those that take longest.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ from taskloom.learners.pretrained.encoding import read_sources
 T = TypeVar("T")
 BEGAN = time.perf_counter()
 
-PAIRS = "hot cold,up down,big small,fast slow,old new,rich poor,long short,wet dry,hard soft,light dark,full empty,early late"
+PAIRS = (
+    "hot cold,up down,big small,fast slow,old new,rich poor,long short,wet dry,hard soft,light"
+    " dark,full empty,early late"
+)
 WORDS = [tuple(pair.split()) for pair in PAIRS.split(",")]
 
 
@@ -105,8 +111,10 @@ def some_inputs(number: int) -> list[str]:
 def compared(
     fitted: Any, inputs: list[str], device: str, ways: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Answer inputs in all ways, print the figures and yield those of each way beside plain `generate`."""
-    writer, prompt = fitted.writer, fitted.prompt
+    """Answer inputs in all ways, print the figures and yield those of each way beside plain
+    `generate`.
+    """
+    writer, prompt = fitted.model, fitted.prompt
 
     def prompts() -> list[list[int]]:
         return read_sources(
@@ -144,11 +152,12 @@ def compared(
         once, new = times[way][-1], times[way][:2][-1]
         same = sum(a == b for a, b in zip(answers[way], whole, strict=True))
         print(
-            f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs: {same} answers equal"
+            f"{fitted.learner.shots} shots, prompts of {tokens} tokens, {len(inputs)} inputs:"
+            f" {same} answers equal"
         )
         print(
-            f"prefix once, {way}: {once:.3f} {unit} (new {new:.3f}); plain generate: {each:.3f} {unit}; "
-            f"{each / once:.1f} times as fast (new {each / new:.1f})",
+            f"prefix once, {way}: {once:.3f} {unit} (new {new:.3f}); plain generate: {each:.3f}"
+            f" {unit}; {each / once:.1f} times as fast (new {each / new:.1f})",
             flush=True,
         )
         yield {
@@ -158,7 +167,9 @@ def compared(
 
 
 def compare_logprobs(fitted: Any, inputs: list[str], device: str) -> None:
-    """Print the seconds of log-probabilities with the prefix once and after whole prompts, and how far they are apart."""
+    """Print the seconds of log-probabilities with the prefix once and after whole prompts, and how
+    far they are apart.
+    """
     candidates = [[y for _, y in WORDS[:3]] for _ in inputs]
 
     def logprobs() -> list[float]:
@@ -166,26 +177,29 @@ def compare_logprobs(fitted: Any, inputs: list[str], device: str) -> None:
 
     if device != "cpu":
         logprobs()  # loads the kernels
-    fitted.writer.forget_prefix()
+    fitted.model.forget_prefix()
     once, first = clock(device, logprobs)
     _, later = clock(device, logprobs)
-    fitted.writer.keeps_prefix = False
-    fitted.writer.forget_prefix()
+    fitted.model.keeps_prefix = False
+    fitted.model.forget_prefix()
     whole, each = clock(device, logprobs)
-    fitted.writer.keeps_prefix = True
+    fitted.model.keeps_prefix = True
     apart = max(abs(a - b) for a, b in zip(once, whole, strict=True))
     report(
-        f"log-probabilities of {len(whole)} candidates: prefix once {first:.3f}, a later call {later:.3f}, "
-        f"whole prompts {each:.3f}; {each / first:.1f} and {each / later:.1f} times as fast; at most {apart:.1e} apart"
+        f"log-probabilities of {len(whole)} candidates: prefix once {first:.3f}, a later call"
+        f" {later:.3f}, whole prompts {each:.3f}; {each / first:.1f} and {each / later:.1f} times"
+        f" as fast; at most {apart:.1e} apart"
     )
 
 
 def profiled(fitted: Any, inputs: list[str], device: str, way: str) -> str:
-    """Profile one call with everything kept: what it takes by the clock, in kernels and in starts of kernels."""
+    """Profile one call with everything kept: what it takes by the clock, in kernels and in starts
+    of kernels.
+    """
     from torch.profiler import ProfilerActivity, profile
 
-    fitted.writer.records_steps = way == "recorded"
-    fitted.writer.forget_prefix()
+    fitted.model.records_steps = way == "recorded"
+    fitted.model.forget_prefix()
     fitted.answer(inputs)
     _, seconds = clock("cuda" if device != "cpu" else device, lambda: fitted.answer(inputs))
     gpu = [ProfilerActivity.CUDA] if device != "cpu" else []
@@ -204,8 +218,9 @@ def profiled(fitted: Any, inputs: list[str], device: str, way: str) -> str:
     order = "self_device_time_total" if gpu else "self_cpu_time_total"
     table = events.table(sort_by=order, row_limit=25, max_name_column_width=60)
     return (
-        f"{way}, {len(inputs)} inputs: {seconds:.4f} s by the clock, {watched:.4f} s while watched; "
-        f"{sum(e.count for e in kernels)} kernels and copies take {busy:.4f} s; started: {starts}\n{table}\n"
+        f"{way}, {len(inputs)} inputs: {seconds:.4f} s by the clock, {watched:.4f} s while watched;"
+        f" {sum(e.count for e in kernels)} kernels and copies take {busy:.4f} s; started:"
+        f" {starts}\n{table}\n"
     )
 
 

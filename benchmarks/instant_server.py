@@ -1,11 +1,16 @@
-"""A server in the form of a chat endpoint that answers at once, so that what is measured is the client."""
+"""A server in the form of a chat endpoint that answers at once, so that what is measured is the
+client.
+"""
 
 from __future__ import annotations
 
 import socket
 import threading
 
-REPLY = b'{"choices": [{"message": {"role": "assistant", "content": "yes"}}], "usage": {"total_tokens": 9}}'
+REPLY = (
+    b'{"choices": [{"message": {"role": "assistant", "content": "yes"}}], "usage":'
+    b' {"total_tokens": 9}}'
+)
 RAW = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
     len(REPLY),
     REPLY,

@@ -1,11 +1,13 @@
-"""Layers by kernels against compiled and plain ones on one GPU: gradients, milliseconds a step, and where the time goes.
+"""Layers by kernels against compiled and plain ones on one GPU: gradients, milliseconds a step, and
+where the time goes.
 
-    PYTORCH_NVML_BASED_CUDA_CHECK=1 python benchmarks/kernels_gpu.py --out OUT [--seconds 90] [--build-seconds 30]
+    PYTORCH_NVML_BASED_CUDA_CHECK=1 python benchmarks/kernels_gpu.py --out OUT [--seconds 90]
+    [--build-seconds 30]
 
-Inputs are random tokens of one length, at the paper's sizes and batches of 512: the time of a step does not depend on what they
-say. First every group of cells builds its kernels in a process of its own, all at once (the variable keeps torch from starting
-CUDA before that); then one cell after the other is measured, in the process that built it. `kernels.json` is written
-after every cell.
+Inputs are random tokens of one length, at the paper's sizes and batches of 512: the time of a step
+does not depend on what they say. First every group of cells builds its kernels in a process of its
+own, all at once (the variable keeps torch from starting CUDA before that); then one cell after the
+other is measured, in the process that built it. `kernels.json` is written after every cell.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ NETS: dict[str, Net] = {"ndr": NDR(40, 8), "transformer": Transformer(40, 8)}
 
 
 CELLS: list[tuple[int, str, int, int, str, dict[str, Any]]] = [
-    # the process that builds its kernels and measures it, model, seeds, tokens, how, other values of constants in `fused/launch.py`
+    # the process that builds its kernels and measures it, model, seeds, tokens, how, other values
+    # of constants in `fused/launch.py`
     (0, "ndr", 25, 9, "kernels tf32", {}),
     (1, "ndr", 25, 7, "kernels tf32", {}),
     (2, "transformer", 25, 9, "kernels bf16", {}),
@@ -179,7 +182,9 @@ def with_constants(values: dict[str, Any]) -> Iterator[None]:
 
 
 def serve(group: int, build_until: float, parent: Connection) -> None:
-    """Build the kernels of a group of cells, say "built", and then measure every cell whose number comes."""
+    """Build the kernels of a group of cells, say "built", and then measure every cell whose number
+    comes.
+    """
     began = time.monotonic()
     for each in CELLS:
         if each[0] == group and time.monotonic() < build_until:
@@ -203,7 +208,9 @@ def answer(child: Connection, number: int | None = None) -> Any:
 
 
 def build(each: tuple[int, str, int, int, str, dict[str, Any]]) -> str:
-    """Take one step of a cell, so that its kernels are built, without comparing and capturing anything."""
+    """Take one step of a cell, so that its kernels are built, without comparing and capturing
+    anything.
+    """
     _, model, seeds, length, how, constants = each
     try:
         with with_constants(constants):

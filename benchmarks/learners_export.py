@@ -1,6 +1,8 @@
-"""Export the splits of a recipe as arrays of token ids, so that a machine with torch and NumPy alone can train on them.
+"""Export the splits of a recipe as arrays of token ids, so that a machine with torch and NumPy
+alone can train on them.
 
-python benchmarks/learners_export.py ctl/A ctl-A.npz --splits train,iid,ood,all [--seed 0] [--set splits.train.n=1000]
+python benchmarks/learners_export.py ctl/A ctl-A.npz --splits train,iid,ood,all [--seed 0] [--set
+splits.train.n=1000]
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def main() -> None:
     np.savez_compressed(args.out, **arrays)
     sizes = ", ".join(f"{name} {len(inputs):,}" for name, (inputs, _) in texts.items())
     print(
-        f"{args.out}: {args.out.stat().st_size:,} bytes; {sizes}; {len(words.words)} words, {len(classes)} classes"
+        f"{args.out}: {args.out.stat().st_size:,} bytes; {sizes}; {len(words.words)} words,"
+        f" {len(classes)} classes"
     )
 
 

@@ -1,14 +1,17 @@
-"""Steps per second of the CTL++ networks at the paper's size, and whole runs of many seeds, on one GPU.
+"""Steps per second of the CTL++ networks at the paper's size, and whole runs of many seeds, on one
+GPU.
 
-    python benchmarks/learners_gpu.py bench --data ctl-A.npz --out OUT [--seconds 480] [--models bilstm,ndr] [--seeds 25,1]
-    python benchmarks/learners_gpu.py run --model bilstm --data ctl-A.npz … --out OUT --work WORK [--seconds 540]
+    python benchmarks/learners_gpu.py bench --data ctl-A.npz --out OUT [--seconds 480] [--models
+    bilstm,ndr] [--seeds 25,1] python benchmarks/learners_gpu.py run --model bilstm --data ctl-A.npz
+    … --out OUT --work WORK [--seconds 540]
 
-Needs torch, NumPy and safetensors; the data come from `learners_export.py`. `bench` writes bench.json after every cell and starts
-no cell after its time; `run` saves a checkpoint in WORK when its time is over, and the same command goes on with it. When a run
-ends, OUT holds result.json (learning curves, times) and states.npz (answers, and read-out states of every single function).
-With `--until 0.99` a run also ends when the iid score of every seed has reached that at two points one after the other; curves.json
-has the curves up to the last checkpoint while it runs.
-Several data files are trained as one stack, every seed on each of them, and have a folder each in OUT.
+Needs torch, NumPy and safetensors; the data come from `learners_export.py`. `bench` writes
+bench.json after every cell and starts no cell after its time; `run` saves a checkpoint in WORK when
+its time is over, and the same command goes on with it. When a run ends, OUT holds result.json
+(learning curves, times) and states.npz (answers, and read-out states of every single function).
+With `--until 0.99` a run also ends when the iid score of every seed has reached that at two points
+one after the other; curves.json has the curves up to the last checkpoint while it runs. Several
+data files are trained as one stack, every seed on each of them, and have a folder each in OUT.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ PAPER_MINUTES = {"bilstm": 18, "transformer": 217, "ndr": 82}
 
 TIMED_SECONDS = 6.0
 SHORTEST_FUNCTIONS = 4
-"""Expressions of fewer functions (an eighth of the data) are padded to this, which saves their lengths' programs."""
+"""Expressions of fewer functions (an eighth of the data) are padded to this, which saves their
+lengths' programs.
+"""
 
 
 class Data:
@@ -102,7 +107,9 @@ def wait() -> None:
 
 
 def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[str, Any]:
-    """Steps per second over the epoch's own mixture of lengths, after every length has been compiled and captured."""
+    """Steps per second over the epoch's own mixture of lengths, after every length has been
+    compiled and captured.
+    """
     learner: Any = LEARNERS.get(name)()
     net = data.net(learner)
     choice = dict(VARIANTS[variant])
@@ -131,7 +138,8 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
         wait()
     seconds = time.monotonic() - start
     applied = getattr(net, "layers", 1)
-    # 6 operations per weight and token: one multiply-add forward and two backward; embeddings aside.
+    # 6 operations per weight and token: one multiply-add forward and two backward; embeddings
+    # aside.
     flops = (
         6
         * (count(net) - net.shapes()["embedding.weight"][0] * net.shapes()["embedding.weight"][1])
@@ -148,14 +156,14 @@ def cell(name: str, seeds: int, variant: str, data: Data, device: str) -> dict[s
         "paper's minutes for the same seeds": PAPER_MINUTES[name] * seeds,
         "matrix TFLOP/s (6 per weight and token)": flops * tokens * seeds / seconds / 1e12,
         "seconds to be ready": ready,
-        "GPU memory, GiB": torch.cuda.max_memory_allocated() / 2**30
-        if torch.cuda.is_available()
-        else None,
+        "GPU memory, GiB": (
+            torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+        ),
         "loss finite": bool((stepper.state.bad < 0).all()),
         "mean loss": float(stepper.state.loss.mean()) / (steps + len(set(widths.tolist()))),
-        "where the time goes": top_kernels(stepper, rows, widths)
-        if torch.cuda.is_available()
-        else None,
+        "where the time goes": (
+            top_kernels(stepper, rows, widths) if torch.cuda.is_available() else None
+        ),
     }
 
 
@@ -201,8 +209,9 @@ def bench(args: argparse.Namespace) -> None:
         try:
             found = cell(model, seeds, variant, data, args.device)
             print(
-                f"{model:12} x {seeds:2} {variant:14} {found['milliseconds a step']:8.3f} ms a step, "
-                f"{found['minutes for all steps']:6.1f} min for the paper's steps, ready in {found['seconds to be ready']:.0f} s",
+                f"{model:12} x {seeds:2} {variant:14} {found['milliseconds a step']:8.3f} ms a"
+                f" step, {found['minutes for all steps']:6.1f} min for the paper's steps, ready in"
+                f" {found['seconds to be ready']:.0f} s",
                 flush=True,
             )
         except Exception as error:  # a cell that fails must not lose the others
@@ -230,7 +239,7 @@ def run(args: argparse.Namespace) -> None:
     data = datasets[0]
     entry = LEARNERS.get(args.model)
     known = {one.name for one in dataclasses.fields(entry.settings)}
-    preset = PRESETS[args.preset][args.model] if args.preset else {}
+    preset = PRESETS.get(args.preset).settings[args.model] if args.preset else {}
     net = data.net(entry(**{name: value for name, value in preset.items() if name in known}))  # type: ignore[arg-type]
     changes: dict[str, Any] = {name: value for name, value in preset.items() if name not in known}
     changes |= {"steps": args.steps} if args.steps else {}
@@ -283,7 +292,9 @@ class Reached(Exception):  # noqa: N818 - an end, not an error, as Paused
 
 
 def watch_curves(args: argparse.Namespace) -> None:
-    """Write the curves of the checkpoint, print the last iid scores, and end the run where all seeds have reached `--until`."""
+    """Write the curves of the checkpoint, print the last iid scores, and end the run where all
+    seeds have reached `--until`.
+    """
     saved = checkpoint.read(args.work)
     if saved is None:
         return
@@ -332,7 +343,8 @@ def report(
     for split, scores in ends.items():
         spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
         print(
-            f"{out.name:10} {split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)} seeds"
+            f"{out.name:10} {split:6} {np.mean(scores):.4f} +- {spread:.4f} over {len(scores)}"
+            " seeds"
         )
     result = {
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
@@ -351,7 +363,9 @@ def report(
 def states(
     args: argparse.Namespace, out: Path, data: Data, net: Net, outcomes: list[TrainingOutcome]
 ) -> None:
-    """Answers on every test split and the read-out state of every `function symbol`, for the analyses."""
+    """Answers on every test split and the read-out state of every `function symbol`, for the
+    analyses.
+    """
     device = torch.device("cuda" if torch.cuda.is_available() and args.device != "cpu" else "cpu")
     symbols = [w for w in data.words.words if w in data.classes]
     singles = [f"{f} {s}" for f in data.words.words if f not in data.classes for s in symbols]
@@ -397,7 +411,7 @@ def main() -> None:
     two.add_argument("--steps", type=int, default=0, help="0: the paper's")
     two.add_argument(
         "--preset",
-        choices=[name for name in PRESETS if name.startswith("ctlpp")],
+        choices=[name for name in PRESETS.names() if name.startswith("ctlpp")],
         help="of a paper",
     )
     two.add_argument("--precision", default="auto")

@@ -1,4 +1,5 @@
-"""Gradients of a stack of NDRs on a GPU, compiled against plain fp32: how far off they are and whether they repeat.
+"""Gradients of a stack of NDRs on a GPU, compiled against plain fp32: how far off they are and
+whether they repeat.
 
     python benchmarks/learners_gradients_gpu.py --data ctl-R.npz --out OUT [--seeds 2] [--tokens 9]
 
@@ -36,7 +37,9 @@ WAYS: dict[str, tuple[str, dict[str, Any] | None]] = {
     ),
     "bf16, compiled, rounded as without the compiler": ("bf16", {"emulate_precision_casts": True}),
 }
-"""Precision, and the compiler's options (none: not compiled); the first is what the others are compared with."""
+"""Precision, and the compiler's options (none: not compiled); the first is what the others are
+compared with.
+"""
 
 
 def gradients(

@@ -1,9 +1,10 @@
-"""Fine-tuning and prompt tuning of a model of SmolLM2's size on one GPU, beside plain transformers and peft in the same run.
+"""Fine-tuning and prompt tuning of a model of SmolLM2's size on one GPU, beside plain transformers
+and peft in the same run.
 
     python benchmarks/learners_language_gpu.py --out OUT [--seconds 300] [--only fine-tune|prompt]
 
-Speed does not depend on the weights, so the model is SmolLM2-135M's architecture with random ones; torch, transformers and
-peft are all that it needs. Writes language.json after every cell.
+Speed does not depend on the weights, so the model is SmolLM2-135M's architecture with random ones;
+torch, transformers and peft are all that it needs. Writes language.json after every cell.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ def one(adapter: Adapter) -> None:
 
 
 def peft_prompt_tuning(batch: int, width: int, args: argparse.Namespace) -> float:
-    """One task by peft, as its documentation has it; sequences per second do not depend on the task."""
+    """One task by peft, as its documentation has it; sequences per second do not depend on the
+    task.
+    """
     from peft import PromptTuningConfig, TaskType, get_peft_model
 
     config = PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=100)
@@ -237,7 +240,8 @@ def main() -> None:
                 "sequences per second": sequences / seconds,
             }
             print(
-                f"{name:60} {1000 * seconds:9.2f} ms a step {sequences / seconds:10.0f} sequences/s",
+                f"{name:60} {1000 * seconds:9.2f} ms a step {sequences / seconds:10.0f}"
+                " sequences/s",
                 flush=True,
             )
         except Exception as error:  # a cell that fails must not lose the others

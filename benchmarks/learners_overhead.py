@@ -1,4 +1,5 @@
-"""What our evaluation loop costs beside the model: milliseconds per example with a model that does nothing (limit: 0.2).
+"""What our evaluation loop costs beside the model: milliseconds per example with a model that does
+nothing (limit: 0.2).
 
 python benchmarks/learners_overhead.py
 """
@@ -18,9 +19,9 @@ from taskloom.core.http import AnswerCache
 from taskloom.core.scoring import Exact
 from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError
-from taskloom.learners.pretrained.prompts import Prompt
+from taskloom.learners.pretrained.in_context import Prompt
 from taskloom.learners.scratch.answer_spans import ask
-from taskloom.learners.scratch.bidaf_learner import BiDAFLearner, Passages, Pointer
+from taskloom.learners.scratch.bidaf import BiDAFLearner, Passages, Pointer
 from taskloom.learners.scratch.classifiers import Classifier
 from taskloom.learners.scratch.tokens import Stories, WordVocabulary
 
@@ -76,7 +77,8 @@ def stories() -> None:
         score = sum(judge.score(a, e) for a, e in zip(said, examples, strict=True)) / len(examples)
         each = 1000 * (time.process_time() - began) / len(examples)
         print(
-            f"{name}, {len(examples):,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2"
+            f"{name}, {len(examples):,} examples answered and scored ({score:.3f}): {each:.4f} ms"
+            " an example, limit 0.2"
         )
 
 
@@ -93,7 +95,8 @@ def main() -> None:
     score = sum(judge.score(a, e) for a, e in zip(said, examples, strict=True)) / len(examples)
     each = 1000 * (time.process_time() - began) / EXAMPLES
     print(
-        f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an example, limit 0.2"
+        f"classifier, {EXAMPLES:,} examples answered and scored ({score:.3f}): {each:.4f} ms an"
+        " example, limit 0.2"
     )
     with TemporaryDirectory() as folder:
         cache, showing = AnswerCache(Path(folder) / "answers.sqlite", EndpointError), Prompt()

@@ -1,13 +1,17 @@
-"""Compare how seeds learn in several precisions: training losses, when each first reaches an accuracy, and their spreads.
+"""Compare how seeds learn in several precisions: training losses, when each first reaches an
+accuracy, and their spreads.
 
-    python benchmarks/learning_curves.py fp32=ndr-A-fp32.json tf32=ndr-A-tf32.json bf16=ndr-A-bf16.json
+    python benchmarks/learning_curves.py fp32=ndr-A-fp32.json tf32=ndr-A-tf32.json
+    bf16=ndr-A-bf16.json
 
-Takes groups of seeds, each a name and its files of curves as `ctlpp_gpu.py` writes them (in docs/results/learners), and compares
-every two of them up to the last step that all seeds of all groups have reached. A seed that two groups have started from the same
-weights, took the same batches and the same masks of dropout: what differs is rounding, and differences are given for these pairs
-beside the spread of the group that is compared with. Chances are exact: the share of all ways to divide the seeds between two
-groups of these sizes in which the groups' mean ranks differ at least as much as they do. Two seeds beside two can be divided in six
-ways, so no chance is below a third there. `--figure FILE.svg` draws the losses, and how far the same seeds are from the first
+Takes groups of seeds, each a name and its files of curves as `ctlpp_gpu.py` writes them (in
+docs/results/learners), and compares every two of them up to the last step that all seeds of all
+groups have reached. A seed that two groups have started from the same weights, took the same
+batches and the same masks of dropout: what differs is rounding, and differences are given for these
+pairs beside the spread of the group that is compared with. Chances are exact: the share of all ways
+to divide the seeds between two groups of these sizes in which the groups' mean ranks differ at
+least as much as they do. Two seeds beside two can be divided in six ways, so no chance is below a
+third there. `--figure FILE.svg` draws the losses, and how far the same seeds are from the first
 group's.
 """
 
@@ -74,7 +78,9 @@ def within_spread(some: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def chance(some: Sequence[float], others: Sequence[float]) -> float:
-    """Return how often two groups drawn from all these values differ at least as much in their mean ranks."""
+    """Return how often two groups drawn from all these values differ at least as much in their mean
+    ranks.
+    """
     values = [*some, *others]
     ranks = [sum(a < b for a in values) + sum(a == b for a in values) / 2 for b in values]
     middle = sum(ranks) / len(ranks)
@@ -84,7 +90,9 @@ def chance(some: Sequence[float], others: Sequence[float]) -> float:
 
 
 def points_within(some: Group, others: Group) -> tuple[int, int]:
-    """Return at how many steps all of some seeds lie within the spread of others, and how many steps both have."""
+    """Return at how many steps all of some seeds lie within the spread of others, and how many
+    steps both have.
+    """
     steps = set.intersection(*({*curve} for group in (some, others) for curve in group.values()))
     at = [
         within_spread([one[step] for one in some.values()], [one[step] for one in others.values()])
@@ -94,7 +102,9 @@ def points_within(some: Group, others: Group) -> tuple[int, int]:
 
 
 def pairs(some: Group, others: Group) -> dict[str, dict[int, float]]:
-    """Return by how much the second of two runs of the same seed lies above the first, at each step that both have."""
+    """Return by how much the second of two runs of the same seed lies above the first, at each step
+    that both have.
+    """
     return {
         seed: {
             step: others[seed][step] - value
@@ -112,7 +122,9 @@ def shown(values: Sequence[float]) -> str:
 
 
 def print_losses(groups: Mapping[str, Group]) -> None:
-    """Print training losses side by side: those of the first group's seeds, and the least and greatest of a group with more."""
+    """Print training losses side by side: those of the first group's seeds, and the least and
+    greatest of a group with more.
+    """
     seeds = next(iter(groups.values()))
     for step in sorted(
         {step for group in groups.values() for curve in group.values() for step in curve}
@@ -128,12 +140,15 @@ def print_losses(groups: Mapping[str, Group]) -> None:
 
 
 def print_loss_pairs(names: Sequence[str], exact: Group, other: Group) -> None:
-    """Print how far apart the losses of the same seeds are, and whether one group lies within the spread of the other."""
+    """Print how far apart the losses of the same seeds are, and whether one group lies within the
+    spread of the other.
+    """
     for seed, differences in pairs(exact, other).items():
         step = max(differences, key=lambda one: abs(differences[one]))
         mean = sum(differences.values()) / len(differences)
         print(
-            f"  loss, seed {seed}: {mean:+.4f} in the mean, at most {differences[step]:+.4f}, at {step:,}"
+            f"  loss, seed {seed}: {mean:+.4f} in the mean, at most {differences[step]:+.4f}, at"
+            f" {step:,}"
         )
     for mine, some, theirs, others in (
         (names[1], other, names[0], exact),
@@ -147,12 +162,15 @@ def print_loss_pairs(names: Sequence[str], exact: Group, other: Group) -> None:
         [sum(curve.values()) / len(curve) for curve in group.values()] for group in (exact, other)
     ]
     print(
-        f"  mean training loss: {shown(means[0])} and {shown(means[1])}; chance {chance(*means):.2f}"
+        f"  mean training loss: {shown(means[0])} and {shown(means[1])}; chance"
+        f" {chance(*means):.2f}"
     )
 
 
 def print_first_steps(exact: Group, other: Group, threshold: float) -> None:
-    """Print when each seed reaches an accuracy, and whether seeds of the second group lie within the spread of the first."""
+    """Print when each seed reaches an accuracy, and whether seeds of the second group lie within
+    the spread of the first.
+    """
     steps = [
         {seed: first_step(curve, threshold) for seed, curve in group.items()}
         for group in (exact, other)
@@ -171,13 +189,15 @@ def print_first_steps(exact: Group, other: Group, threshold: float) -> None:
         for both in ((others, firsts), (firsts, others))
     ]
     print(
-        f"  iid {threshold}: the second {inside[0]} the spread of the first, the first {inside[1]} that of the second; "
-        f"chance {chance(firsts, others):.2f}"
+        f"  iid {threshold}: the second {inside[0]} the spread of the first, the first {inside[1]}"
+        f" that of the second; chance {chance(firsts, others):.2f}"
     )
 
 
 def drawn(groups: Mapping[str, Group]) -> Any:
-    """Return a figure: training losses by step, and how far those of the same seeds are from the first group's."""
+    """Return a figure: training losses by step, and how far those of the same seeds are from the
+    first group's.
+    """
     first, *others = groups
     with figures.style():
         figure, (left, right) = figures.canvas(2, (3.9, 3.1))

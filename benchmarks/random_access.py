@@ -1,4 +1,5 @@
-"""`data["train"][i]` one by one, in order and at random, and `batches(n)`: examples a CPU-second, and what is kept in memory.
+"""`data["train"][i]` one by one, in order and at random, and `batches(n)`: examples a CPU-second,
+and what is kept in memory.
 
 python benchmarks/random_access.py [--rows 300000]
 """
@@ -32,14 +33,16 @@ def main() -> None:
                 examples[i]
             took = time.process_time() - began
             print(
-                f"{rows:,} rows {what}, {turn}: {rows / took:,.0f} a CPU-second; {megabytes() - before:,.0f} MB more"
+                f"{rows:,} rows {what}, {turn}: {rows / took:,.0f} a CPU-second;"
+                f" {megabytes() - before:,.0f} MB more"
             )
     examples = tl.make("ctl/A-independent", set=rows_of_train)["train"]
     for n, which in ((512, "first"), (512, "again"), (32, "again")):
         began = time.process_time()
         count = sum(len(batch["input"]) for batch in examples.batches(n))
         print(
-            f"{count:,} rows in batches of {n}, {which}: {count / (time.process_time() - began):,.0f} a CPU-second"
+            f"{count:,} rows in batches of {n}, {which}:"
+            f" {count / (time.process_time() - began):,.0f} a CPU-second"
         )
 
 

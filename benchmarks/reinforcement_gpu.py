@@ -1,15 +1,18 @@
-"""The runs of the study `reinforcement` on a GPU, with settings that are chosen by trainings of another seed.
+"""The runs of the study `reinforcement` on a GPU, with settings that are chosen by trainings of
+another seed.
 
     python benchmarks/reinforcement_gpu.py --store runs/reinforcement --choice choice.json
 
 Nothing is chosen by a test item or by an unseen composition. With a seed that no arm has:
 
-1. Supervised trainings at several rates, measured on seen compositions of the split `dev`. The rate with the best end is taken, and
-   the start is the first measured step at which the model is right often enough to be rewarded.
-2. Short reinforcements after that start, at several rates. The rate with the highest reward in their last third is taken.
+1. Supervised trainings at several rates, measured on seen compositions of the split `dev`. The rate
+   with the best end is taken, and the start is the first measured step at which the model is right
+   often enough to be rewarded.
+2. Short reinforcements after that start, at several rates. The rate with the highest reward in
+   their last third is taken.
 
-Then all arms are run, as many steps as the time allows. What was chosen, with all curves, is written to the file; put it into
-`taskloom.papers.reinforcement` before the page is made.
+Then all arms are run, as many steps as the time allows. What was chosen, with all curves, is
+written to the file; put it into `taskloom.papers.reinforcement` before the page is made.
 """
 
 from __future__ import annotations
@@ -35,19 +38,25 @@ SEED = 100
 """Of the trainings that choose."""
 
 LEVEL = 0.3
-"""The share of dev items from which a model is right often enough: more than guessing two of four words (0.17)."""
+"""The share of dev items from which a model is right often enough: more than guessing two of four
+words (0.17).
+"""
 
 SUPERVISED_RATES = (5e-5, 1e-4, 3e-4)
 RATES = (1e-5, 3e-5, 1e-4)
 """Of reinforcement."""
 
 SLOWER = 1.8
-"""How much longer a step takes where all arms run at once, against one for each rate: 3.5 s against 2.0 s on an H200."""
+"""How much longer a step takes where all arms run at once, against one for each rate: 3.5 s against
+2.0 s on an H200.
+"""
 
 
 @dataclass
 class Trial:
-    """One training: its settings, the points of its curve (step and score), and its seconds a step."""
+    """One training: its settings, the points of its curve (step and score), and its seconds a
+    step.
+    """
 
     settings: dict[str, Any]
     points: list[tuple[int, float]] = field(default_factory=list)
@@ -55,7 +64,9 @@ class Trial:
 
 
 def attempt(scale: str, settings: dict[str, Any], split: str) -> Trial:
-    """Train once, and return the scores of the training rewards or of the seen compositions of dev."""
+    """Train once, and return the scores of the training rewards or of the seen compositions of
+    dev.
+    """
     block = study.recipe(scale)
     data = tl.make(block["recipe"], set=block["set"])
     seen = [example for example in data["dev"] if not example.traits[UNSEEN]]
@@ -125,8 +136,13 @@ def main() -> None:
     scale, model, began = given.scale, given.model, time.monotonic()
 
     def note(**more: Any) -> None:
-        chosen = {"start": study.STARTS[scale], "steps": study.STEPS[scale], "supervised": study.SUPERVISED,
-                  "reinforced": study.REINFORCED[scale], "seconds": round(time.monotonic() - began)}  # fmt: skip
+        chosen = {
+            "start": study.STARTS[scale],
+            "steps": study.STEPS[scale],
+            "supervised": study.SUPERVISED,
+            "reinforced": study.REINFORCED[scale],
+            "seconds": round(time.monotonic() - began),
+        }
         notes.update(chosen | more)
         given.choice.write_text(json.dumps(notes, indent=1), encoding="utf-8")
         print(json.dumps(chosen), flush=True)

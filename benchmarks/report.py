@@ -1,14 +1,18 @@
 """A report on 1,000 runs, in CPU-seconds.
 
-    python benchmarks/report.py [--keep FOLDER] [--profile]
+    python benchmarks/report.py [--keep FOLDER] [--profile] [--shape RECIPES LEARNERS SEEDS]
 
-The store is that of tests/apps/view/test_large.py: 5 recipes × 10 learners × 20 seeds, two splits of 100 examples each, two traits.
+The store is that of tests/apps/view/test_large.py: 5 recipes × 10 learners × 20 seeds, two splits
+of 100 examples each, two traits. The time for many recipes, `--shape 400 10 1`, should be twice
+that for half of them.
 """
 
 from __future__ import annotations
 
 import cProfile
+import itertools
 import json
+import math
 import pstats
 import random
 import subprocess
@@ -23,10 +27,12 @@ import pyarrow as pa
 
 import taskloom as tl
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute import writer as run_writer
 from taskloom.experiments.store import Store
 
-RUNS, ITEMS = 1_000, 100
+SHAPE: tuple[int, ...] = (5, 10, 20)
+"""Recipes, learners, seeds."""
+
+ITEMS = 100
 SPLITS = ("iid", "ood")
 
 COMMAND = """
@@ -41,17 +47,12 @@ finally:
 """
 
 
-def fill(folder: Path) -> None:
+def fill(folder: Path, recipes: int, learners: int, seeds: int) -> None:
     """Write the runs."""
     store, draw = Store(folder, create=True), random.Random(0)
-    for i in range(RUNS):
-        write(
-            store,
-            f"ctl/r{i % 5}",
-            f"learner-{i // 5 % 10}",
-            i // 50,
-            [float(draw.random() < 0.4) for _ in range(2 * ITEMS)],
-        )
+    for seed, learner, recipe in itertools.product(range(seeds), range(learners), range(recipes)):
+        scores = [float(draw.random() < 0.4) for _ in range(2 * ITEMS)]
+        write(store, f"ctl/r{recipe}", f"learner-{learner}", seed, scores)
 
 
 def write(store: Store, recipe: str, learner: str, seed: int, scores: list[float]) -> None:
@@ -101,7 +102,7 @@ def write(store: Store, recipe: str, learner: str, seed: int, scores: list[float
         "evaluate": [*SPLITS],
     }
     beside = store.path / "work" / f".tmp-{run}"
-    run_writer.write_run(beside, config, about, None, table, {"seconds": 1.5}, b"")
+    run_files.write_run(beside, config, about, None, table, {"seconds": 1.5}, b"")
     store.publish(run, beside)
 
 
@@ -109,14 +110,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         kept = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv else f"{scratch}/runs"
         runs, out = Path(kept), Path(scratch) / "report.html"
+        shape = SHAPE
+        if "--shape" in sys.argv:
+            place = sys.argv.index("--shape")
+            shape = tuple(map(int, sys.argv[place + 1 : place + 4]))
         if not runs.exists():
-            fill(runs)
+            fill(runs, *shape)
         began = time.process_time()
         page = tl.report(runs, out)
         took = time.process_time() - began
         digest = blake2b(page.read_bytes()).hexdigest()[:12]
         print(
-            f"tl.report on {RUNS:,} runs: {took:.2f} CPU-s, {page.stat().st_size / 1e6:.1f} MB, digest {digest}"
+            f"tl.report on {math.prod(shape):,} runs: {took:.2f} CPU-s, {page.stat().st_size / 1e6:.1f} MB,"
+            f" digest {digest}"
         )
         if "--profile" in sys.argv:
             profile = cProfile.Profile()

@@ -1,16 +1,19 @@
-"""How far tf32 and bf16 move the gradients of NDR from fp32's, on a CPU: as a seed starts, and trained.
+"""How far tf32 and bf16 move the gradients of NDR from fp32's, on a CPU: as a seed starts, and
+trained.
 
     python benchmarks/rounding.py ctl-A.npz [WORK …] [--rows 128]
     python benchmarks/rounding.py small.npz --train 800 [--seeds 10]
 
-Takes training examples of nine tokens from an export of `learners_export.py`, and folders with checkpoints of single seeds as
-`ctlpp_gpu.py cut` writes them; without any, seeds 0 to 3 as they start. A CPU has no tf32: what goes into a product is rounded to
-its 11 bits, to the nearest, and the product computed in fp32, forward and backward. bf16 is torch's own, by plain layers. Printed
-is the largest relative difference of any weight's gradient, as training compares compiled layers with plain ones.
+Takes training examples of nine tokens from an export of `learners_export.py`, and folders with
+checkpoints of single seeds as `ctlpp_gpu.py cut` writes them; without any, seeds 0 to 3 as they
+start. A CPU has no tf32: what goes into a product is rounded to its 11 bits, to the nearest, and
+the product computed in fp32, forward and backward. bf16 is torch's own, by plain layers. Printed is
+the largest relative difference of any weight's gradient, as training compares compiled layers with
+plain ones.
 
-With `--train` small NDRs are trained instead, each seed in every precision and once more in fp32 with the last bit of its starting
-weights moved, and the mean training losses of the same seeds compared. A small world, in which 800 steps of one seed take 15
-CPU-seconds (30 in tf32), is that of
+With `--train` small NDRs are trained instead, each seed in every precision and once more in fp32
+with the last bit of its starting weights moved, and the mean training losses of the same seeds
+compared. A small world, in which 800 steps of one seed take 15 CPU-seconds (30 in tf32), is that of
 
     python benchmarks/learners_export.py ctl/A small.npz --splits train --set symbols=4 --set functions=8 --set max_length=4 \
         --set splits.train.n=1100 --set splits.iid.n=150 --set splits.ood.n=200
@@ -73,7 +76,9 @@ class RoundedProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def differences(stepper: Stepper, rows: Tensor) -> dict[str, tuple[float, str]]:
-    """Return by how much the gradients of each precision differ from fp32's at most, and for which weight."""
+    """Return by how much the gradients of each precision differ from fp32's at most, and for which
+    weight.
+    """
 
     def gradient(precision: str) -> dict[str, Tensor]:
         with computing(precision, stepper.device):
@@ -114,7 +119,9 @@ def mean_loss(net: NDR, data: Encoded, seed: int, way: str, steps: int) -> float
 
 
 def compare_training(data: Data, seeds: int, steps: int) -> None:
-    """Print mean losses by seed, and the differences from fp32: their mean with its standard error, the least and the greatest."""
+    """Print mean losses by seed, and the differences from fp32: their mean with its standard error,
+    the least and the greatest.
+    """
     net = NDR(
         len(data.words.words),
         len(data.classes),
@@ -137,8 +144,8 @@ def compare_training(data: Data, seeds: int, steps: int) -> None:
         apart = [a - b for a, b in zip(losses[way], losses["fp32"], strict=True)]
         error = statistics.stdev(apart) / math.sqrt(seeds) if seeds > 1 else math.nan
         print(
-            f"{way} - fp32: {statistics.mean(apart):+.5f} ± {error:.5f}, {min(apart):+.5f} to {max(apart):+.5f}, "
-            f"{sum(one > 0 for one in apart)} of {seeds} above"
+            f"{way} - fp32: {statistics.mean(apart):+.5f} ± {error:.5f}, {min(apart):+.5f} to"
+            f" {max(apart):+.5f}, {sum(one > 0 for one in apart)} of {seeds} above"
         )
 
 

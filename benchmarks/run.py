@@ -17,7 +17,9 @@ SKIPPED = {
     "rounding.py",
     "run.py",
 }
-"""Those that need another checkout, a model or files of runs, or measure nothing; those whose names end with `_gpu` need a card."""
+"""Those that need another checkout, a model or files of runs, or measure nothing; those whose names
+end with `_gpu` need a card.
+"""
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-"""Questions to a store of 10,000 small runs, in CPU-seconds: opening it, means with intervals, comparisons."""
+"""Questions to a store of 10,000 small runs, in CPU-seconds: opening it, means with intervals,
+comparisons.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""CPU seconds of commands that have next to nothing to do but start: least and median of ten processes each.
+"""CPU seconds of commands that have next to nothing to do but start: least and median of ten
+processes each.
 
     python benchmarks/start.py [--times 10]
     python benchmarks/start.py --beside ../another-checkout     # and another commit, in turn
     python benchmarks/start.py --imports show ctl/A             # what a command imports, by library
 
-User and system time of the whole process, its end included, with bytecode and files in the cache, as a user meets it at the second
-call. The machine's other work can only add, so the least is the figure.
+User and system time of the whole process, its end included, with bytecode and files in the cache,
+as a user meets it at the second call. The machine's other work can only add, so the least is the
+figure.
 """
 
 from __future__ import annotations
@@ -47,11 +49,15 @@ atexit.register(lambda: print(json.dumps(own), file=sys.stderr))
 from taskloom.cli import run
 sys.exit(run(sys.argv[1:]))
 """
-"""Runs a command and prints the CPU seconds that each module's own code took while it was imported."""
+"""Runs a command and prints the CPU seconds that each module's own code took while it was
+imported.
+"""
 
 
 def environment(checkout: Path) -> dict[str, str]:
-    """Return the environment in which a checkout's package is found, with its bytecode, as where it is installed."""
+    """Return the environment in which a checkout's package is found, with its bytecode, as where it
+    is installed.
+    """
     values = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
     values.pop("PYTHONDONTWRITEBYTECODE", None)
     return values
@@ -108,7 +114,9 @@ def prepare(folder: Path) -> None:
 
 
 def imports(arguments: list[str], times: int) -> None:
-    """Print the CPU seconds of a command's imports by library: the least of several processes, module by module."""
+    """Print the CPU seconds of a command's imports by library: the least of several processes,
+    module by module.
+    """
     least: dict[str, float] = {}
     for _ in range(times):
         done = subprocess.run(
@@ -148,7 +156,8 @@ def main() -> None:
         folder = Path(scratch)
         prepare(folder)
         for name, arguments in commands().items():
-            # In turn, so that what else the machine does falls on both alike; the first of each fills caches.
+            # In turn, so that what else the machine does falls on both alike; the first of each
+            # fills caches.
             rounds = [
                 [seconds(c, arguments, folder) for c in checkouts] for _ in range(args.times + 1)
             ][1:]

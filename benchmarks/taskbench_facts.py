@@ -1,11 +1,12 @@
-"""The factual tasks of TaskBench500: time to load the facts and to compute every task, what subclass paths change, which names
-give answers away, and which tasks are thin.
+"""The factual tasks of TaskBench500: time to load the facts and to compute every task, what
+subclass paths change, which names give answers away, and which tasks are thin.
 
     TASKLOOM_DATA=... python benchmarks/taskbench_facts.py [--list]
 
-Prints CPU seconds beside the reference's figure. The reference sends two HTTP queries an input (more for compositions), for at
-most 10,000 inputs of a relation and 20,000 of a predicate; at the 5 ms a query of a fast server that is the time below, counted for
-the word-level tasks of this same subset only. `--list` adds every task of the real subset with fewer than 100 examples.
+Prints CPU seconds beside the reference's figure. The reference sends two HTTP queries an input
+(more for compositions), for at most 10,000 inputs of a relation and 20,000 of a predicate; at the 5
+ms a query of a fast server that is the time below, counted for the word-level tasks of this same
+subset only. `--list` adds every task of the real subset with fewer than 100 examples.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def tasks(data: Path) -> list[str]:
 
 
 def reference_queries(sizes: list[TaskSize]) -> int:
-    """Queries that the reference sends at least for these tasks: two an input, sequence tasks left out."""
+    """Queries that the reference sends at least for these tasks: two an input, sequence tasks left
+    out.
+    """
     words = [size for size in sizes if not size.task.startswith("map(")]
     return sum(2 * min(size.examples, 10_000 if size.true is None else 20_000) for size in words)
 
@@ -58,7 +61,8 @@ def thin(sizes: list[TaskSize]) -> None:
     under = [size for size in sizes if not size.enough]
     words = [size for size in under if not size.task.startswith("map(")]
     print(
-        f"{len(under)} tasks have fewer than 100 examples ({len(words)} over words, {len(under) - len(words)} maps):"
+        f"{len(under)} tasks have fewer than 100 examples ({len(words)} over words,"
+        f" {len(under) - len(words)} maps):"
     )
     for size in sorted(under, key=lambda s: (s.examples, s.task)):
         print(f"  {size.examples:5}  {size.task}")
@@ -72,14 +76,18 @@ def collisions(world: FactWorld) -> None:
     merged = name_relation(world, world.relation("place_of_birth")).counted
     dropped = name_relation(world, world.relation("place_of_birth"), "drop").counted
     print(
-        f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous} within the world"
+        f"place_of_birth: {merged.ambiguous} names shared within the relation, {dropped.ambiguous}"
+        " within the world"
     )
 
 
 def classes(world: FactWorld) -> None:
-    """Print what subclass paths change: rows that the value alone calls false and that are a kind of what is asked, or unknown."""
+    """Print what subclass paths change: rows that the value alone calls false and that are a kind
+    of what is asked, or unknown.
+    """
     print(
-        f"{'predicate':<28}{'true by value':>14}{'true':>8}{'false':>8}   of the false rows by value alone: a kind, silent"
+        f"{'predicate':<28}{'true by value':>14}{'true':>8}{'false':>8}   of the false rows by"
+        " value alone: a kind, silent"
     )
     for name, what in PREDICATES.items():
         if what.prop not in CLASS_PROPERTIES:
@@ -136,7 +144,8 @@ def main() -> None:
     )
     queries = reference_queries(sizes)
     print(
-        f"the reference: at least {queries:,} queries, {queries * QUERY_SECONDS:,.0f} s at 5 ms each: ",
+        f"the reference: at least {queries:,} queries, {queries * QUERY_SECONDS:,.0f} s at 5 ms"
+        " each: ",
         end="",
     )
     print(f"{queries * QUERY_SECONDS / (load + compute):.0f} times ours")

@@ -1,4 +1,5 @@
-"""CPU seconds of the function suite beside the published code's figures (spec of TaskBench500, section 6).
+"""CPU seconds of the function suite beside the published code's figures (spec of TaskBench500,
+section 6).
 
 Run it with TASKLOOM_DATA set; the lexicon is compiled first if the cache is cold.
 """
@@ -19,7 +20,9 @@ from taskloom.recipe.apply import answerer
 from taskloom.suites.taskbench.worlds.words.lexicon import open_lexicon
 
 REFERENCE_LEXICAL = (2_100, 2_700)
-"""CPU seconds of the published code for the 211 lexical and random tasks, extrapolated: 35 to 45 minutes."""
+"""CPU seconds of the published code for the 211 lexical and random tasks, extrapolated: 35 to 45
+minutes.
+"""
 
 REFERENCE_MAP = 51.1
 """CPU seconds of the published code for 10,000 sequences of map(synonyms[eng])."""
@@ -57,20 +60,23 @@ def main() -> None:
     open_lexicon.cache_clear()
     warm = measured(lambda: open_lexicon("nltk"))
     print(
-        f"lexicon: first opening {cold:.2f} CPU s (compiles where the cache is cold), from the cache {warm:.2f}"
+        f"lexicon: first opening {cold:.2f} CPU s (compiles where the cache is cold), from the"
+        f" cache {warm:.2f}"
     )
 
     small = ["sequences.n=10000", "answers=false", "few_shot=null", "lexicon=nltk"]
     seconds = measured(lambda: rows_of("taskbench/map(synonyms[eng])", *small))
     print(
-        f"10,000 map(synonyms[eng]) sequences: {seconds:.2f} CPU s; reference {REFERENCE_MAP} ({REFERENCE_MAP / seconds:.0f}x)"
+        f"10,000 map(synonyms[eng]) sequences: {seconds:.2f} CPU s; reference {REFERENCE_MAP}"
+        f" ({REFERENCE_MAP / seconds:.0f}x)"
     )
 
     start = time.process_time()
     answered = apply_all("taskbench/chain(antonyms[eng], hyponyms[eng])")
     seconds = time.process_time() - start
     print(
-        f"apply chain(antonyms, hyponyms): 9,143 inputs ({answered:,} in the domain), {9_143 / seconds:,.0f} a CPU second"
+        f"apply chain(antonyms, hyponyms): 9,143 inputs ({answered:,} in the domain),"
+        f" {9_143 / seconds:,.0f} a CPU second"
     )
 
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +89,8 @@ def main() -> None:
         seconds = measured(lambda: making.make("taskbench/500", Path(folder) / "facts", set=change))
         said = "reference: up to 12.2 million queries"
         print(
-            f"285 different factual tasks on the real subset, written as Parquet: {seconds:.1f} CPU s; {said}"
+            f"285 different factual tasks on the real subset, written as Parquet: {seconds:.1f} CPU"
+            f" s; {said}"
         )
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 

@@ -1,11 +1,14 @@
-"""`taskloom run` with `tasks: each` beside the bare many-task path, on the same data, model and settings.
+"""`taskloom run` with `tasks: each` beside the bare many-task path, on the same data, model and
+settings.
 
-    python benchmarks/tasks_each_gpu.py --out OUT --model FOLDER [--random] [--steps 300] [--recipe taskbench/english]
+    python benchmarks/tasks_each_gpu.py --out OUT --model FOLDER [--random] [--steps 300] [--recipe
+    taskbench/english]
 
-FOLDER is a model folder, or `smollm2`; with `--random` its config and tokeniser are enough, since speed does not depend on the
-weights. Writes tasks_each.json: seconds of the command in all, of its training and answering, of `fit_tasks` with answering
-called directly, and a row for every task. `--alone N` also trains N tasks one after the other, which is what `tasks: each` would
-cost without the mixed batch.
+FOLDER is a model folder, or `smollm2`; with `--random` its config and tokeniser are enough, since
+speed does not depend on the weights. Writes tasks_each.json: seconds of the command in all, of its
+training and answering, of `fit_tasks` with answering called directly, and a row for every task.
+`--alone N` also trains N tasks one after the other, which is what `tasks: each` would cost without
+the mixed batch.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ def experiment(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def by_run(args: argparse.Namespace, store: Path) -> dict[str, Any]:
-    """Time the one command; the seconds of its runs, which share the training, are training and answering alone."""
+    """Time the one command; the seconds of its runs, which share the training, are training and
+    answering alone.
+    """
     began = time.monotonic()
     runs = tl.run(**experiment(args), store=store, workers=1)
     seconds = time.monotonic() - began

@@ -2,8 +2,9 @@
 
     python benchmarks/workers.py [--quick] [--rounds 3]
 
-The clock says something only on a machine with two idle cores. CPU-seconds say what the second process costs: what it imports and
-prepares again. Each run is a command in a process of its own, in turn; the best of some rounds counts.
+The clock says something only on a machine with two idle cores. CPU-seconds say what the second
+process costs: what it imports and prepares again. Each run is a command in a process of its own, in
+turn; the best of some rounds counts.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def measure(name: str, changes: list[str], workers: int) -> dict[str, float]:
 def main() -> None:
     rounds = int(sys.argv[sys.argv.index("--rounds") + 1]) if "--rounds" in sys.argv else 3
     print(
-        f"{'work':38} {'clock 1':>8} {'clock 2':>8} {'ratio':>6} {'CPU 1':>7} {'CPU 2':>7} {'ratio':>6} {'here':>6}"
+        f"{'work':38} {'clock 1':>8} {'clock 2':>8} {'ratio':>6} {'CPU 1':>7} {'CPU 2':>7}"
+        f" {'ratio':>6} {'here':>6}"
     )
     for what, (name, changes) in (QUICK if "--quick" in sys.argv else WORK).items():
         runs: dict[int, list[dict[str, float]]] = {1: [], 2: []}
@@ -71,7 +73,8 @@ def main() -> None:
         )
         clock = f"{wall[0]:8.2f} {wall[1]:8.2f} {wall[0] / wall[1]:6.2f}"
         print(
-            f"{what:38} {clock} {cpu[0]:7.2f} {cpu[1]:7.2f} {cpu[1] / cpu[0]:6.2f} {own[1] / cpu[1]:6.0%}",
+            f"{what:38} {clock} {cpu[0]:7.2f} {cpu[1]:7.2f} {cpu[1] / cpu[0]:6.2f}"
+            f" {own[1] / cpu[1]:6.0%}",
             flush=True,
         )
 

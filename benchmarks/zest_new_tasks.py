@@ -1,9 +1,11 @@
-"""How new the tasks of procedural ZEST are: forms that splits share, answers that flips change, and what gives a flip away.
+"""How new the tasks of procedural ZEST are: forms that splits share, answers that flips change, and
+what gives a flip away.
 
     python benchmarks/zest_new_tasks.py [--seeds 8]     (needs scikit-learn: the extra `audit`)
 
-Seeds are counted from 40: how flips are worded was chosen on seeds 0 to 7, and how details of sentences are dealt on 20 to 31.
-Beside the numbers stand those of suite version 4, before the splits by form, where they were measured in the same way.
+Seeds are counted from 40: how flips are worded was chosen on seeds 0 to 7, and how details of
+sentences are dealt on 20 to 31. Beside the numbers stand those of suite version 4, before the
+splits by form, where they were measured in the same way.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def shared_forms(world: TaskWorld, kind: str) -> float:
 
 
 def changed_shares(world: TaskWorld) -> list[float]:
-    """Return, for every flip, the share of its passages on which its base task answers otherwise."""
+    """Return, for every flip, the share of its passages on which its base task answers
+    otherwise.
+    """
     shares = []
     for split in world.splits:
         for flip, base in pairs(world, split):
@@ -82,7 +86,8 @@ def views(task: DescribedTask, base: DescribedTask) -> dict[str, dict[str, float
 
 
 def cross_validated(worlds: list[TaskWorld]) -> dict[str, list[float]]:
-    """Return how often a bag-of-words classifier tells paraphrases from flips of base tasks that it has not seen, for each seed.
+    """Return how often a bag-of-words classifier tells paraphrases from flips of base tasks that it
+    has not seen, for each seed.
 
     Balanced accuracy over five folds of base tasks, all splits together; chance is one half.
     """
@@ -121,7 +126,9 @@ def interval(values: list[float]) -> str:
 
 
 def masked(domain: Domain, text: str) -> list[str]:
-    """Split a passage into sentences, with the names of entities and records replaced by one mark."""
+    """Split a passage into sentences, with the names of entities and records replaced by one
+    mark.
+    """
     parts = [(domain.heads, domain.tails), *((r.heads, r.tails) for r in domain.records)]
     names = sorted(
         {full_name(h, t) for heads, tails in parts for h, t in product(heads, tails)},
@@ -132,7 +139,9 @@ def masked(domain: Domain, text: str) -> list[str]:
 
 
 def repeated_sentences(world: TaskWorld, whole_tasks: bool) -> int:
-    """Count the sentences of a thousand passages that equal another one but for names: a few of every task, or all of few tasks."""
+    """Count the sentences of a thousand passages that equal another one but for names: a few of
+    every task, or all of few tasks.
+    """
     tasks = [t for t in world.splits["train"] if t.source == t.id]
     places = [(task, i) for i in range(world.passages) for task in tasks]
     if whole_tasks:
@@ -147,12 +156,14 @@ def report_new_tasks(world: TaskWorld) -> None:
     for kind, before in (("normal", "39 %"), ("target_semantics", "46 %")):
         share = shared_forms(world, kind)
         print(
-            f"test tasks ({kind}) that equal a training program but for constants: {share:.0%} (version 4: {before})"
+            f"test tasks ({kind}) that equal a training program but for constants: {share:.0%}"
+            f" (version 4: {before})"
         )
     shares = changed_shares(world)
     low = sum(share < 0.5 for share in shares)
     print(
-        f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share {mean(shares):.2f}"
+        f"flips that change fewer than half of their answers: {low} of {len(shares)}; mean share"
+        f" {mean(shares):.2f}"
     )
 
 
@@ -179,14 +190,17 @@ def report_wordings(worlds: list[TaskWorld]) -> None:
 
 
 def report_question_words(worlds: list[TaskWorld]) -> None:
-    """Print how long questions are beside the paper's, of the seed with the shortest and of that with the longest."""
+    """Print how long questions are beside the paper's, of the seed with the shortest and of that
+    with the longest.
+    """
     for split in worlds[0].splits:
         ratios = [
             mean(t.question.count(" ") + 1 for t in w.splits[split]) / PAPER[split]["task_words"]
             for w in worlds
         ]
         print(
-            f"{split}: words of questions, for one of the paper's: {min(ratios):.2f} to {max(ratios):.2f}"
+            f"{split}: words of questions, for one of the paper's: {min(ratios):.2f} to"
+            f" {max(ratios):.2f}"
         )
 
 
@@ -208,7 +222,8 @@ def main() -> None:
     for whole_tasks, what in ((False, "of all tasks"), (True, "of fifty tasks")):
         repeated = [repeated_sentences(world, whole_tasks) for world in worlds]
         print(
-            f"sentences of 1,000 passages {what} that equal another but for names, by seed: {repeated}"
+            f"sentences of 1,000 passages {what} that equal another but for names, by seed:"
+            f" {repeated}"
         )
     for split, tasks in world.splits.items():
         examples = [world.example(t, i) for t in tasks[::3] for i in range(world.passages)]
@@ -220,8 +235,9 @@ def main() -> None:
         )
         paper = PAPER[split]
         print(
-            f"{split}: n/a {absent:.3f} (paper {paper['na']}), several acceptable answers {several:.1%} of answers, words of "
-            f"passages {words[0]:.1f} ({paper['passage_words']}), of questions {words[1]:.1f} ({paper['task_words']})"
+            f"{split}: n/a {absent:.3f} (paper {paper['na']}), several acceptable answers"
+            f" {several:.1%} of answers, words of passages {words[0]:.1f}"
+            f" ({paper['passage_words']}), of questions {words[1]:.1f} ({paper['task_words']})"
         )
 
 

@@ -1,4 +1,5 @@
-"""CPU seconds of ZEST: making the default recipe, reading it again, and scoring 12,000 instances, against their budgets.
+"""CPU seconds of ZEST: making the default recipe, reading it again, and scoring 12,000 instances,
+against their budgets.
 
 Run: python benchmarks/zest_speed.py
 """

@@ -1,11 +1,14 @@
-"""Checks the versions that constraints.txt pins: `make audit-pins`, and `--offline` as part of `make lint`.
+"""Checks the versions that constraints.txt pins: `make audit-pins`, and `--offline` as part of
+`make lint`.
 
-Offline it can tell that everything that is declared is pinned, once, to one version that pyproject.toml allows, and that no pin is
-older than a release that fixed one of the advisories listed here (`FIXED_IN`). It cannot tell what was yanked or reported since.
-With a network pip-audit asks for the advisories of every pinned release. `--pages ADDRESS` asks the JSON page of each project
-instead, which a mirror has more often: it tells whether the pinned release was yanked, and has the advisories of the newest release
-alone. What could not be asked is counted and is no pass. Without `--offline` the installed packages are compared, too; an
-environment for another machine may have more of them (CUDA libraries, for one).
+Offline it can tell that everything that is declared is pinned, once, to one version that
+pyproject.toml allows, and that no pin is older than a release that fixed one of the advisories
+listed here (`FIXED_IN`). It cannot tell what was yanked or reported since. With a network pip-audit
+asks for the advisories of every pinned release. `--pages ADDRESS` asks the JSON page of each
+project instead, which a mirror has more often: it tells whether the pinned release was yanked, and
+has the advisories of the newest release alone. What could not be asked is counted and is no pass.
+Without `--offline` the installed packages are compared, too; an environment for another machine may
+have more of them (CUDA libraries, for one).
 """
 
 from __future__ import annotations
@@ -54,8 +57,8 @@ FIXED_IN = {
 }
 """The first release without an advisory, and the advisory's number in the CVE list.
 
-Written from memory in November 2026, one advisory a package, those of starlette and transformers looked up: it keeps pins from
-going back behind these releases, and is no substitute for asking.
+Written from memory in November 2026, one advisory a package, those of starlette and transformers
+looked up: it keeps pins from going back behind these releases, and is no substitute for asking.
 """
 
 OURS = {"taskloom", "pip", "setuptools", "wheel", "uv", "pip-audit"}
@@ -63,7 +66,9 @@ OURS = {"taskloom", "pip", "setuptools", "wheel", "uv", "pip-audit"}
 
 
 def pins(text: str) -> dict[str, str]:
-    """Return the pinned version of each name; raise a `ValueError` for a line that does not pin one version, or pins again."""
+    """Return the pinned version of each name; raise a `ValueError` for a line that does not pin one
+    version, or pins again.
+    """
     versions: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.partition("#")[0].strip()
@@ -101,7 +106,8 @@ def problems(
         name = canonicalize_name(requirement.name)
         if name not in versions:
             found.append(
-                f"{requirement.name} is declared in pyproject.toml and not pinned in constraints.txt"
+                f"{requirement.name} is declared in pyproject.toml and not pinned in"
+                " constraints.txt"
             )
         elif not requirement.specifier.contains(versions[name], prereleases=True):
             found.append(
@@ -136,7 +142,9 @@ class NotAsked(Exception):  # noqa: N818 - what became of the audit
 
 
 def ask_pip_audit() -> list[dict[str, Any]]:
-    """Return what pip-audit says of every pin: `name`, `version` and `vulns`, or `name` and `skip_reason`."""
+    """Return what pip-audit says of every pin: `name`, `version` and `vulns`, or `name` and
+    `skip_reason`.
+    """
     options = [
         "-r",
         "constraints.txt",
@@ -159,7 +167,9 @@ def ask_pip_audit() -> list[dict[str, Any]]:
 
 
 def audited(entries: list[dict[str, Any]]) -> tuple[list[str], int]:
-    """Return what is wrong by pip-audit, and how many pins it knows; raise `NotAsked` where it knows none."""
+    """Return what is wrong by pip-audit, and how many pins it knows; raise `NotAsked` where it
+    knows none.
+    """
     wrong = [
         f"{one['name']}=={one['version']} has the advisory {vulnerability['id']}, fixed in "
         f"{', '.join(vulnerability.get('fix_versions') or ['no release'])}"
@@ -184,7 +194,9 @@ def read_page(address: str, name: str) -> dict[str, Any]:
 def ask_pages(
     versions: dict[str, str], read: Callable[[str], dict[str, Any]]
 ) -> tuple[list[str], int]:
-    """Return what is wrong by the pages of all projects, and how many pins are the newest release, whose advisories are known."""
+    """Return what is wrong by the pages of all projects, and how many pins are the newest release,
+    whose advisories are known.
+    """
     try:
         with ThreadPoolExecutor(8) as threads:
             pages = list(threads.map(read, versions))
@@ -197,7 +209,8 @@ def ask_pages(
             wrong.append(f"{name}=={version} is not a release (any more)")
         elif all(file.get("yanked") for file in files):
             wrong.append(
-                f"{name}=={version} was yanked: {files[0].get('yanked_reason') or 'no reason given'}"
+                f"{name}=={version} was yanked:"
+                f" {files[0].get('yanked_reason') or 'no reason given'}"
             )
         if page["info"]["version"] == version:
             newest += 1
@@ -207,7 +220,9 @@ def ask_pages(
 
 
 def main(arguments: list[str]) -> int:
-    """Check the pins; return 1 where something is wrong, 2 where advisories could not be asked for."""
+    """Check the pins; return 1 where something is wrong, 2 where advisories could not be asked
+    for.
+    """
     parser = argparse.ArgumentParser(prog="audit_pins.py")
     parser.add_argument(
         "--offline", action="store_true", help="only what can be told without a network"
@@ -225,7 +240,10 @@ def main(arguments: list[str]) -> int:
         return 1
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found = problems(versions, declared(project), {} if given.offline else installed_versions())
-    status = f"{len(versions)} pins are whole, consistent and free of the {len(FIXED_IN)} advisories listed here"
+    status = (
+        f"{len(versions)} pins are whole, consistent and free of the {len(FIXED_IN)} advisories"
+        " listed here"
+    )
     print(*(found or [status]), sep="\n")
     if given.offline:
         return 1 if found else 0

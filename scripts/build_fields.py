@@ -1,7 +1,8 @@
-"""Writes docs/reference/fields.md: every field of every suite with its kind, its default and its meaning.
+"""Writes docs/reference/fields.md: every field of every suite with its kind, its default and its
+meaning.
 
-Run it with `make fields` after changing a field. `tests/recipe/test_field_properties.py` checks that the page is current
-and that every field does what its kind says.
+Run it with `make fields` after changing a field. `tests/recipe/test_field_properties.py` checks
+that the page is current and that every field does what its kind says.
 """
 
 from __future__ import annotations
@@ -47,26 +48,30 @@ DEVIATIONS = [
     Deviation(
         "ctl",
         "splits.*.n",
-        "A smaller split is a subset of a larger one, not a prefix: every length has its share of the rows. Training takes the "
-        "first expressions that `iid` does not have, so a smaller `iid` leaves some of its own to training (with 500 of 1,000 "
-        "rows, one of 2,000 rows of training).",
+        "A smaller split is a subset of a larger one, not a prefix: every length has its share of"
+        " the rows. Training takes the first expressions that `iid` does not have, so a smaller"
+        " `iid` leaves some of its own to training (with 500 of 1,000 rows, one of 2,000 rows of"
+        " training).",
     ),
     Deviation(
         "babi",
         "concat",
-        "A smaller split of concatenated tasks is a subset of a larger one, not a prefix: one task comes after the other, and the "
-        "part of each task is a prefix of its part of the larger one.",
+        "A smaller split of concatenated tasks is a subset of a larger one, not a prefix: one task"
+        " comes after the other, and the part of each task is a prefix of its part of the larger"
+        " one.",
     ),
     Deviation(
         "babi",
         "phrasing",
-        "Another question is asked of the same story: inputs, traits and answers differ, and keys and stories do not.",
+        "Another question is asked of the same story: inputs, traits and answers differ, and keys"
+        " and stories do not.",
     ),
     Deviation(
         "zest",
         "tasks",
-        "A smaller split is neither a prefix nor a subset of a larger one: the parts of the generalization types and the mix "
-        "of the answers hold for the whole split. The size of one split moves no other; `train_prefix` gives prefixes of train.",
+        "A smaller split is neither a prefix nor a subset of a larger one: the parts of the"
+        " generalization types and the mix of the answers hold for the whole split. The size of one"
+        " split moves no other; `train_prefix` gives prefixes of train.",
     ),
     Deviation(
         "taskbench",
@@ -81,12 +86,14 @@ DEVIATIONS = [
     Deviation(
         "taskbench",
         "pairs",
-        "Where pairs are disjoint, a task or split that is added takes the pairs that it tests out of training.",
+        "Where pairs are disjoint, a task or split that is added takes the pairs that it tests out"
+        " of training.",
     ),
     Deviation(
         "taskbench",
         "lexicon",
-        "World fields change answers and inputs, but no word's split, which hangs on the seed and the word alone.",
+        "World fields change answers and inputs, but no word's split, which hangs on the seed and"
+        " the word alone.",
     ),
 ]
 """Known deviations, with their reasons."""

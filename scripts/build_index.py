@@ -1,7 +1,9 @@
-"""Writes the indexes of studies and learners: of each name the module that registers it, and the line about it.
+"""Writes the indexes of studies and learners: of each name the module that registers it, and the
+line about it.
 
-`taskloom list` reads them instead of importing the modules. Run it with `make index` after adding or renaming a study or a
-learner, or changing its description. `tests/test_start.py` checks that they are current.
+`taskloom list` reads them instead of importing the modules. Run it with `make index` after adding
+or renaming a study or a learner, or changing its description. `tests/test_start.py` checks that
+they are current.
 """
 
 from __future__ import annotations

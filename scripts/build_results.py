@@ -1,5 +1,5 @@
-"""Write the generated parts of the documentation's pages again from stored scores: `make results`, or `make results
-PAGES="zest ctlpp"` for some of them.
+"""Write the generated parts of the documentation's pages again from stored scores: `make results`,
+or `make results PAGES="zest ctlpp"` for some of them.
 
 Two kinds of blocks are generated. What a study says:
 
@@ -7,22 +7,25 @@ Two kinds of blocks are generated. What a study says:
     ...
     <!-- end -->
 
-Settings of the study follow the scores (`variant=A`); those that are files (`states=ctlpp/ndr-R-states.npz`) are named from the
-page's folder. `<!-- study profile profiles/a.json,profiles/b.json -->` shows profiles of models. `show` names the parts; all by
+Settings of the study follow the scores (`variant=A`); those that are files
+(`states=ctlpp/ndr-R-states.npz`) are named from the page's folder. `<!-- study profile
+profiles/a.json,profiles/b.json -->` shows profiles of models. `show` names the parts; all by
 default. Figures (SVG) and their data (CSV) go to the folder of the scores.
 
-And what was found, which docs/results/findings.yaml states once for all pages (its head describes an entry):
+And what was found, which docs/results/findings.yaml states once for all pages (its head describes
+an entry):
 
-    <!-- findings headlines -->                 the headlines, as a list: README.md and docs/index.md
-    <!-- findings ctlpp -->                     the claims of a results page, with the number behind each
-    <!-- findings ctlpp evidence -->            the same with the whole evidence: what-we-found.md
-    <!-- findings some-id,other-id sentences --> single findings, on any page
-    <!-- end -->
+    <!-- findings headlines -->                 the headlines, as a list: README.md and
+    docs/index.md <!-- findings ctlpp -->                     the claims of a results page, with the
+    number behind each <!-- findings ctlpp evidence -->            the same with the whole evidence:
+    what-we-found.md <!-- findings some-id,other-id sentences --> single findings, on any page <!--
+    end -->
 
 A retracted finding is shown as retracted wherever it stands.
 
-`python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run stores or of other score files
-first; with `--traits=question,support` also the answers to single examples, with these traits, and with `--curves` learning curves.
+`python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run
+stores or of other score files first; with `--traits=question,support` also the answers to single
+examples, with these traits, and with `--curves` learning curves.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from typing import Any
 
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure, judgement_table
-from taskloom.analysis.findings_folder import csv_text, markdown
+from taskloom.analysis.findings_folder import markdown
 from taskloom.analysis.profile.profile import read_profile
 from taskloom.analysis.profile.profile_page import profile_findings
 from taskloom.analysis.reproduction import analyse
@@ -51,7 +54,8 @@ RESULTS = ROOT / "docs" / "results"
 FINDINGS = RESULTS / "findings.yaml"
 
 BLOCK = re.compile(
-    r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end -->)",
+    r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end"
+    r" -->)",
     re.S,
 )
 
@@ -75,7 +79,10 @@ MARKS = {
 }
 """Verdicts on claims, and how tables show them."""
 
-LEGEND = "✓ agrees · ~ partly · ✗ disagrees · ? inconclusive · – not comparable · new: a finding of our own"
+LEGEND = (
+    "✓ agrees · ~ partly · ✗ disagrees · ? inconclusive · – not comparable · new: a finding of"
+    " our own"
+)
 
 
 def shown(finding: Finding, parts: list[str]) -> Finding:
@@ -165,7 +172,8 @@ class FoundEntry:
                 return cells.pop()
             if cells:
                 raise ValueError(
-                    f"{FINDINGS}: {self.id}: '{name}' names {len(cells)} cells of {study} on {scores}, not one"
+                    f"{FINDINGS}: {self.id}: '{name}' names {len(cells)} cells of {study} on"
+                    f" {scores}, not one"
                 )
         raise ValueError(f"{FINDINGS}: {self.id}: '{name}' names no cell of {study} on {scores}")
 
@@ -189,14 +197,14 @@ def study_tables(study: str, scores: str, settings: str) -> list[ResultTable]:
 
 def shown_rows(table: ResultTable) -> Iterator[dict[str, str]]:
     """The rows of a table as people read them."""
-    heads, cells = table.shown()
-    for row in cells:
-        yield dict(zip(heads, row, strict=True))
+    shown = table.shown()
+    for row in shown.cells:
+        yield dict(zip(shown.heads, row, strict=True))
 
 
 def all_found() -> list[FoundEntry]:
     """The entries of findings.yaml."""
-    entries = [FoundEntry(**entry) for entry in yaml_files.load(FINDINGS, ValueError, ours=True)]  # type: ignore[arg-type]
+    entries = [FoundEntry(**entry) for entry in yaml_files.load(FINDINGS, ValueError)]  # type: ignore[arg-type]
     ids = [entry.id for entry in entries]
     if twice := {name for name in ids if ids.count(name) > 1}:
         raise ValueError(f"{FINDINGS}: {', '.join(sorted(twice))}: an id of two findings")
@@ -321,7 +329,7 @@ def write(page: Path) -> None:
     text, drawn = rewritten(page)
     for stem, figure in drawn:
         stem.with_suffix(".svg").write_text(drawing(figure), encoding="utf-8")
-        stem.with_suffix(".csv").write_text(csv_text(figure.data), encoding="utf-8")
+        stem.with_suffix(".csv").write_text(figure.data.to_csv(), encoding="utf-8")
     page.write_text(text, encoding="utf-8")
 
 
@@ -334,7 +342,9 @@ def pages() -> Iterator[Path]:
 
 
 def add(target: Path, sources: list[str], traits: Sequence[str] = (), curves: bool = False) -> None:
-    """Add the scores of runs to a file of scores; a group that is there gets the seeds that it lacks, and traits are kept."""
+    """Add the scores of runs to a file of scores; a group that is there gets the seeds that it
+    lacks, and traits are kept.
+    """
     if target.exists():
         tables = json.loads(target.read_text(encoding="utf-8")).get("items", {}).values()
         traits = list(
@@ -374,7 +384,9 @@ def merge(group: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Add scores where that is asked for, and write the pages that are named (all by default; after adding, that of the scores)."""
+    """Add scores where that is asked for, and write the pages that are named (all by default; after
+    adding, that of the scores).
+    """
     named = arguments
     if arguments[:1] == ["add"]:
         given = [a.removeprefix("--traits=") for a in arguments if a.startswith("--traits=")]

@@ -1,7 +1,9 @@
-"""Writes docs/reference/scorers.md: what each scorer does, and how often it is wrong on right and wrong answers.
+"""Writes docs/reference/scorers.md: what each scorer does, and how often it is wrong on right and
+wrong answers.
 
-Run it with `make scorers` after changing a scorer, an extraction or a form. `tests/data/audit/test_scorer_audit.py` checks that it
-is current and that every form that is judged wrongly has a reason here.
+Run it with `make scorers` after changing a scorer, an extraction or a form.
+`tests/data/audit/test_scorer_audit.py` checks that it is current and that every form that is judged
+wrongly has a reason here.
 """
 
 from __future__ import annotations
@@ -10,11 +12,17 @@ import inspect
 import os
 from pathlib import Path
 
-from taskloom.core.extraction import KINDS
+from taskloom.core.extraction import KINDS, THOUGHTS
 from taskloom.core.registry import SUITES
 from taskloom.core.scoring import SCORERS
-from taskloom.data.audit.answer_forms import RIGHT, WRONG, AnswerForm
-from taskloom.data.audit.scorer_audit import FormCount, ScorerAudit, audit_scorers
+from taskloom.data.audit.scorer_audit import (
+    RIGHT,
+    WRONG,
+    AnswerForm,
+    FormCount,
+    ScorerAudit,
+    audit_scorers,
+)
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "scorers.md"
 
@@ -28,14 +36,16 @@ SHOWN = 100
 CASE = (
     "it compares characters, since case carries meaning in symbols; where it does not, use `any-of`"
 )
+EMPTY = (
+    "ZEST's evaluation takes an empty answer for n/a, which is right wherever the passage does not"
+    " say"
+)
 REASONS = {
     ("exact", "upper case"): CASE,
     ("exact", "capitalised"): CASE,
     ("exact", "article"): "it compares characters; where an article does not matter, use `any-of`",
-    (
-        "zest",
-        "nothing",
-    ): "ZEST's evaluation takes an empty answer for n/a, which is right wherever the passage does not say",
+    ("zest", "nothing"): EMPTY,
+    ("zest", "cut off in a thought"): EMPTY,
 }
 """Why a scorer judges a form wrongly even after the extraction."""
 
@@ -65,21 +75,40 @@ def scorers() -> str:
             rows.append(f"| `{name}` | {text} |")
     rows += [
         "",
-        "Recipes of function tasks have the scorer `taskbench`: `any-of` for words (numbers as they are written), and for "
-        "sequences the share of positions with an acceptable answer under the best segmentation.",
+        (
+            "Recipes of function tasks have the scorer `taskbench`: `any-of` for words (numbers as"
+            " they are written), and for sequences the share of positions with an acceptable answer"
+            " under the best segmentation."
+        ),
     ]
     return "\n".join(rows) + "\n"
 
 
 def extractions() -> str:
     """Return the table of the extractions."""
+    marks = ", ".join(f"`{before}…{after}`" for before, after in THOUGHTS)
     rows = ["## Extraction", "", "| extract | the answer is |", "| --- | --- |"]
     rows += [f"| `{name}` | {text} |" for name, text in KINDS.items()]
     rows += [
-        "| `known` | learners only: the answer of the training split that the first line names first |",
+        (
+            "| `known` | learners only: the answer of the training split that the first line names"
+            " first |"
+        ),
         "",
-        "All but `whole` then remove quotes, emphasis, mathematics marks and a full stop around the answer; the stop of an "
-        "abbreviation (`Jr.`, `J. S.`) stays. A reply without an answer of that kind gives an empty answer.",
+        (
+            "All but `whole` then remove quotes, emphasis, mathematics marks and a full stop around"
+            " the answer; the stop of an abbreviation (`Jr.`, `J. S.`) stays. A reply without an"
+            " answer of that kind gives an empty answer."
+        ),
+        "",
+        (
+            "Thinking is never the answer. Before any extraction, `whole` included, thoughts are"
+            f" removed: {marks}, and all channels of gpt-oss but `final`. A reply that ends in a"
+            " thought has no answer. The learner `endpoint` has the setting `thinking` for other"
+            " marks, and takes no thought for an answer that the API states apart"
+            " (`reasoning_content`, `reasoning`). `taskloom score` removes thoughts from the"
+            " predictions in a file."
+        ),
     ]
     return "\n".join(rows) + "\n"
 
@@ -89,11 +118,17 @@ def rates(audits: list[ScorerAudit]) -> str:
     rows = [
         "## How often scorers are wrong",
         "",
-        f"{SHOWN} examples per row in every form that applies. *Refused*: right answers that do not get the full score. "
-        "*Accepted*: wrong answers that do. Each as the text stands, and after `extract: final`. *Partial*: the mean score of "
-        "wrong answers after the extraction.",
+        (
+            f"{SHOWN} examples per row in every form that applies. *Refused*: right answers that do"
+            " not get the full score. *Accepted*: wrong answers that do. Each as the text stands,"
+            " and after `extract: final`. *Partial*: the mean score of wrong answers after the"
+            " extraction."
+        ),
         "",
-        "| scorer | answers | refused | refused, extracted | accepted | accepted, extracted | partial |",
+        (
+            "| scorer | answers | refused | refused, extracted | accepted | accepted, extracted |"
+            " partial |"
+        ),
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     rows += map(row, audits)
@@ -147,8 +182,9 @@ def forms() -> str:
         "",
     ]
     lines.append(
-        "Lists are reordered only for scorers of sets. `any-of` takes a number in digits or in words, and an answer with or "
-        "without an article. An answer *followed* by an explanation is not among the forms: no rule can tell where it ends."
+        "Lists are reordered only for scorers of sets. `any-of` takes a number in digits or in"
+        " words, and an answer with or without an article. An answer *followed* by an explanation"
+        " is not among the forms: no rule can tell where it ends."
     )
     return "\n".join(lines) + "\n"
 

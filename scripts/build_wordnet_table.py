@@ -1,4 +1,5 @@
-"""Build the English relation table that the package carries, from the official WordNet 3.0 files of an NLTK data tree.
+"""Build the English relation table that the package carries, from the official WordNet 3.0 files of
+an NLTK data tree.
 
 Run it with NLTK_DATA (or TASKLOOM_DATA) set:  python scripts/build_wordnet_table.py
 """
@@ -26,7 +27,8 @@ def main() -> None:
     assert again.exceptions == net.exceptions
     packaged.TABLE.write_bytes(packed)
     print(
-        f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets, {len(packaged.common(net)):,} common words"
+        f"{packaged.TABLE.name}: {len(packed):,} bytes, {len(net.pos):,} synsets,"
+        f" {len(packaged.common(net)):,} common words"
     )
 
 

@@ -1,8 +1,9 @@
-"""What the site of the documentation adds to its pages, which are plain Markdown: used by mkdocs.yml.
+"""What the site of the documentation adds to its pages, which are plain Markdown: used by
+mkdocs.yml.
 
-Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the repository, numbers and names in
-tables are not broken inside, numbers of results have minus signs, and the page of the Python names gets their signatures and
-docstrings, from the code.
+Fences lose the mark that keeps tests from running them, links that leave docs/ lead to the
+repository, numbers and names in tables are not broken inside, numbers of results have minus signs,
+and the page of the Python names gets their signatures and docstrings, from the code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ INSIDE_NUMBERS = re.compile(
 )
 """The spaces of `[0.1, 0.2]`, `0.1 ± 0.2` and `12 %`; a line may still break before the bracket."""
 NUMBER_CELL = re.compile(r"(?<=\| )([-+−]?[\d.,]+) (?=\[[^\[\]|]*\] \|)")
-"""The number of a cell that has nothing else but its interval: of these columns none gets narrower, those of words do."""
+"""The number of a cell that has nothing else but its interval: of these columns none gets narrower,
+those of words do.
+"""
 HYPHENS = re.compile(r"(?<![\w.\-])-(?=[\d∞])|(?<= )-(?= )")
 """Hyphens that mean minus: before a number, and between two things of which a difference is."""
 CODE_AND_TAGS = re.compile(r"(<pre.*?</pre>|<code.*?</code>|<[^>]*>)", re.S)
@@ -44,13 +47,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _unbroken(match: re.Match[str]) -> str:
-    """Return the end of an interval's first number, a ±, or the space before a %, with spaces that do not break."""
+    """Return the end of an interval's first number, a ±, or the space before a %, with spaces that
+    do not break.
+    """
     low, sign, _ = match.groups()
     return f"{low}\u00a0" if low else f"\u00a0{sign}\u00a0" if sign else "\u00a0"
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Return the HTML of a page in which long names in tables may break after a slash or an underscore, and nowhere else.
+    """Return the HTML of a page in which long names in tables may break after a slash or an
+    underscore, and nowhere else.
 
     Pages of results have minus signs, where the Markdown that studies write has hyphens.
     """

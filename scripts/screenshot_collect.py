@@ -1,4 +1,5 @@
-"""Take the screenshots of docs/how-to/collect-tasks.md from the demonstration project, with Playwright and a Chromium.
+"""Take the screenshots of docs/how-to/collect-tasks.md from the demonstration project, with
+Playwright and a Chromium.
 
 python scripts/screenshot_collect.py docs/images
 """
@@ -61,7 +62,9 @@ def main(folder: Path) -> None:
 
 
 def find_span(c: Collection, tasks: dict[str, CollectedTask]) -> tuple[str, int, int]:
-    """Return an open item that its passage answers, and the first and the last word of the answer."""
+    """Return an open item that its passage answers, and the first and the last word of the
+    answer.
+    """
     for item in c.store.each(Item, stage="open"):
         task, text = tasks[item.task], c.passage(item)
         hit = re.search(ANSWERS[task.question][0], text)

@@ -1,6 +1,8 @@
-"""Takes the pictures of the report and the viewer in docs/images: `make screenshots`. Needs Playwright, Pillow, Chromium.
+"""Takes the pictures of the report and the viewer in docs/images: `make screenshots`. Needs
+Playwright, Pillow, Chromium.
 
-Data and runs are made for it in a temporary folder, from recipes with fixed seeds, so that the pictures change only with the code.
+Data and runs are made for it in a temporary folder, from recipes with fixed seeds, so that the
+pictures change only with the code.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ STORIES = {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture: its file, the address, the window, the colours, a button that is pressed, and what must be there first.
+    """A picture: its file, the address, the window, the colours, a button that is pressed, and what
+    must be there first.
 
     An address that begins with `/` is one of the viewer.
     """
@@ -73,7 +76,9 @@ class Shot:
 
 
 def make_data(folder: Path) -> None:
-    """Make a dataset of each kind, and runs of three learners on stories with a held-out composition."""
+    """Make a dataset of each kind, and runs of three learners on stories with a held-out
+    composition.
+    """
     recipe = Path(
         "held-out.yaml"
     )  # the folder is the working folder: no path of this machine is in a picture
@@ -209,7 +214,8 @@ def main() -> None:
                 if len(sys.argv) < 2 or shot.file in sys.argv[1:]:
                     take(browser, address, shot)
                     print(
-                        f"{shot.file}.webp, {(IMAGES / f'{shot.file}.webp').stat().st_size / 1000:.0f} kB"
+                        f"{shot.file}.webp,"
+                        f" {(IMAGES / f'{shot.file}.webp').stat().st_size / 1000:.0f} kB"
                     )
             browser.close()
 

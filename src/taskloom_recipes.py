@@ -1,7 +1,8 @@
-"""The taskset `taskloom-recipes` of verifiers: any recipe as tasks with the recipe's scorer as their reward.
+"""The taskset `taskloom-recipes` of verifiers: any recipe as tasks with the recipe's scorer as
+their reward.
 
-verifiers finds tasksets by the name of an installed module, so that this one lies beside the package. From Python,
-`taskloom.interop.verifiers.load_environment` is shorter.
+verifiers finds tasksets by the name of an installed module, so that this one lies beside the
+package. From Python, `taskloom.interop.verifiers.load_environment` is shorter.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Also for the processes that tests start: models are tiny, and threads of torch and numpy would only wait for each other.
+# Also for the processes that tests start: models are tiny, and threads of torch and numpy would
+# only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
@@ -35,21 +36,26 @@ def pytest_configure() -> None:
 def heed_interrupts() -> None:
     """Let Ctrl-C interrupt the tests again if a script started pytest in the background.
 
-    Such a pytest ignores SIGINT, and the processes that tests start and interrupt would inherit that.
+    Such a pytest ignores SIGINT, and the processes that tests start and interrupt would inherit
+    that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the modules and tests that collection built from garbage collection, which took 42 of 490 CPU-seconds."""
+    """Exclude the modules and tests that collection built from garbage collection, which took 42 of
+    490 CPU-seconds.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep tests out of the user's cache. The workers of one run share a cache, so lexicons are compiled once."""
+    """Keep tests out of the user's cache. The workers of one run share a cache, so lexicons are
+    compiled once.
+    """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     folder.mkdir(exist_ok=True)
@@ -58,7 +64,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Remove everything a test registered. Our own learners and scorers stay, because modules register them only once."""
+    """Remove everything a test registered. Our own learners and scorers stay, because modules
+    register them only once.
+    """
     from taskloom.core import scoring
     from taskloom.core.registry import SUITES, TASKS, Registry
     from taskloom.suites.taskbench import atoms

@@ -1,4 +1,6 @@
-"""What a program prints here and in another process: for tests that nothing depends on the seed of Python's hashes."""
+"""What a program prints here and in another process: for tests that nothing depends on the seed of
+Python's hashes.
+"""
 
 from __future__ import annotations
 

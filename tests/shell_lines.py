@@ -1,6 +1,8 @@
-"""Runs shell lines of the documentation: `taskloom` commands in this process, everything else in a real shell.
+"""Runs shell lines of the documentation: `taskloom` commands in this process, everything else in a
+real shell.
 
-Starting Python and importing Arrow for each line costs a second; one interpreter for all of them costs it once.
+Starting Python and importing Arrow for each line costs a second; one interpreter for all of them
+costs it once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ PIPED = re.compile(r"(?P<typed>printf [^|]+) \| (?P<command>taskloom [^|]+)")
 WRITTEN = re.compile(r"(?P<command>taskloom [^>]+) > (?P<file>[\w.-]+)")
 ROWS = re.compile(r"\bn(=|: )\d{4,}\b")
 FEWER = 600
-"""Rows of a split by day, where the documentation asks for thousands: enough for every line to run."""
+"""Rows of a split by day, where the documentation asks for thousands: enough for every line to
+run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,16 @@ class ShellResult:
 
 
 def with_fewer_rows(script: str) -> str:
-    """Ask for fewer rows where a script asks for thousands: the same commands, at a third of the time."""
+    """Ask for fewer rows where a script asks for thousands: the same commands, at a third of the
+    time.
+    """
     return ROWS.sub(rf"n\g<1>{FEWER}", script)
 
 
 def statements(script: str) -> list[str]:
-    """Split a script into its commands; a here-document and a continued line belong to their command."""
+    """Split a script into its commands; a here-document and a continued line belong to their
+    command.
+    """
     commands: list[str] = []
     lines = iter(script.splitlines())
     for line in lines:
@@ -58,7 +66,9 @@ def statements(script: str) -> list[str]:
 
 
 def arguments(command: str) -> list[str] | None:
-    """Return the arguments of a plain `taskloom` command, or None for a command that needs a shell."""
+    """Return the arguments of a plain `taskloom` command, or None for a command that needs a
+    shell.
+    """
     if not command.startswith("taskloom ") or "\n" in command or "$" in command or "`" in command:
         return None
     tokens = list(shlex.shlex(command, posix=True, punctuation_chars=True))
@@ -68,7 +78,9 @@ def arguments(command: str) -> list[str] | None:
 
 
 def in_process(words: list[str], folder: Path, typed: str | None = None) -> ShellResult:
-    """Run one command line of ours in `folder` without a new process; `typed` is its standard input."""
+    """Run one command line of ours in `folder` without a new process; `typed` is its standard
+    input.
+    """
     output, errors = io.StringIO(), io.StringIO()
     before = sys.stdin
     with (
@@ -87,7 +99,10 @@ def in_process(words: list[str], folder: Path, typed: str | None = None) -> Shel
 
 def shell(line: str, folder: Path) -> ShellResult:
     """Run a line in a real shell, with `taskloom` being this very package."""
-    me = f"taskloom() {{ {shlex.quote(sys.executable)} -c 'from taskloom.cli import main; main()' \"$@\"; }}; "
+    me = (
+        f"taskloom() {{ {shlex.quote(sys.executable)} -c 'from taskloom.cli import main; main()'"
+        ' "$@"; }; '
+    )
     done = subprocess.run(["bash", "-c", me + line], capture_output=True, text=True, cwd=folder)
     return ShellResult(done.returncode, done.stdout, done.stderr)
 

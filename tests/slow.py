@@ -11,8 +11,9 @@ import pytest
 def slow_except(values: Iterable[Any], *quick: Any) -> list[Any]:
     """Mark all values `slow` except the quick ones, which show every day what the others repeat.
 
-    Tuples are values of several parameters, as in `pytest.mark.parametrize`. A quick value that is not among the values
-    is an error, so that renaming a recipe cannot silently leave a test without its daily case.
+    Tuples are values of several parameters, as in `pytest.mark.parametrize`. A quick value that is
+    not among the values is an error, so that renaming a recipe cannot silently leave a test without
+    its daily case.
     """
     listed = list(values)
     unknown = [value for value in quick if value not in listed]

@@ -18,5 +18,7 @@ def text_of(path: Path) -> str:
 
 @cache
 def nodes_of(path: Path) -> list[ast.AST]:
-    """Return all nodes of a source file, the module itself first; nothing is parsed while tests are collected."""
+    """Return all nodes of a source file, the module itself first; nothing is parsed while tests are
+    collected.
+    """
     return list(ast.walk(ast.parse(text_of(path))))

@@ -1,4 +1,6 @@
-"""Benchmarks that write what the package reads keep step with it; here with sizes that take no time."""
+"""Benchmarks that write what the package reads keep step with it; here with sizes that take no
+time.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_a_store_of_made_up_runs(
 
 
 def stored_curves(path: Path, firsts: dict[str, int], end: int, before: float = 2.0) -> Path:
-    """Store curves of seeds that learn all at once, at the steps given, from a loss before to one less."""
+    """Store curves of seeds that learn all at once, at the steps given, from a loss before to one
+    less.
+    """
     curves = {
         seed: [
             [step, split, float(step >= first), before - float(step >= first)]
@@ -58,7 +62,9 @@ def stored_curves(path: Path, firsts: dict[str, int], end: int, before: float = 
 def test_when_seeds_learn_in_three_precisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Seed 0 learns at 20 in all; seed 1 at 30 exactly, at 20 in tf32 and, in bf16, only after the exact run has ended."""
+    """Seed 0 learns at 20 in all; seed 1 at 30 exactly, at 20 in tf32 and, in bf16, only after the
+    exact run has ended.
+    """
     exact = stored_curves(tmp_path / "exact", {"0": 20, "1": 30}, 30)
     near = stored_curves(tmp_path / "near", {"0": 20, "1": 20}, 50)
     rough = stored_curves(tmp_path / "rough", {"0": 20, "1": 40}, 40)
@@ -71,7 +77,10 @@ def test_when_seeds_learn_in_three_precisions(
     curves.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("to step 30")
-    losses = "fp32 0: 1.0000, 1: 2.0000; tf32 0: 1.0000, 1: 1.0000; bf16 0: 1.0000, 1: 2.0000, all 3 1.0000 to 2.0000"
+    losses = (
+        "fp32 0: 1.0000, 1: 2.0000; tf32 0: 1.0000, 1: 1.0000; bf16 0: 1.0000, 1: 2.0000, all 3"
+        " 1.0000 to 2.0000"
+    )
     assert f"loss at 20: {losses}" in lines
     first, second, third = (
         lines.index(f"{pair}") for pair in ("fp32 and tf32", "fp32 and bf16", "tf32 and bf16")
@@ -85,7 +94,8 @@ def test_when_seeds_learn_in_three_precisions(
     assert "  iid 0.5, seed 1: 30 and 20" in lines[first:second]
     assert "  iid 0.5, seed 1: 30 and —" in lines[second:third]
     assert "  iid 0.5, seed 2: not trained and 10" in lines[second:third]
-    # Two of five seeds can be chosen in ten ways, of which 10 and never alone has a mean rank nearer to the middle than 20 and 30.
+    # Two of five seeds can be chosen in ten ways, of which 10 and never alone has a mean rank
+    # nearer to the middle than 20 and 30.
     where = "the second outside the spread of the first, the first within that of the second"
     assert lines[third - 1] == f"  iid 0.99: {where}; chance 0.90"
     svg = (tmp_path / "losses.svg").read_text()
@@ -216,7 +226,9 @@ def test_a_queue_starts_the_first_jobs_that_fit_beside_each_other(
 
 @pytest.mark.parametrize("name", ["alone", "blocks", "further"])
 def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
-    """A dose's learner is read with the folder of the model that it continues, as the run does after training."""
+    """A dose's learner is read with the folder of the model that it continues, as the run does
+    after training.
+    """
     for lane, blocks in yaml.safe_load((BENCHMARKS / "dyna_babi" / f"{name}.yaml").read_text())[
         "lanes"
     ].items():
@@ -229,7 +241,9 @@ def test_the_blocks_of_dyna_babi_are_experiments(name: str) -> None:
 
 
 def test_baselines_of_zest_are_of_the_tasks_that_the_recipe_makes() -> None:
-    """Numbers of another draw of tasks stand beside those of models on these, and say nothing about them."""
+    """Numbers of another draw of tasks stand beside those of models on these, and say nothing about
+    them.
+    """
     recipe = read_recipe(
         "zest/synthetic", ["tasks.train=20", "tasks.dev=40", "tasks.test=20", "passages=2"]
     )
@@ -237,3 +251,25 @@ def test_baselines_of_zest_are_of_the_tasks_that_the_recipe_makes() -> None:
     asked = list(dict.fromkeys(example.question for example in planned.rows(0, planned.n)))
     tasks = benchmark("zest_baselines").tasks_of(recipe, recipe.fields, 0)["dev"]
     assert [task.question for task in tasks] == asked
+
+
+def test_the_tables_of_detection(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = benchmark("detection")
+    for name, kept in {
+        "SUITES": ("ctl",),
+        "ALTERATIONS": ("a trait", "two neighbours swapped"),
+        "DISGUISES": ("soft hyphens", "verb replaced by a synonym"),
+    }.items():
+        monkeypatch.setattr(made, name, {kind: getattr(made, name)[kind] for kind in kept})
+    assert list(made.verify_table(10))[2:] == [
+        "| a trait | 10/10 |",
+        "| two neighbours swapped | 20/20 |",
+        "| a row of training put into the test | 10/10 |",
+        "| nothing: false alarms | 0 of 2,200 |",
+    ]
+    assert list(made.audit_table(20, 60))[2:] == [
+        "| soft hyphens | 20/20 | invisible characters |",
+        "| verb replaced by a synonym | 0/20 | - |",
+        "| no planted row | 0 false alarms in 60 | - |",
+    ]
+    assert list(made.clean_table(["ctl/length"]))[-1] == "| together | 5,000 | 0 | | |"

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def files_to_score(folder: Path) -> None:
-    """What the examples of `score` read: tasks in ZEST's form, the same as a dataset, and predictions."""
+    """What the examples of `score` read: tasks in ZEST's form, the same as a dataset, and
+    predictions.
+    """
     from taskloom.data import make as making
     from taskloom.recipe import read
 
@@ -42,13 +44,16 @@ def files_to_score(folder: Path) -> None:
     records = [{"id": 1, "prediction": "n/a"}, {"id": 0, "prediction": "yes"}]
     (folder / "predictions.jsonl").write_text("\n".join(map(json.dumps, records)))
     (folder / "answers.txt").write_text("0\n" * 1000)
+    (folder / "replies.jsonl").write_text('{"id": 7, "prediction": "The answer is: 0"}\n')
 
 
 @pytest.mark.parametrize("rows", ["few", pytest.param("as-written", marks=pytest.mark.slow)])
 def test_every_command_has_examples_and_they_run(
     rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments run in this process."""
+    """In the order of the commands, so that `verify` and `audit` find what `make` made; experiments
+    run in this process.
+    """
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     files_to_score(tmp_path)
     for command in COMMANDS:
@@ -287,7 +292,8 @@ def test_names_of_engines_and_trackers_are_checked_where_nothing_is_left_to_run(
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "recipes: [{recipe: ctl/A, set: {splits.train.n: 50}}]\nlearners: [majority]\nevaluate: [ood]\n"
+        "recipes: [{recipe: ctl/A, set: {splits.train.n: 50}}]\nlearners: [majority]\nevaluate:"
+        " [ood]\n"
     )
     line = ["run", str(file), "--store", str(tmp_path / "runs"), "--limit", "5", "--workers", "1"]
     assert run(line) == 0

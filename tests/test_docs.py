@@ -41,7 +41,9 @@ def name_of(page: Path) -> str:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Return the fenced blocks of a language; those marked `no-test` say why they cannot run here."""
+    """Return the fenced blocks of a language; those marked `no-test` say why they cannot run
+    here.
+    """
     found = FENCE.findall(page.read_text(encoding="utf-8"))
     return [
         body
@@ -61,11 +63,12 @@ def titled(page: Path) -> list[tuple[str, str]]:
 def test_the_pages_examples_run(
     page: Path, rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shell lines first (they make the data), then the Python, each page in one folder and one namespace.
+    """Shell lines first (they make the data), then the Python, each page in one folder and one
+    namespace.
 
-    By default splits of thousands of rows are cut to a few hundred. The slow version runs every line as written.
-    Experiments run in this process: starting workers that import torch would cost more than all the rest, and
-    tests/experiments is about them.
+    By default splits of thousands of rows are cut to a few hundred. The slow version runs every
+    line as written. Experiments run in this process: starting workers that import torch would cost
+    more than all the rest, and tests/experiments is about them.
     """
     monkeypatch.setattr(engines, "start", lambda name, **options: HereEngine())
     for file, _ in titled(page):
@@ -176,7 +179,9 @@ def test_the_citation_cites_every_suites_paper() -> None:
 
 
 SAMPLE = ["ctl/A", "ctl/S", "babi/1", "babi/mix-T7", "babi/19", "taskbench/english"]
-"""Recipes whose examples are cheap to generate. A slow test generates all of them (80 CPU-seconds)."""
+"""Recipes whose examples are cheap to generate. A slow test generates all of them (80
+CPU-seconds).
+"""
 
 
 def gallery_sections() -> dict[str, str]:
@@ -237,8 +242,10 @@ def test_the_extra_all_is_everything() -> None:
         own = {line for line, match in zip(extras[extra], inner, strict=True) if not match}
         return own.union(*map(libraries, named))
 
-    # The tools of others pin libraries to other versions and have an environment of their own; a browser is for tests.
-    apart = {"dev", "docs", "interop", "browser"}
+    # The tools of others pin libraries to other versions and have an environment of their own; a
+    # browser is for tests; Gemma's weights have terms of their own, which one accepts by asking for
+    # them.
+    apart = {"dev", "docs", "interop", "browser", "gemma"}
     assert libraries("all") == set().union(
         *(libraries(name) for name in extras if name not in apart)
     )

@@ -1,4 +1,6 @@
-"""What the site of the documentation changes in its pages: numbers are not broken, minus signs are minus signs, code stays code."""
+"""What the site of the documentation changes in its pages: numbers are not broken, minus signs are
+minus signs, code stays code.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli import run
+from tests.analysis.made_up_scores import group, made_up, spread
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -87,3 +88,13 @@ def test_a_held_out_composition(tmp_path: Path) -> None:
     assert any(c & {"GRAB", "DROP"} for c in concepts["train"])
     assert all("COREF" in c and c & {"GRAB", "DROP"} for c in concepts["ood"])
     assert not tl.verify(tmp_path).wrong
+
+
+def test_a_papers_table_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = {"iid": spread(0.99, 0.001, 5), "ood": spread(0.6, 0.01, 5)}
+    runs = made_up(tmp_path, group("ctl/A", "transformer", scores))
+    assert run(["study", str(EXAMPLES / "own_paper_table.py"), str(runs.path)]) == 0
+    printed = capsys.readouterr().out
+    rows = {line.split()[2]: line for line in printed.splitlines() if "transformer, A" in line}
+    assert "agrees" in rows["iid"]
+    assert "disagrees" in rows["ood"]

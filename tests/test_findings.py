@@ -38,7 +38,9 @@ def plain(text: str) -> str:
 def test_a_planted_retraction_is_seen_on_every_page(
     script: dict[str, Any], entries: list[Any]
 ) -> None:
-    """Each headline in turn: wherever it stood, the page now says that it is retracted, and no longer what it said."""
+    """Each headline in turn: wherever it stood, the page now says that it is retracted, and no
+    longer what it said.
+    """
     pytest.importorskip("torch")
     headlines = [entry for entry in entries if entry.headline]
     assert len(headlines) >= 3

@@ -1,4 +1,6 @@
-"""What a person tries in the first minutes, on the command line and in Python: it works, or one sentence says what would."""
+"""What a person tries in the first minutes, on the command line and in Python: it works, or one
+sentence says what would.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.cli.app import COMMANDS
 from taskloom.cli.doctor import libraries
-from taskloom.cli.grid import column_widths
 from taskloom.cli.output import console, table
 from taskloom.core.errors import nearest
 from taskloom.core.registry import SUITES, TASKS
+from taskloom.core.tables import column_widths
 from taskloom.recipe.field_table import recipe_schema
 
 SMALL = {"splits": {"train": {"n": 20}, "test": {"n": 5}}}
@@ -114,8 +116,14 @@ def test_a_knob_is_described_by_the_task_and_not_by_a_class_of_ours(
 ) -> None:
     file = tmp_path / "mine.py"
     head = "import taskloom as tl\n\n\n@tl.task('knobs/two', describe='Say it.')\ndef two"
-    knobs = "(rng: tl.Random, size: int = tl.knob(4, low=2, high=6), bare: int = tl.knob(1, low=0)) -> tl.Example:\n"
-    text = "    '''Say it.\n\n    Args:\n        rng: Draws.\n        size: How many\n            words.\n    '''\n"
+    knobs = (
+        "(rng: tl.Random, size: int = tl.knob(4, low=2, high=6), bare: int = tl.knob(1, low=0)) ->"
+        " tl.Example:\n"
+    )
+    text = (
+        "    '''Say it.\n\n    Args:\n        rng: Draws.\n        size: How many\n           "
+        " words.\n    '''\n"
+    )
     file.write_text(head + knobs + text + "    return tl.Example(str(rng.random()), 'x')\n")
     fields = {
         f["name"]: f["describe"]

@@ -1,4 +1,6 @@
-"""Ctrl-C reaches what tests start, also where the tests themselves run in the background of a script."""
+"""Ctrl-C reaches what tests start, also where the tests themselves run in the background of a
+script.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The order of the design: imports point only backwards along the flow of data, and the light stays light."""
+"""The order of the design: imports point only backwards along the flow of data, and the light stays
+light.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,16 @@ ROOMS = [
     {"cli"},
     {"__main__"},
 ]
-"""Packages in the order in which data flows. Imports point backwards, so that there is no cycle of packages."""
+"""Packages in the order in which data flows. Imports point backwards, so that there is no cycle of
+packages.
+"""
 
 RANK = {name: i for i, room in enumerate(ROOMS) for name in room}
 
 LANGUAGE = "taskloom.suites.taskbench.language"
-"""The one part of a suite that another may use: ZEST's programs are expressions of the same algebra."""
+"""The one part of a suite that another may use: ZEST's programs are expressions of the same
+algebra.
+"""
 
 
 def room(module: str) -> str:
@@ -53,7 +59,9 @@ MODULES = {name_of(path): path for path in FILES}
 
 @cache
 def imports(path: Path) -> list[tuple[str, int]]:
-    """All modules of ours that a file imports, also inside functions; not those for type checkers alone."""
+    """All modules of ours that a file imports, also inside functions; not those for type checkers
+    alone.
+    """
     nodes = nodes_of(path)
     skipped = {
         id(n)
@@ -133,7 +141,8 @@ STEPS = {
     "import": "import taskloom as tl",
     "make": f"tl.make('ctl/A', set=['{SMALL}'])",
     "list": "from taskloom.cli import run; run(['list', '--json'])",
-    "commands": f"""
+    "commands": (
+        f"""
 for words in (
     ["make", "ctl/A", "-o", "ctl", "--set", "{SMALL}"],
     ["make", "babi/1", "-o", "babi", "--set", "{SMALL}"],
@@ -141,7 +150,8 @@ for words in (
     ["show", "ctl"],
 ):
     assert run(words) == 0
-""",
+"""
+    ),
     "collect": "import taskloom.apps.collect.web.site",
 }
 """What a light process does, one after the other: each may import only more than the one before."""
@@ -202,7 +212,9 @@ def reachable(start: str, graph: dict[str, set[str]]) -> set[str]:
 
 
 def test_there_is_no_cycle_of_imports_at_run_time() -> None:
-    """Also inside suites and packages, and counting imports inside functions: what depends on what has one direction."""
+    """Also inside suites and packages, and counting imports inside functions: what depends on what
+    has one direction.
+    """
     graph = {**run_time_imports(), "taskloom": set()}  # the front door exports everything
     in_cycles = sorted(name for name in graph if name in reachable(name, graph))
     assert in_cycles == []
@@ -247,7 +259,9 @@ def test_a_second_solver_shares_no_code_with_what_makes_the_answers(solver: str)
     "package", ["core", "recipe", "data", "learners", "experiments", "analysis"]
 )
 def test_what_serves_all_suites_names_none(package: str) -> None:
-    """What a suite does in its own way it offers to the registry; studies of a paper are in a package of their own."""
+    """What a suite does in its own way it offers to the registry; studies of a paper are in a
+    package of their own.
+    """
     for path in (SOURCE / package).rglob("*.py"):
         if (
             path.name != "registry.py"

@@ -1,4 +1,6 @@
-"""A real notebook in a real kernel: everything shows itself, progress included. `make test-browser` installs what it needs."""
+"""A real notebook in a real kernel: everything shows itself, progress included. `make test-browser`
+installs what it needs.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +59,13 @@ runs = tl.run(recipes="babi/1", learners="majority", seeds=2, store="runs", work
 quiet = tl.make("ctl/A", progress=False, set={"splits": {"train": {"n": 3000}}})"""
     cells = [nbformat.v4.new_code_cell(line) for line in lines.splitlines()]
     outputs = execute(nbformat.v4.new_notebook(cells=cells), tmp_path)
-    assert [len(one) for one in outputs] == [0, 0, 1, 1, 0], (
-        "one element, not a line for every shard"
-    )
+    assert [len(one) for one in outputs] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+    ], "one element, not a line for every shard"
     assert "7,096 rows in" in html(outputs[2])
     assert 'value="7096" max="7096"' in html(outputs[2])
     assert "2 of 2 runs done" in html(outputs[3])

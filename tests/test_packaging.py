@@ -1,4 +1,6 @@
-"""The package as people install it: what the wheel holds, and the ten minutes of the tutorial with nothing but the wheel."""
+"""The package as people install it: what the wheel holds, and the ten minutes of the tutorial with
+nothing but the wheel.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def run(command: list[str], folder: Path, path: str) -> str:
 
 @pytest.mark.slow
 def test_the_tutorial_word_for_word_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """Every block of the page in its order: files are written as they stand, shell lines and Python are run."""
+    """Every block of the page in its order: files are written as they stand, shell lines and Python
+    are run.
+    """
     home = tmp_path / "venv"
     venv.create(home, with_pip=True)
     path = f"{home / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"

@@ -244,7 +244,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*")]
 DEEP = re.compile(r"(?:from|import) (taskloom\.[\w.]+)")
 PUBLIC = re.compile(r"taskloom\.(learners|interop\.\w+|suites\..+)")
-"""Packages that pages may name: learners, one module for each other tool, and what a suite offers beyond its recipes."""
+"""Packages that pages may name: learners, one module for each other tool, and what a suite offers
+beyond its recipes.
+"""
 
 
 def test_pages_and_examples_use_the_public_api_only() -> None:

@@ -1,4 +1,6 @@
-"""Commands in groups, such as `taskloom runs compare`; the old words still work and name the new ones."""
+"""Commands in groups, such as `taskloom runs compare`; the old words still work and name the new
+ones.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.cli import run
-from taskloom.cli.app import COMMANDS
-from taskloom.cli.renamed import todays
+from taskloom.cli.app import COMMANDS, todays
 
 SMALL = {"splits": {"train": {"n": 60}, "test": {"n": 20}}}
 

@@ -1,4 +1,6 @@
-"""What a command may import before it begins: start-up time, kept by names of modules instead of by a clock."""
+"""What a command may import before it begins: start-up time, kept by names of modules instead of by
+a clock.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
-"""Run the blocks of an experiment file on one GPU, lane by lane, and keep a file of scores of what is finished.
+"""Run the blocks of an experiment file on one GPU, lane by lane, and keep a file of scores of what
+is finished.
 
-    python benchmarks/dyna_babi/run_blocks.py benchmarks/dyna_babi/blocks.yaml --out OUT --store STORE --seconds 440
+    python benchmarks/dyna_babi/run_blocks.py benchmarks/dyna_babi/blocks.yaml --out OUT --store
+    STORE --seconds 440
 
-A lane is a process that runs its blocks one after the other, each an experiment as `taskloom run` takes it, all in one store. Every
-half minute OUT/scores.json is written again, with the answers to single examples; it holds what was finished when time is up.
-`--lane NAME` runs one lane here and then writes the scores; a block `{doses, after, part, learner}` continues the models that runs
-on some training data kept with doses of the part's mix. `--steps N`, `--examples N` and `--batch N` shrink everything, to try it on
-a CPU.
+A lane is a process that runs its blocks one after the other, each an experiment as `taskloom run`
+takes it, all in one store. Every half minute OUT/scores.json is written again, with the answers to
+single examples; it holds what was finished when time is up. `--lane NAME` runs one lane here and
+then writes the scores; a block `{doses, after, part, learner}` continues the models that runs on
+some training data kept with doses of the part's mix. `--steps N`, `--examples N` and `--batch N`
+shrink everything, to try it on a CPU.
 """
 
 from __future__ import annotations
@@ -26,12 +29,11 @@ import yaml
 
 import taskloom as tl
 from taskloom.experiments import api
-from taskloom.experiments.files import MODEL
 from taskloom.experiments.sources import runs as open_store
 from taskloom.experiments.sources.score_files import score_groups, write_scores
 from taskloom.experiments.spec import experiment as spec
-from taskloom.papers.dyna_babi.inoculation import KINDS
 from taskloom.papers.dyna_babi.story_runs import story_trainings
+from taskloom.papers.dyna_babi.training_sets import KINDS
 
 TRAITS = ("question", "support", "composition", "group")
 """What the studies of Dyna-bAbI look at."""
@@ -69,7 +71,9 @@ def shrunk(block: dict[str, Any], steps: int, examples: int, batch: int) -> dict
 
 
 def _shorter(learner: Any, steps: int, batch: int) -> Any:
-    """Return a learner's block with fewer steps, or passes, of few examples; a name alone is one that takes none."""
+    """Return a learner's block with fewer steps, or passes, of few examples; a name alone is one
+    that takes none.
+    """
     if isinstance(learner, str):
         return learner
     length = "epochs" if "epochs" in learner else "steps"
@@ -77,13 +81,15 @@ def _shorter(learner: Any, steps: int, batch: int) -> Any:
 
 
 def dose_blocks(block: dict[str, Any], store: Path) -> list[dict[str, Any]]:
-    """Return an experiment for each dose of the mix, for every run on that training data that kept its model."""
+    """Return an experiment for each dose of the mix, for every run on that training data that kept
+    its model.
+    """
     blocks = []
     runs = open_store(store)
     for group in story_trainings(runs, (block["after"],)):
         for seed, run in group.by_seed.items() if group.part == block["part"] else ():
-            folder = runs.folder(run) / MODEL
-            if folder.is_dir():
+            folder = runs.model(run)
+            if folder is not None:
                 blocks += [
                     {
                         "recipes": [
@@ -117,7 +123,9 @@ def export(store: Path, out: Path) -> int:
 
 
 def run_lane(args: argparse.Namespace) -> int:
-    """Run the blocks of one lane; a block that fails is reported, and the next one begins. Return how many failed."""
+    """Run the blocks of one lane; a block that fails is reported, and the next one begins. Return
+    how many failed.
+    """
     data, failed = args.lane.startswith("data"), 0
     # In this process Ctrl-C stops a training between two steps.
     where: dict[str, Any] = {"workers": DATA_WORKERS} if data else {"engine": "here"}
@@ -131,7 +139,8 @@ def run_lane(args: argparse.Namespace) -> int:
             except (tl.TaskloomError, RuntimeError) as error:
                 outcome = f"failed: {error}"
             failed += outcome != "done"
-            gc.collect()  # a training and its captured steps hold each other, and much memory of the GPU
+            # a training and its captured steps hold each other, and much memory of the GPU
+            gc.collect()
             name = one["recipes"][0]["recipe"]
             print(
                 f"{args.lane}: {name}: {outcome} after {time.monotonic() - began:.0f} s", flush=True

@@ -1,16 +1,19 @@
 """Score of a perfect answer by the public code's rule, on data with capitals and in lower case.
 
-    python benchmarks/taskbench500/ceilings.py                  # needs TASKLOOM_DATA; under a minute on one core
-    python benchmarks/taskbench500/ceilings.py --data FOLDER    # on the tests that make_data.py chose by length
-    python benchmarks/taskbench500/ceilings.py --data FOLDER --scores docs/results/taskbench500/scores.json
+    python benchmarks/taskbench500/ceilings.py                  # needs TASKLOOM_DATA; under a
+    minute on one core python benchmarks/taskbench500/ceilings.py --data FOLDER    # on the tests
+    that make_data.py chose by length python benchmarks/taskbench500/ceilings.py --data FOLDER
+    --scores docs/results/taskbench500/scores.json
 
-The public code takes the first n words of an output for its n positions (or the n parts between separators), and compares them in
-lower case with the answer sets as they are stored. So an answer of several words is missed without separators, and an answer
-with capitals always. The table shows how much of a perfect answer is left, over the maps of all atomic relations.
+The public code takes the first n words of an output for its n positions (or the n parts between
+separators), and compares them in lower case with the answer sets as they are stored. So an answer
+of several words is missed without separators, and an answer with capitals always. The table shows
+how much of a perfect answer is left, over the maps of all atomic relations.
 
-With `--scores` it also estimates what the public rule would give on lower-case data. The predictions of the stored runs were not
-kept, so each score is multiplied by the ceiling of its task. With the ceilings of data with capitals, this can be compared with the
-stored scores by the public rule, which were computed from the predictions.
+With `--scores` it also estimates what the public rule would give on lower-case data. The
+predictions of the stored runs were not kept, so each score is multiplied by the ceiling of its
+task. With the ceilings of data with capitals, this can be compared with the stored scores by the
+public rule, which were computed from the predictions.
 """
 
 from __future__ import annotations
@@ -60,7 +63,9 @@ def ceilings(case: str, length: int, separators: bool, tasks: list[str]) -> Ceil
 
 
 def stored_ceilings(folder: Path, lower: bool, separators: bool) -> Ceilings:
-    """Score perfect answers to the stored tests, as they are or with their answer sets in lower case."""
+    """Score perfect answers to the stored tests, as they are or with their answer sets in lower
+    case.
+    """
     sets = {
         (row["task"], row["key"]): row["sets"]
         for row in pq.read_table(folder / "positions.parquet").to_pylist()
@@ -84,7 +89,9 @@ def _same(sets: Any, example: Example) -> Any:
 
 
 def estimates(folder: Path, scores: Path) -> None:
-    """Estimate r² by the public rule as score × ceiling, and compare with the stored scores by that rule."""
+    """Estimate r² by the public rule as score × ceiling, and compare with the stored scores by that
+    rule.
+    """
     groups, _ = composed_tasks(open_runs(scores))
     stored = {(g.composition, g.procedure): g for g in groups if g.scoring == COMPATIBLE}
     for group in groups:
@@ -101,7 +108,10 @@ def estimates(folder: Path, scores: Path) -> None:
             if not lower:
                 public = [t.score for t in stored[group.composition, group.procedure].tasks]
                 agreement = math.sqrt(regress(estimated, public).r2)
-                line += f" stored {regress(parts, public).r2:.2f} (correlation of the two over tasks {agreement:.2f}),"
+                line += (
+                    f" stored {regress(parts, public).r2:.2f} (correlation of the two over tasks"
+                    f" {agreement:.2f}),"
+                )
         print(line.rstrip(","))
 
 

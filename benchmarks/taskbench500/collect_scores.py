@@ -1,18 +1,23 @@
-"""From the answers and masses of `train.py` to a file of scores that the studies of TaskBench500 read.
+"""From the answers and masses of `train.py` to a file of scores that the studies of TaskBench500
+read.
 
-    python benchmarks/taskbench500/collect_scores.py ANSWERS --data FOLDER --out docs/results/taskbench500/scores.json
-    python benchmarks/taskbench500/collect_scores.py --rescore docs/results/taskbench500 --out again.json
+    python benchmarks/taskbench500/collect_scores.py ANSWERS --data FOLDER --out
+    docs/results/taskbench500/scores.json python benchmarks/taskbench500/collect_scores.py --rescore
+    docs/results/taskbench500 --out again.json
 
-Words are right if any acceptable answer is given, by the suite's own scorer. Sequences are scored position by position by the
-suite's scorer, and as the public code does it. The best constant answers of all tasks (constants.py) are added.
+Words are right if any acceptable answer is given, by the suite's own scorer. Sequences are scored
+position by position by the suite's scorer, and as the public code does it. The best constant
+answers of all tasks (constants.py) are added.
 
-Every prediction is kept, so that a reader can score them again in any way (`--rescore` needs neither the GPU nor the word and
-fact resources). Two Parquet files are written beside the scores:
+Every prediction is kept, so that a reader can score them again in any way (`--rescore` needs
+neither the GPU nor the word and fact resources). Two Parquet files are written beside the scores:
 
     predictions.parquet    job, seed, test, prediction; the settings of the jobs are in its metadata
-    tests.parquet          data, task, separators, input, sets: the acceptable answers, one set for each position
+    tests.parquet          data, task, separators, input, sets: the acceptable answers, one set for
+    each position
 
-With three seeds and four procedures these are 137,000 predictions: about 1.2 and 1.0 MB (measured with made-up answers).
+With three seeds and four procedures these are 137,000 predictions: about 1.2 and 1.0 MB (measured
+with made-up answers).
 """
 
 from __future__ import annotations
@@ -53,7 +58,9 @@ Test = tuple[str, str, bool, str]
 
 
 def tests_of(data: Path) -> dict[Test, Row]:
-    """Read the tests of a folder of data with the acceptable answers at each position; a word has one position."""
+    """Read the tests of a folder of data with the acceptable answers at each position; a word has
+    one position.
+    """
     tests: dict[Test, Row] = {}
     for name in ANSWERED:
         path = data / f"{name}.parquet"
@@ -165,7 +172,9 @@ def word_numbers(answered: list[tuple[Row, str]]) -> tuple[float, Row]:
 
 
 def sequence_numbers(answered: list[tuple[Row, str]], separators: bool) -> tuple[float, Row]:
-    """Score sequences, also by the public code's rule, and count the acceptable answers of a position."""
+    """Score sequences, also by the public code's rule, and count the acceptable answers of a
+    position.
+    """
     sets = {test["input"]: test["sets"] for test, _ in answered}
     right = Positions(lambda example: sets[example.input], separators)
     public = ReferencePositions(lambda example: sets[example.input], separators)

@@ -1,13 +1,16 @@
-"""What the best constant answer scores on every word and sequence task: the control that each score must be compared with.
+"""What the best constant answer scores on every word and sequence task: the control that each score
+must be compared with.
 
-    python benchmarks/taskbench500/constants.py --data FOLDER --add docs/results/taskbench500/scores.json --commit COMMIT
+    python benchmarks/taskbench500/constants.py --data FOLDER --add
+    docs/results/taskbench500/scores.json --commit COMMIT
 
-Needs no GPU: a few seconds for 297 tasks. FOLDER is that of make_data.py. The answer to a sequence repeats one item.
-Three constants are scored on the tests of the models:
+Needs no GPU: a few seconds for 297 tasks. FOLDER is that of make_data.py. The answer to a sequence
+repeats one item. Three constants are scored on the tests of the models:
 
-    score           the answer that is acceptable to most training inputs, as the `majority` learner chooses it
-    labels          the most frequent training label; models see one label of each input, not all acceptable answers
-    best on test    the answer that is acceptable to most tests: an upper bound, inflated because there are only 40 of them
+    score           the answer that is acceptable to most training inputs, as the `majority` learner
+    chooses it labels          the most frequent training label; models see one label of each input,
+    not all acceptable answers best on test    the answer that is acceptable to most tests: an upper
+    bound, inflated because there are only 40 of them
 """
 
 from __future__ import annotations
@@ -84,7 +87,8 @@ def sequence_scores(
 
     Args:
         constant: The item that is acceptable at most training positions.
-        labelled: Training rows with separators, from which labels are read: without them items cannot be told apart.
+        labelled: Training rows with separators, from which labels are read: without them items
+            cannot be told apart.
         tests: The tests, with or without separators.
         sets: The acceptable answers at each position, by the key of a test.
         separators: Whether the tests have separators.
@@ -157,7 +161,8 @@ def data_settings(data: Path) -> Row:
 
 
 def case_field(made: Row) -> Row:
-    # The default is not written down, so that new scores join those stored before the field existed.
+    # The default is not written down, so that new scores join those stored before the field
+    # existed.
     return {} if made["case"] == "as-is" else {"recipe.case": made["case"]}
 
 

@@ -1,22 +1,27 @@
-"""The data of the TaskBench500 results, small enough to be carried to a machine without the word and fact resources.
+"""The data of the TaskBench500 results, small enough to be carried to a machine without the word
+and fact resources.
 
-    python benchmarks/taskbench500/make_data.py --out FOLDER                       # four items, lower case
-    python benchmarks/taskbench500/make_data.py --out FOLDER --length 8 --only sequences positions
-    python benchmarks/taskbench500/make_data.py --out FOLDER --case as-is          # the data of the scores stored in November 2026
+    python benchmarks/taskbench500/make_data.py --out FOLDER                       # four items,
+    lower case python benchmarks/taskbench500/make_data.py --out FOLDER --length 8 --only sequences
+    positions python benchmarks/taskbench500/make_data.py --out FOLDER --case as-is          # the
+    data of the scores stored in November 2026
 
-Needs TASKLOOM_DATA (NLTK data and the Wikidata subset); about two minutes on one core. Writes `data.json` (case and size of
-sequences) and Parquet files of rows `part, task, split, input, targets, side, key, separators`:
+Needs TASKLOOM_DATA (NLTK data and the Wikidata subset); about two minutes on one core. Writes
+`data.json` (case and size of sequences) and Parquet files of rows `part, task, split, input,
+targets, side, key, separators`:
 
     words.parquet        all word tasks of taskbench/500 that have 100 examples in the subset
     sequences.parquet    maps of its atomic relations and its filters, with and without separators
     positions.parquet    all acceptable answers at each position of the tests of those, for scoring
-    memorise.parquet     its atomic tasks, a few training examples each, with their own labels and with permuted ones
-    balanced.parquet     its unions as balanced mixtures of their operands
+    memorise.parquet     its atomic tasks, a few training examples each, with their own labels and
+    with permuted ones balanced.parquet     its unions as balanced mixtures of their operands
 
-`words-constants.parquet` and `sequences-constants.parquet` have for each task the answer that is acceptable to most training
-inputs (of sequences: at most training positions), as the `majority` learner chooses it.
+`words-constants.parquet` and `sequences-constants.parquet` have for each task the answer that is
+acceptable to most training inputs (of sequences: at most training positions), as the `majority`
+learner chooses it.
 
-Answering dominates the cost of many small tasks, so rows are chosen by their length in SmolLM2's tokens.
+Answering dominates the cost of many small tasks, so rows are chosen by their length in SmolLM2's
+tokens.
 """
 
 from __future__ import annotations
@@ -37,21 +42,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from taskloom import Example
-from taskloom.learners.pretrained.models import smollm2_folder
+from taskloom.learners.pretrained.models import packaged_folder
 from taskloom.recipe import read
 
 WORD_KINDS = ["atomic", "chain", "union", "intersection", "land", "lor"]
 TRAIN, TEST, MEMORISED = 600, 40, 64
-"""Rows of a task: training at `full`, tests, and examples to memorise (the paper: thousands, a tenth of all, 1,000)."""
+"""Rows of a task: training at `full`, tests, and examples to memorise (the paper: thousands, a
+tenth of all, 1,000).
+"""
 
 MOST_INPUT, MOST_ANSWER, MOST_ITEM = 14, 10, 6
-"""Maximum tokens of an input, of an answer, and of an item of a sequence: a batch of all tasks is as wide as its longest."""
+"""Maximum tokens of an input, of an answer, and of an item of a sequence: a batch of all tasks is
+as wide as its longest.
+"""
 
 MOST_CANDIDATES, PAIRED_INPUTS = 24, 20
 """Of balanced unions: maximum answers of one side, and the inputs that both sides know."""
 
 LOOKED_AT = 2_500
-"""Rows of a task among which short ones are looked for; they stand together, in an order that does not follow their length."""
+"""Rows of a task among which short ones are looked for; they stand together, in an order that does
+not follow their length.
+"""
 
 Row = dict[str, Any]
 
@@ -74,12 +85,14 @@ class Settings:
 def token_counts() -> Callable[[str], int]:
     from transformers import AutoTokenizer
 
-    tokeniser = AutoTokenizer.from_pretrained(smollm2_folder())
+    tokeniser = AutoTokenizer.from_pretrained(packaged_folder("smollm2"))
     return lambda text: len(tokeniser(" " + text, add_special_tokens=False)["input_ids"])
 
 
 def rows_of(made: Settings, fields: Row, part: str, separators: bool = False) -> Iterator[Row]:
-    """Yield the rows of training and test of taskbench/500, training first, each task's rows in their order."""
+    """Yield the rows of training and test of taskbench/500, training first, each task's rows in
+    their order.
+    """
     plan = read(
         "taskbench/500", {"few_shot": None, "answers": False, "case": made.case, **fields}
     ).plan()
@@ -101,7 +114,9 @@ def rows_of(made: Settings, fields: Row, part: str, separators: bool = False) ->
 
 
 class Constants:
-    """For each task the answer that is acceptable most often in training; ties go to the one that comes first there."""
+    """For each task the answer that is acceptable most often in training; ties go to the one that
+    comes first there.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, bool], Counter[str]] = {}
@@ -182,7 +197,9 @@ def sequences(size: Callable[[str], int], made: Settings, folder: Path) -> list[
 
 
 def positions(size: Callable[[str], int], made: Settings, folder: Path) -> list[Row]:
-    """Return the acceptable answers at each position of the test sequences, which are the same with and without separators."""
+    """Return the acceptable answers at each position of the test sequences, which are the same with
+    and without separators.
+    """
     shape = {"length": made.length, "kept": made.kept, "separators": True}
     fields = {"catalog": None, "functions": sequence_tasks(), "sequences": shape, "case": made.case}
     scorer: Any = (
@@ -220,7 +237,9 @@ def memorise(size: Callable[[str], int], made: Settings, folder: Path) -> list[R
 
 
 def balanced(size: Callable[[str], int], made: Settings, folder: Path) -> list[Row]:
-    """Choose half of the training rows from each side, and test inputs that both sides know and have few answers to."""
+    """Choose half of the training rows from each side, and test inputs that both sides know and
+    have few answers to.
+    """
     chosen = Chosen(size, {"train": TRAIN // 2, "test": PAIRED_INPUTS}, (MOST_INPUT, MOST_ANSWER))
     tests: dict[tuple[str, str], list[Row]] = {}
     for row in rows_of(made, {"catalog.compositions": ["union"], "balanced": True}, "balanced"):

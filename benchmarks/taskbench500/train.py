@@ -1,13 +1,18 @@
-"""TaskBench500 on one GPU: SmolLM2-135M adapted to all tasks of a file at once, answers and masses as compact files.
+"""TaskBench500 on one GPU: SmolLM2-135M adapted to all tasks of a file at once, answers and masses
+as compact files.
 
-    python benchmarks/taskbench500/train.py JOBS.yaml --data FOLDER --out FOLDER [--model smollm2] [--only NAME...]
+    python benchmarks/taskbench500/train.py JOBS.yaml --data FOLDER --out FOLDER [--model smollm2]
+    [--only NAME...]
 
-JOBS.yaml is a list of jobs, done in their order: `{"name", "data", "parts", "learner", "settings", "seeds", "answers", "masses"}`.
-All jobs are done for the first of their seeds, then for the second, and so on. Each writes `NAME-SEED.parquet` (part, task,
-separators, input, side, prediction, mass: every answer is kept) and `NAME-SEED.json` (settings, curves, seconds, machine) when it
-is done, so that what is done stays if the rest is stopped. Scores are computed elsewhere, by `collect_scores.py`.
+JOBS.yaml is a list of jobs, done in their order: `{"name", "data", "parts", "learner", "settings",
+"seeds", "answers", "masses"}`. All jobs are done for the first of their seeds, then for the second,
+and so on. Each writes `NAME-SEED.parquet` (part, task, separators, input, side, prediction, mass:
+every answer is kept) and `NAME-SEED.json` (settings, curves, seconds, machine) when it is done, so
+that what is done stays if the rest is stopped. Scores are computed elsewhere, by
+`collect_scores.py`.
 
-All tasks of a job are trained in one batch (`fit_tasks`) and answered in batches over all tasks (`answer_tasks`).
+All tasks of a job are trained in one batch (`fit_tasks`) and answered in batches over all tasks
+(`answer_tasks`).
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ import torch
 from taskloom import Example
 from taskloom.learners.config import read as read_learner
 from taskloom.learners.pretrained.encoding import read_sources, read_targets
-from taskloom.learners.pretrained.fitted import Writer
+from taskloom.learners.pretrained.fitted import FittedLanguageModel
 from taskloom.learners.pretrained.forward import collate, losses
 from taskloom.learners.training.step import computing
 from taskloom.recipe.yaml_files import parse
@@ -57,7 +62,7 @@ def read_tasks(
 
 def fit(
     job: dict[str, Any], tasks: dict[Task, Any], model: str
-) -> tuple[dict[Task, Writer], float]:
+) -> tuple[dict[Task, FittedLanguageModel], float]:
     """Train a job's learner on all its tasks in one batch."""
     learner: Any = read_learner(
         {"learner": job["learner"], "model": model, **job["settings"]}, job["name"]
@@ -83,9 +88,11 @@ def _report(name: str) -> Any:
 
 
 def log_masses(
-    writers: dict[Task, Writer], pairs: dict[Task, list[tuple[str, str]]]
+    writers: dict[Task, FittedLanguageModel], pairs: dict[Task, list[tuple[str, str]]]
 ) -> dict[tuple[Task, str, str], float]:
-    """Return the log-probability of every pair of an input and a candidate, end mark included, in batches over all tasks."""
+    """Return the log-probability of every pair of an input and a candidate, end mark included, in
+    batches over all tasks.
+    """
     first = next(iter(writers.values()))
     base = first.base
     own = [writer.prompt for writer in writers.values() if writer.prompt is not None]
@@ -107,7 +114,7 @@ def log_masses(
 
 
 def outcome(
-    job: dict[str, Any], tasks: dict[Task, Any], writers: dict[Task, Writer], most: int
+    job: dict[str, Any], tasks: dict[Task, Any], writers: dict[Task, FittedLanguageModel], most: int
 ) -> list[dict[str, Any]]:
     """Return a row for every test row: the answer, or the mass of the row's answers."""
     tests = {
@@ -145,8 +152,14 @@ def done(job: dict[str, Any], args: argparse.Namespace) -> None:
     curves = {
         json.dumps(t): [[p.step, p.score, p.loss] for p in w.curve] for t, w in writers.items()
     }
-    about = {"job": job, "curves": curves, "training seconds": trained, "commit": args.commit,
-             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu", "torch": torch.__version__}  # fmt: skip
+    about = {
+        "job": job,
+        "curves": curves,
+        "training seconds": trained,
+        "commit": args.commit,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "torch": torch.__version__,
+    }
     path.write_text(json.dumps(about))
     if job.get("answers") or job.get("masses"):
         rows = outcome(job, tasks, writers, args.tests)
@@ -155,7 +168,8 @@ def done(job: dict[str, Any], args: argparse.Namespace) -> None:
         )
     path.write_text(json.dumps({**about, "seconds": time.monotonic() - began}))
     print(
-        f"{job['name']}: {len(tasks)} tasks, {time.monotonic() - began:.0f} s, training {trained:.0f} s",
+        f"{job['name']}: {len(tasks)} tasks, {time.monotonic() - began:.0f} s, training"
+        f" {trained:.0f} s",
         flush=True,
     )
 

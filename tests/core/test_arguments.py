@@ -1,4 +1,6 @@
-"""Whatever a person passes to the public functions, they get a result or one sentence that names the parameter."""
+"""Whatever a person passes to the public functions, they get a result or one sentence that names
+the parameter.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +37,17 @@ def test_a_seed_in_the_place_of_the_folder_gets_a_sentence() -> None:
 def test_no_changes_may_be_spelled_none() -> None:
     assert tl.make("ctl/length", set=None).digest == tl.make("ctl/length").digest
     assert tl.apply("ctl/A", "a 1", set=None) == tl.apply("ctl/A", "a 1")
+
+
+def test_values_that_are_nested_too_deeply_get_a_sentence() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (deep, endless, {"n": deep}):
+        with pytest.raises(tl.TaskloomError, match="nested too deeply; at most 100 levels"):
+            tl.make("ctl/length", set={"tables": value})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Any suite by description: the same examples, told first what to do; unseen tasks are in no training row."""
+"""Any suite by description: the same examples, told first what to do; unseen tasks are in no
+training row.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Examples are plain values: they can be copied, sent to another process, and their traits written as JSON."""
+"""Examples are plain values: they can be copied, sent to another process, and their traits written
+as JSON.
+"""
 
 from __future__ import annotations
 

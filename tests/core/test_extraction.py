@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskloom.core.errors import ParameterError
-from taskloom.core.extraction import KINDS, Extraction
+from taskloom.core.extraction import KINDS, Extraction, divide_thinking
 
 REASONING = "She walks to the garden first. The answer is not there.\nThen she leaves."
 
@@ -70,10 +70,85 @@ def test_every_reply_has_an_answer_or_none(reply: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["answer is ", "\\boxed{", "<answer>", "- ", "**", "'", "```\n", "\n", "a.", "(the answer"],
+    [
+        "answer is ",
+        "<think>",
+        "</think>",
+        "<|channel|>final",
+        "\\boxed{",
+        "<answer>",
+        "- ",
+        "**",
+        "'",
+        "```\n",
+        "\n",
+        "a.",
+        "(the answer",
+    ],
 )
 def test_replies_without_end_take_no_time(piece: str) -> None:
     begin = time.process_time()
     for kind in ("final", "last-line", "boxed", "tag:answer"):
         Extraction.read(kind)(piece * (1_000_000 // len(piece)))
     assert time.process_time() - begin < 2
+
+
+THOUGHT = "Perhaps the answer is nowhere.\n\\boxed{garden} <answer>garden</answer> Answer: garden\n"
+CHANNELS = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant"
+
+
+@pytest.mark.parametrize("how", ["final", "last-line", "line", "whole", "regex:\\w+$"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"<think>{THOUGHT}</think>\n\nkitchen",
+        f"<THINK>{THOUGHT}</THINK>kitchen",
+        f"<thinking>{THOUGHT}</thinking>\nkitchen",
+        f"<reasoning>{THOUGHT}</reasoning>\nkitchen",
+        f"◁think▷{THOUGHT}◁/think▷kitchen",
+        f"[THINK]{THOUGHT}[/THINK]kitchen",
+        f"{THOUGHT}</think>\nkitchen",  # the template of the prompt has the opening mark
+        f"<think>{THOUGHT}</think>{THOUGHT}<think></think></think>kitchen",
+        f"<think>I write <think> and <reasoning> here: {THOUGHT}</think>kitchen",
+        f"<think>{THOUGHT}</think><think>{THOUGHT}</think>kitchen",
+        f"{CHANNELS.format(THOUGHT)}<|channel|>final<|message|>kitchen<|return|>",
+        f"{CHANNELS.format(THOUGHT)}<|channel|>final <|constrain|>text<|message|>kitchen",
+        f"analysis{THOUGHT}assistantfinalkitchen",
+        f"<think>{THOUGHT * 3000}</think>kitchen",
+    ],
+)
+def test_thinking_is_never_the_answer(how: str, reply: str) -> None:
+    assert Extraction.read(how)(reply) == "kitchen"
+
+
+@pytest.mark.parametrize("how", ["final", "last-line", "line", "whole", "boxed", "tag:answer"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>First guess: the answer is kitchen",
+        r"<think>First guess: \boxed{kitchen} <answer>kitchen</answer>",
+        "<think>a</think>b<think>kitchen",
+        "◁think▷kitchen",
+        "<|channel|>analysis<|message|>kitchen",
+        "<think>" + "kitchen " * 20_000,
+        "<think></think>",
+    ],
+)
+def test_a_thought_that_does_not_end_is_no_answer(how: str, reply: str) -> None:
+    assert Extraction.read(how)(reply) == ""
+
+
+def test_other_marks_of_thoughts_are_a_setting() -> None:
+    reply = "<plan>The answer is garden.</plan>The answer is kitchen."
+    cut = Extraction.read("final", "<plan> </plan> {{ }}")
+    assert cut(reply) == "kitchen"
+    assert cut("{{garden}}<think>garden</think>kitchen") == "kitchen"
+    assert cut("<plan>kitchen") == ""
+    with pytest.raises(ParameterError, match=r"thinking is '<plan>'; .*'<plan> </plan>'"):
+        Extraction.read("final", "<plan>")
+
+
+def test_what_is_thought_can_be_kept_beside_what_is_said() -> None:
+    assert divide_thinking("<think>a garden</think>\n kitchen\n") == ("kitchen\n", "a garden")
+    assert divide_thinking("<think>a garden") == ("", "a garden")
+    assert divide_thinking(" kitchen ") == (" kitchen ", "")

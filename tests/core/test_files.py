@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,11 +23,15 @@ from taskloom.core.files import (
     final_path,
     json_digest,
     locked,
+    read_bytes,
     read_utf8,
     sweep,
 )
 
-HOLD = "import sys, time; from pathlib import Path; from taskloom.core.files import locked\nwith locked(Path(sys.argv[1])):\n"
+HOLD = (
+    "import sys, time; from pathlib import Path; from taskloom.core.files import locked\nwith"
+    " locked(Path(sys.argv[1])):\n"
+)
 
 
 def test_a_file_appears_only_when_its_block_has_ended(tmp_path: Path) -> None:
@@ -38,7 +46,7 @@ def test_a_file_appears_only_when_its_block_has_ended(tmp_path: Path) -> None:
 def test_an_exception_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(KeyError), atomic(path) as beside:  # noqa: PT012 - the block is what is tested
+    with pytest.raises(KeyError), atomic(path) as beside:  # noqa: PT012
         beside.write_text("half")
         raise KeyError
     assert path.read_text() == "old"
@@ -185,6 +193,62 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path: Path) -> None:
         read_utf8(path, RecipeError)
     with pytest.raises(DataError, match=r"cannot read .*none: No such file"):
         read_utf8(tmp_path / "none")
+
+
+def test_special_files_and_large_ones_are_one_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    for name, said in {
+        "pipe": "pipe is a pipe; name a file",
+        "zero": "zero is a device; name a file",
+        ".": "is a folder; name a file",
+        "large": "large has more than 10 bytes",
+        "none": "cannot read .*none: No such file",
+    }.items():
+        with pytest.raises(RecipeError, match=said):
+            read_bytes(tmp_path / name, RecipeError, most=10)
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("piped",))
+    writer.start()
+    assert read_bytes(tmp_path / "pipe", pipes=True) == b"piped"
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run zero",
+        "run pipe",
+        "run zero.yaml --dry-run",
+        "show zero.yaml",
+        "show pipe.yaml",
+        "show ctl/A --set max_length=@zero",
+        "apply ctl/A a --tables pipe",
+        "solve zero",
+        "score zest --gold zero --pred zero",
+        "run own.yaml",
+    ],
+)
+def test_no_command_reads_a_device_or_waits_for_a_pipe(command: str, tmp_path: Path) -> None:
+    for name in ("pipe", "pipe.yaml"):
+        os.mkfifo(tmp_path / name)
+    for name in ("zero", "zero.yaml"):
+        (tmp_path / name).symlink_to("/dev/zero")
+    (tmp_path / "own").mkdir()
+    os.mkfifo(tmp_path / "own" / "train.csv")
+    (tmp_path / "own.yaml").write_text("recipes: [./own]\nlearners: [majority]\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "taskloom", *command.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        # A command that does read the device fails here instead of filling the machine.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert re.search(r"is a (device|pipe); name a file", done.stderr)
 
 
 def test_digests_are_of_content() -> None:

@@ -1,18 +1,23 @@
-"""Pace, waits and the cache of answers; what servers do wrong is tested with real ones in the facts and the endpoint learner."""
+"""Pace, waits and the cache of answers; what servers do wrong is tested with real ones in the facts
+and the endpoint learner.
+"""
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import sqlite3
 import threading
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -25,6 +30,7 @@ from taskloom.core.http import (
     HttpClient,
     Pace,
     Refused,
+    Secrets,
     TryLater,
     check_url,
     retried,
@@ -138,7 +144,9 @@ def server() -> Iterator[str]:
 
 
 def test_a_failure_names_its_status_and_reason_and_hides_the_key(server: str) -> None:
-    client = HttpClient(5, headers={"Authorization": "Bearer top-secret"}, secret="top-secret")
+    client = HttpClient(
+        5, headers={"Authorization": "Bearer top-secret"}, secrets=Secrets("top-secret")
+    )
     assert client.post(f"{server}/200", b"x").status == 200
     with pytest.raises(Refused, match=r"status 401 \(Unauthorized: not with Bearer …\)"):
         client.post(f"{server}/401", b"x")
@@ -209,3 +217,62 @@ def test_a_disk_that_fails_is_reported_with_the_next_answer_and_none_is_lost(
     cache._base = works
     cache.flush()
     assert cache.get("a") == b"1"
+
+
+KEY = "sk-proj-4f9a+8b7c/6d5e\"4f3a'2b1c&0d9e<8f7a"
+
+
+def pieces(text: str, size: int = 8) -> set[str]:
+    return {text[i : i + size] for i in range(len(text) - size + 1)}
+
+
+def entities(text: str, form: str) -> str:
+    return "".join(form.format(ord(letter)) for letter in text)
+
+
+ECHOES = {
+    "as it is": KEY,
+    "upper case": KEY.upper(),
+    "in part": f"{KEY[:15]}***",
+    "percent-encoded": quote(KEY, safe=""),
+    "percent-encoded twice": quote(quote(KEY, safe=""), safe=""),
+    "percent-encoded whole": entities(KEY, "%{:02x}"),
+    "JSON": json.dumps(KEY),
+    "JSON, all escaped": entities(KEY, "\\u{:04X}"),
+    "JSON in JSON": json.dumps(json.dumps(KEY)),
+    "Python": entities(KEY, "\\x{:02x}"),
+    "HTML": html.escape(KEY),
+    "HTML, decimal": entities(KEY, "&#{};"),
+    "HTML, hex": entities(KEY, "&#x{:X};"),
+    "mixed": KEY[:6] + quote(KEY[6:12], safe="") + entities(KEY[12:], "&#{};"),
+    "hex": KEY.encode().hex(),
+    "base64": b64encode(KEY.encode()).decode(),
+    "base64 with a name": b64encode(f"me:{KEY}".encode()).decode(),
+    "base64 of the header": b64encode(f"Bearer {KEY}".encode()).decode(),
+    "base64 for addresses": urlsafe_b64encode(f"x{KEY}x".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
+def test_no_piece_of_a_key_is_shown_in_any_encoding(echo: str) -> None:
+    hidden = Secrets(KEY).hide(f"wrong key: {echo} (see the page)")
+    assert hidden.startswith("wrong key: ")
+    assert hidden.endswith(" (see the page)")
+    undone = html.unescape(unquote(unquote(hidden))).lower()
+    assert not pieces(KEY.lower()) & pieces(undone)
+    # Short pieces of an encoding may stay, such as the ends of base64 that belong to other bytes.
+    assert not pieces(echo, 16) & pieces(hidden, 16)
+
+
+def test_texts_without_a_key_stay_as_they_are() -> None:
+    text = "50% off: caf\u00e9 &amp; İ, \\u0041 %41 …"
+    assert Secrets(KEY).hide(text) == text
+    assert Secrets("EMPTY").hide("the box is EMPTY") == "the box is EMPTY"
+    assert Secrets("EMPTY").hide_in_message("no such key: EMPTY") == "no such key: …"
+    assert Secrets("").hide_in_message("none") == "none"
+
+
+def test_hiding_takes_little_time_for_a_long_reply() -> None:
+    begin = time.process_time()
+    Secrets(KEY).hide("%41&#65;a" * 50_000)
+    assert time.process_time() - begin < 5

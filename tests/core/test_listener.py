@@ -57,12 +57,16 @@ def test_the_address_that_is_shown_can_be_opened() -> None:
 
 
 def test_kept_connections_answer_without_waiting_for_acknowledgements() -> None:
-    """asyncio sets TCP_NODELAY on accepted sockets only if the listening socket was opened for TCP by its number."""
+    """asyncio sets TCP_NODELAY on accepted sockets only if the listening socket was opened for TCP
+    by its number.
+    """
     assert asyncio.run(_nodelay_of_answers(2)) == [1, 1]
 
 
 async def _nodelay_of_answers(requests: int) -> list[int]:
-    """TCP_NODELAY of the accepted socket while it answers each of some requests on one connection."""
+    """TCP_NODELAY of the accepted socket while it answers each of some requests on one
+    connection.
+    """
     seen: list[int] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

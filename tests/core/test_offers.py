@@ -1,4 +1,6 @@
-"""Suites bring their own commands: whatever ours offer, a suite of another package or of a file can offer too."""
+"""Suites bring their own commands: whatever ours offer, a suite of another package or of a file can
+offer too.
+"""
 
 from __future__ import annotations
 

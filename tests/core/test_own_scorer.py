@@ -1,4 +1,6 @@
-"""Scorers of one's own: a function or a class in a file, known by name to tasks and to `rescore`."""
+"""Scorers of one's own: a function or a class in a file, known by name to tasks and to
+`rescore`.
+"""
 
 from __future__ import annotations
 

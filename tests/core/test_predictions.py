@@ -1,4 +1,6 @@
-"""Files of predictions: lines, records with and without ids, pipes, standard input, and what is wrong with a file."""
+"""Files of predictions: lines, records with and without ids, pipes, standard input, and what is
+wrong with a file.
+"""
 
 from __future__ import annotations
 
@@ -123,9 +125,36 @@ def test_only_the_rows_of_the_split_count(tmp_path: Path, name: str) -> None:
 def test_ids_are_one_in_every_spelling_and_values_need_not_be_texts(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(
-        '{"id": "2", "prediction": 3}\n\n{"id": 0.0, "prediction": true}\n{"id": 1, "prediction": [{"a": "ä"}]}'
+        '{"id": "2", "prediction": 3}\n\n{"id": 0.0, "prediction": true}\n{"id": 1, "prediction":'
+        ' [{"a": "ä"}]}'
     )
     assert read(path, 3) == ["true", '[{"a": "ä"}]', "3"]
+
+
+@each_form
+@pytest.mark.parametrize("column", ["idx", "Index", "index ", " ID", "IDX"])
+def test_ids_are_found_in_every_spelling_of_their_column(
+    tmp_path: Path, name: str, column: str
+) -> None:
+    rows: Records = [{column: i, "prediction": f"p{i}"} for i in (2, 0, 1)]
+    assert read(written(tmp_path, name, rows), 3) == ["p0", "p1", "p2"]
+
+
+@pytest.mark.parametrize("name", [n for n in WRITERS if n != "table.txt"])
+@pytest.mark.parametrize("column", ["example_id", "", "Unnamed: 0", "Doc.Index"])
+def test_numbers_that_contradict_the_order_of_the_records_are_refused(
+    tmp_path: Path, name: str, column: str
+) -> None:
+    rows: Records = [{column: i, "prediction": f"p{i}"} for i in (2, 0, 1)]
+    with pytest.raises(InputError, match="another order than the numbers in the column"):
+        read(written(tmp_path, name, rows), 3)
+    rows.sort(key=lambda row: int(row[column]))
+    assert read(written(tmp_path, name, rows), 3) == ["p0", "p1", "p2"]
+
+
+def test_numbers_of_something_else_say_nothing_about_the_order(tmp_path: Path) -> None:
+    rows: Records = [{"request_id": i, "prediction": x} for i, x in ((17, "a"), (3, "b"))]
+    assert read(written(tmp_path, "p.jsonl", rows), 2) == ["a", "b"]
 
 
 def test_examples_may_have_names(tmp_path: Path) -> None:
@@ -265,3 +294,13 @@ def test_a_dataset_is_scored_from_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table)))
     assert run(["score", "mine", "--gold", str(tmp_path / "data"), "--pred", "-", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+
+
+def test_thoughts_in_a_file_of_replies_are_no_predictions(tmp_path: Path) -> None:
+    replies = ["<think>garden</think>\nkitchen", "<think>the answer is kitchen", "kitchen"]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(map(json.dumps, replies)))
+    records = tmp_path / "records.jsonl"
+    records.write_text("\n".join(json.dumps({"prediction": text}) for text in replies))
+    for file in (lines, records):
+        assert [row.text for row in predictions_for(file, 3)] == ["kitchen", "", "kitchen"]

@@ -1,4 +1,6 @@
-"""A suite is an object: a subclass of `tl.Suite` with `weave`, and with whatever else it offers as methods."""
+"""A suite is an object: a subclass of `tl.Suite` with `weave`, and with whatever else it offers as
+methods.
+"""
 
 from __future__ import annotations
 

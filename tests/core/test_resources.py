@@ -1,4 +1,6 @@
-"""Fetching resources: from a real server on loopback, interrupted and resumed; archives whole and damaged."""
+"""Fetching resources: from a real server on loopback, interrupted and resumed; archives whole and
+damaged.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,8 @@ def test_folders_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("NLTK_DATA", raising=False)
     assert resources.resource("nltk").find() is None
     monkeypatch.setenv("NLTK_DATA", str(tmp_path / "tree"))
-    # A download that broke off in the middle is not the whole tree; a corpus may be a folder or a zip file.
+    # A download that broke off in the middle is not the whole tree; a corpus may be a folder or a
+    # zip file.
     first, *rest = WANTED
     (tmp_path / "tree" / "corpora" / first).mkdir()
     assert resources.resource("nltk").find() is None

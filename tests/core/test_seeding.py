@@ -72,7 +72,9 @@ def test_a_position_alone_equals_the_position_in_an_array() -> None:
 
 @pytest.mark.parametrize("size", [50, 200_000])
 def test_permutations_spread_evenly(size: int) -> None:
-    """The first position goes to each tenth of the range about equally often over 2,000 keys (chi-square, 9 degrees, p = 1e-6)."""
+    """The first position goes to each tenth of the range about equally often over 2,000 keys
+    (chi-square, 9 degrees, p = 1e-6).
+    """
     tenths = np.bincount(
         [int(Key("u", k).permutation(size)(0)) * 10 // size for k in range(2_000)], minlength=10
     )
@@ -103,7 +105,9 @@ print(k.hash64("word"), r.random(), r.sample(range(100), 5), r.choice("abcdef"),
 
 @pytest.mark.parametrize("hash_seed", ["0", "1"])
 def test_streams_are_the_same_in_every_process(hash_seed: str) -> None:
-    """Golden values: whatever changes them changes every dataset, and must raise the suites' versions."""
+    """Golden values: whatever changes them changes every dataset, and must raise the suites'
+    versions.
+    """
     done = subprocess.run(
         [sys.executable, "-c", GOLDEN],
         capture_output=True,
@@ -111,9 +115,11 @@ def test_streams_are_the_same_in_every_process(hash_seed: str) -> None:
         check=True,
         env={"PYTHONHASHSEED": hash_seed},
     )
-    assert done.stdout.strip() == (
-        "6138553743470030454 0.17673794234424633 [73, 65, 87, 38, 98] "
-        "c [14458032484887084547, 1603623913952413775, 16477326916172119372] [686220, 84709, 990367] 538982763281643757429151713618"
+    assert (
+        done.stdout.strip()
+        == "6138553743470030454 0.17673794234424633 [73, 65, 87, 38, 98] c [14458032484887084547,"
+        " 1603623913952413775, 16477326916172119372] [686220, 84709, 990367]"
+        " 538982763281643757429151713618"
     )
 
 

@@ -1,6 +1,7 @@
 """For every field of every suite, another value on a small recipe, and the splits that it may move.
 
-`*` in a field's name stands for the members of a list or a mapping; `at` says which of them is changed.
+`*` in a field's name stands for the members of a list or a mapping; `at` says which of them is
+changed.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ class Trial:
 
     Attributes:
         base: The small recipe, a name of `BASES`.
-        value: The other value; or a function from an empty folder to it, for values that need files.
-        moves: Of a draw field: the splits that it names, which may change; one of them must, and all others keep every row.
+        value: The other value; or a function from an empty folder to it, for values that need
+            files.
+        moves: Of a draw field: the splits that it names, which may change; one of them must, and
+            all others keep every row.
         at: Where the field stands, if its name has a `*` in it.
         beside: What the recipe has besides, before and after.
-        writes: Of a presentation field that deviates from the rule: what it writes otherwise, as `written_otherwise` calls it.
+        writes: Of a presentation field that deviates from the rule: what it writes otherwise, as
+            `written_otherwise` calls it.
     """
 
     base: str
@@ -207,6 +211,7 @@ CTL: dict[str, Trial] = {
     "reserved": Trial("ctl/length", 9),
     "order": Trial("ctl/A", "left-to-right"),
     "table_seed": Trial("ctl/A", 1),
+    "group_distance": Trial("ctl/A", "largest", moves=("*",)),
     "tables": Trial("ctl/A", {name: [1, 2, 3, 0] for name in "abcdefgh"}),
     "splits": Trial("ctl/A", {**_SIZES, "all": {"n": 20}}, ("all",)),
     "splits.*.n": Trial("ctl/A", 40, ("train",), "splits.train.n"),

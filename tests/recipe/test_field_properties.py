@@ -1,8 +1,9 @@
-"""A field changes only what its kind says: one other value of every field of every suite, tried on a small recipe.
+"""A field changes only what its kind says: one other value of every field of every suite, tried on
+a small recipe.
 
-World fields change the data. Draw fields keep every row of the splits that they do not name, byte for byte. Presentation
-fields keep the items. A field for which no value is tried fails, so that a new one cannot escape. Deviations are listed in
-scripts/build_fields.py.
+World fields change the data. Draw fields keep every row of the splits that they do not name, byte
+for byte. Presentation fields keep the items. A field for which no value is tried fails, so that a
+new one cannot escape. Deviations are listed in scripts/build_fields.py.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def rows(base: str, changes: Mapping[str, Any], seed: int = 0) -> Rows:
 
 
 def written_otherwise(before: list[Example], after: list[Example]) -> str:
-    """Return what is wrong with rows that should be the same items: nothing, or what they do not share."""
+    """Return what is wrong with rows that should be the same items: nothing, or what they do not
+    share.
+    """
     # Where an input is written otherwise, the key may say what its content was.
     if any(b.key not in (a.key, a.content) for a, b in zip(before, after, strict=True)):
         return "keys"

@@ -1,4 +1,6 @@
-"""Ablation: the question or the context alone, of the very same examples, in every suite whose inputs have two parts."""
+"""Ablation: the question or the context alone, of the very same examples, in every suite whose
+inputs have two parts.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def bare(rng: tl.Random) -> tl.Example:
 
 
 def parts(recipe: str, changes: dict[str, object]) -> list[list[Example]]:
-    """Return the examples of all splits with both parts, with the question alone and with the context alone."""
+    """Return the examples of all splits with both parts, with the question alone and with the
+    context alone.
+    """
     made = []
     for part in ("both", "question", "context"):
         data = tl.make(recipe, set={**changes, "parts": part})

@@ -12,7 +12,7 @@ import taskloom as tl
 from taskloom.cli import run
 from taskloom.core.errors import RecipeError, TaskloomError
 from taskloom.recipe import Recipe, Span, read
-from taskloom.recipe.finder import names
+from taskloom.recipe.recipe import names
 
 
 def write(path: Path, text: str) -> str:
@@ -24,9 +24,10 @@ def test_digest_ignores_spelling_and_sees_every_field(tmp_path: Path) -> None:
     plain = read("ctl/A").digest
     spelt = write(
         tmp_path / "mine.yaml",
-        "suite: ctl\nvariant: A\nmax_length: 6\ndraw: published\ninclude_singles: false\ninclude_pairs: added\n"
-        "describe: other words\nseed: 5\nsplits: {train: {n: 300000}, iid: {n: 1000}, "
-        "ood: {n: 1000}, all: {n: 1000}, pairs: {n: every}, all-pairs: {n: every}}\n",
+        "suite: ctl\nvariant: A\nmax_length: 6\ndraw: published\ninclude_singles:"
+        " false\ninclude_pairs: added\ndescribe: other words\nseed: 5\nsplits: {train: {n: 300000},"
+        " iid: {n: 1000}, ood: {n: 1000}, all: {n: 1000}, pairs: {n: every}, all-pairs: {n:"
+        " every}}\n",
     )
     assert read(spelt).digest == plain
     assert read(spelt).seed == 5

@@ -1,4 +1,6 @@
-"""Splits of tasks that are one function: what a size, another split or a knob moves, and what is held out."""
+"""Splits of tasks that are one function: what a size, another split or a knob moves, and what is
+held out.
+"""
 
 from __future__ import annotations
 

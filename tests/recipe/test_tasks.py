@@ -1,4 +1,6 @@
-"""Tasks that are one function: the example of the design, its knobs, its splits, and one that another package brings."""
+"""Tasks that are one function: the example of the design, its knobs, its splits, and one that
+another package brings.
+"""
 
 from __future__ import annotations
 
@@ -71,11 +73,9 @@ def test_too_small_a_space_is_said(task_file: str) -> None:
 def test_tasks_that_are_functions_can_be_applied_and_verified(tmp_path: Path) -> None:
     path = tmp_path / "upper.py"
     path.write_text(
-        "import taskloom as tl\n"
-        "@tl.task('letters/upper', describe='Upper-case the letter.', solve=lambda text: {'a': 'A', 'b': 'B'}[text])\n"
-        "def upper(rng):\n"
-        "    letter = rng.choice('ab')\n"
-        "    return tl.Example(letter, letter.upper())\n"
+        "import taskloom as tl\n@tl.task('letters/upper', describe='Upper-case the letter.',"
+        " solve=lambda text: {'a': 'A', 'b': 'B'}[text])\ndef upper(rng):\n    letter ="
+        " rng.choice('ab')\n    return tl.Example(letter, letter.upper())\n"
     )
     assert tl.apply(str(path), "a").targets == ("A",)
     with pytest.raises(TaskloomError, match="cannot answer 'z'"):
@@ -97,7 +97,10 @@ def test_mistakes_in_task_files(tmp_path: Path) -> None:
     assert "without a target" in said(
         "@tl.task('a/empty', describe='d')\ndef f(rng): return tl.Example('x', ())\n"
     )
-    two = "@tl.task('a/one', describe='d')\ndef f(rng): ...\n@tl.task('a/two', describe='d')\ndef g(rng): ...\n"
+    two = (
+        "@tl.task('a/one', describe='d')\ndef f(rng): ...\n@tl.task('a/two', describe='d')\ndef"
+        " g(rng): ...\n"
+    )
     assert "a/one, a/two" in said(two)
     varying = "@tl.task('a/vary', describe='d')\ndef f(rng):\n  n = str(rng.random())\n"
     varying += "  return tl.Example(n, 'x', traits={n[:3]: 1})\n"
@@ -108,7 +111,8 @@ def test_what_tasks_must_not_return(tmp_path: Path) -> None:
     def said(body: str) -> str:
         path = tmp_path / "t.py"
         path.write_text(
-            f"import sys\nimport taskloom as tl\n@tl.task('a/bad', describe='d')\ndef f(rng):\n    {body}\n"
+            "import sys\nimport taskloom as tl\n@tl.task('a/bad', describe='d')\ndef f(rng):\n   "
+            f" {body}\n"
         )
         with pytest.raises(TaskloomError) as caught:
             tl.make(str(path))
@@ -177,7 +181,9 @@ packages = ["word_tasks"]
 
 
 def test_an_installed_package_adds_a_task(tmp_path: Path) -> None:
-    """A real package, really built and installed, found through its entry point by the real command."""
+    """A real package, really built and installed, found through its entry point by the real
+    command.
+    """
     source, site = tmp_path / "source", tmp_path / "site"
     (source / "word_tasks").mkdir(parents=True)
     (source / "pyproject.toml").write_text(PYPROJECT)
@@ -249,7 +255,8 @@ def test_a_knob_named_like_a_recipe_field_is_refused(parameter: str, tmp_path: P
 
     path = tmp_path / "t.py"
     path.write_text(
-        f"import taskloom as tl\n@tl.task('a/taken', describe='d')\ndef f(rng, {parameter}: int = tl.knob(3)): ...\n"
+        f"import taskloom as tl\n@tl.task('a/taken', describe='d')\ndef f(rng, {parameter}: int ="
+        " tl.knob(3)): ...\n"
     )
     with pytest.raises(
         TaskloomError, match=f"the parameter '{parameter}' has the name of a recipe's own field"
@@ -284,7 +291,7 @@ def test_the_home_folder_is_expanded_by_learners_and_experiments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from taskloom import learners
-    from taskloom.experiments.spec.own_data import is_own_data
+    from taskloom.experiments.spec.cell_data import is_own_data
     from taskloom.experiments.store import Store
 
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What notebooks show of datasets, splits, examples, audits and runs: tables, and never markup of the data."""
+"""Tables in terminals, notebooks, Markdown and LaTeX, with nothing of the data read as markup."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import taskloom as tl
 from taskloom.analysis import figures
+from taskloom.core.tables import table
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.store import Store
 from tests.experiments.made_up_runs import write
@@ -98,3 +99,48 @@ def test_progress_is_shown_where_it_is_wanted(
     steps: list[int] = []
     tl.make("babi/1", set=small, progress=lambda state: steps.append(state.done))
     assert steps == [30, 35]
+
+
+ROWS = ResultTable(
+    ["name", "n", "mean", "low", "high"],
+    [
+        {"name": "a|b_1 <b>50 %</b> [bold]", "n": 1200, "mean": 0.5, "low": 0.25, "high": 0.75},
+        {"name": "other", "n": 7, "mean": float("nan"), "low": None, "high": None},
+    ],
+)
+
+
+def test_one_table_has_a_form_for_every_place() -> None:
+    assert str(ROWS).splitlines()[1].split() == [
+        "a|b_1", "<b>50", "%</b>", "[bold]", "1,200", "0.500", "[0.250,", "0.750]",
+    ]  # fmt: skip
+    assert '<td style="text-align:right">1,200</td>' in ROWS.to_html()
+    assert "<b>" not in ROWS.to_html()
+    assert ROWS.to_markdown().splitlines()[2] == (
+        r"| a\|b_1 <b>50 %</b> [bold] | 1,200 | 0.500 | [0.250, 0.750] |"
+    )
+    assert ROWS.to_csv().splitlines()[1:] == [
+        "a|b_1 <b>50 %</b> [bold],1200,0.5,0.25,0.75",
+        "other,7,,,",
+    ]
+
+
+def test_latex_reads_names_as_text() -> None:
+    first = ROWS.to_latex().splitlines()[4]
+    assert first.startswith(r"a\textbar{}b\_1 \textless{}b\textgreater{}50 \%")
+    assert first.endswith(r"& 1,200 & 0.500 & [0.250, 0.750] \\")
+    assert ROWS.to_latex().startswith(r"\begin{tabular}{lrrl}")
+
+
+def test_terminals_print_names_as_they_are() -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, width=60).print(table(["name"], [["[bold]x\x1b[31m"]], "a title"))
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == [
+        "a title",
+        "name",
+        "[bold]x\\x1b[31m",
+    ]
