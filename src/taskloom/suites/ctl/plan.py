@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from taskloom.core.errors import CapacityError
+from taskloom.core.errors import CapacityError, RecipeError
 from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.core.scoring import exact
 from taskloom.core.seeding import Key, Permutation
@@ -39,6 +39,10 @@ Rows = Callable[[int, int], ExpressionRows]
 SEARCHED = 1 << 20
 """Expressions of a test split's space up to which a refusal says exactly how many are left for it:
 a second's work. Of larger spaces it says how many there are.
+"""
+
+MOST_TESTED = 20_000_000
+"""Maximum examples of a test split: their ranks are searched for at once, a million in 0.5 s and 8 MB.
 """
 
 CHUNK = 65_536
@@ -248,6 +252,10 @@ class Splits:
         searched = self._tight and space <= SEARCHED
         if wanted > space and not searched:
             raise refuse(name, wanted, sizes, 1.0, space)
+        if wanted > MOST_TESTED:
+            raise RecipeError(
+                f"splits.{name}.n is {wanted:,}; a test split has at most {MOST_TESTED:,} examples"
+            )
         if self._tight:
             return self._just_enough(name, pools)
         left = max(PAPER_TEST, wanted)
