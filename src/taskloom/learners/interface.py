@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -112,6 +113,38 @@ def report_answers(done: int, total: int) -> None:
     report = _answers.get()
     if report is not None:
         report(done, total)
+
+
+Note = Callable[[str], None]
+"""Called with a sentence for the user, such as "the endpoint asks to wait", from any thread."""
+
+_notes: ContextVar[Note | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def noted(report: Note) -> Iterator[None]:
+    """Report the notes of everything that is called in the block."""
+    token = _notes.set(report)
+    try:
+        yield
+    finally:
+        _notes.reset(token)
+
+
+def noting() -> Note:
+    """The function that reports notes.
+
+    Call it in the thread that runs the learner and pass its result on: other threads do not inherit
+    the context. Each note is also printed on standard error, which is the log of a run.
+    """
+    report = _notes.get()
+
+    def note(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        if report is not None:
+            report(text)
+
+    return note
 
 
 @runtime_checkable

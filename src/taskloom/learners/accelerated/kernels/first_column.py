@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from taskloom.learners.accelerated.kernels.geometric_attention import LOG2_E, SMALL, logarithm
+from taskloom.learners.accelerated.kernels.ndr_attention import LOG2_E, SMALL, logarithm
 from taskloom.learners.accelerated.kernels.row_kernels import (
     KEYS,
     VARYING,

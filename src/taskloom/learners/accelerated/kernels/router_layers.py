@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.kernels import geometric_attention as attention
+from taskloom.learners.accelerated.kernels import ndr_attention as attention
 from taskloom.learners.accelerated.kernels import launch
 from taskloom.learners.accelerated.kernels import row_kernels as kernels
 from taskloom.learners.accelerated.kernels.launch import (
