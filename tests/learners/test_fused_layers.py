@@ -106,9 +106,9 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A kernel that spoils one seed's gradient by a tenth: every forward value is right."""
-    from taskloom.learners.accelerated.kernels import router_layers, row_kernels
+    from taskloom.learners.accelerated.kernels import ndr_layers, row_kernels
 
-    right_start: Any = vars(router_layers)["start"]
+    right_start: Any = vars(ndr_layers)["start"]
 
     def wrong_start(kernel: Any, grid: Any, *given: Any, **more: Any) -> None:
         right_start(kernel, grid, *given, **more)
@@ -117,7 +117,7 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
 
     wrong, compiled = stack_of(NETS["ndr"], "fp32"), stack_of(NETS["ndr"], "fp32")
     compiled.wrap = plainly
-    monkeypatch.setattr(router_layers, "start", wrong_start)
+    monkeypatch.setattr(ndr_layers, "start", wrong_start)
     with pytest.warns(
         UserWarning,
         match="kernels give other gradients than plain ones on cpu .*with compiled layers",
@@ -132,12 +132,12 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
 def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from taskloom.learners.accelerated.kernels import router_layers
+    from taskloom.learners.accelerated.kernels import ndr_layers
 
     def no_start(*given: Any, **more: Any) -> None:
         raise ValueError("out of shared memory")
 
-    monkeypatch.setattr(router_layers, "start", no_start)
+    monkeypatch.setattr(ndr_layers, "start", no_start)
     stepper = stack_of(NETS["ndr"], "fp32")
     with pytest.warns(
         UserWarning,

@@ -1,6 +1,11 @@
-"""Checking a learner's settings as a person writes them: a YAML block, a mapping, or flags.
+"""Settings of learners as users write them: a YAML block, a mapping or flags, and presets.
 
-The only module of the learners that needs pydantic, and only when called; a GPU machine may do
+`preset: NAME` in a learner's block stands for settings under one name, such as those of a published
+model. Settings next to it override the preset's, and runs record the settings, not the name. Presets
+come from a `presets.toml` in a folder of `taskloom.papers`, or from `register_preset` in a module
+that an installed package names as its entry point.
+
+The only module of the learners that needs pydantic, and only to read a block; a GPU machine may do
 without it.
 """
 
@@ -9,12 +14,104 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import nearest
+from taskloom.core.registry import Registry, load_entry_points
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
-from taskloom.learners.presets import presets_of, with_preset
+
+FILE = "presets.toml"
+"""Name of a file of presets. TOML, because the standard library reads it: a machine with a GPU may
+have torch and little else.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings of one or more learners under one name.
+
+    Attributes:
+        name: What `preset:` calls it.
+        describe: One line about it.
+        settings: The settings of each learner, by its name.
+    """
+
+    name: str
+    describe: str
+    settings: Mapping[str, Mapping[str, Any]]
+
+
+class PresetRegistry(Registry[Preset]):
+    """Presets by name; those of a package are in files, so that finding one imports no study."""
+
+    def _submodules(self) -> list[str]:
+        return []
+
+    def _import_all(self) -> None:
+        for package, folder in self.folders():
+            for path in sorted(folder.glob(f"*/{FILE}")):
+                origin = f"{package}.{path.parent.name}"
+                if not self.of(origin):
+                    self._read(path, origin)
+        load_entry_points()
+
+    def _read(self, path: Path, origin: str) -> None:
+        """Register the presets of a file; one that `extends` another changes some settings of it."""
+        for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            describe = table.pop("describe")
+            extended = table.pop("extends", None)
+            settings: dict[str, Mapping[str, Any]] = {}
+            if extended is not None:
+                settings.update(self._things[extended].settings)
+            for learner, changes in table.items():
+                settings[learner] = {**settings.get(learner, {}), **changes}
+            self.add(name, Preset(name, describe, settings), origin)
+
+
+PRESETS = PresetRegistry("preset", "taskloom.papers")
+
+_EITHER = (("steps", "epochs"), ("evaluate_every", "evaluate_epochs"))
+"""Pairs of settings for the same quantity in different units. At most one of a pair may be set."""
+
+
+def register_preset(
+    name: str, settings: Mapping[str, Mapping[str, Any]], *, describe: str, origin: str
+) -> None:
+    """Register a preset of another package.
+
+    Args:
+        name: What `preset:` calls it.
+        settings: The settings of each learner, by its name: `{"bilstm": {"state": 128}}`.
+        describe: One line about it.
+        origin: The module that registers it, `__name__`. Two modules cannot share a name.
+    """
+    PRESETS.add(name, Preset(name, describe, settings), origin)
+
+
+def presets_of(learner: str) -> list[str]:
+    """Names of the presets that a learner has."""
+    return [preset.name for preset in PRESETS if learner in preset.settings]
+
+
+def with_preset(name: Any, learner: str, block: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a block of settings on top of those of a preset."""
+    known = presets_of(learner)
+    if name not in known:
+        if not known:
+            raise LearnerError(f"{where} has no presets; leave out 'preset: {name}'")
+        raise LearnerError(f"{where} has no preset '{name}'; {nearest(str(name), known)}")
+    inner = block.get("training")
+    given = {*block, *(inner if isinstance(inner, Mapping) else ())}
+    for one, other in _EITHER:
+        if one in given or other in given:
+            given |= {one, other}
+    settings = PRESETS.get(name).settings[learner]
+    preset = {key: value for key, value in settings.items() if key not in given}
+    return {**preset, **block}
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
@@ -132,7 +229,7 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
             raise LearnerError(
                 f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}"
             )
-    for counted, other in (("steps", "epochs"), ("evaluate_every", "evaluate_epochs")):
+    for counted, other in _EITHER:
         if counted in given and given.get(other):
             raise LearnerError(f"{where}: {counted} and {other} are both set; set one of the two")
     if known:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.accelerated.kernels import launch
-from taskloom.learners.accelerated.kernels import transformer_attention as attention
 from taskloom.learners.accelerated.kernels import row_kernels as kernels
+from taskloom.learners.accelerated.kernels import transformer_attention as attention
 from taskloom.learners.accelerated.kernels.launch import (
     Pass,
     block,
