@@ -99,13 +99,15 @@ def presets_of(learner: str) -> list[str]:
 
 def with_preset(name: Any, learner: str, block: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a block of settings on top of those of a preset."""
-    known = presets_of(learner)
-    if name not in known:
-        if not known:
+    presets = presets_of(learner)
+    if name not in presets:
+        if not presets:
             raise LearnerError(f"{where} has no presets; leave out 'preset: {name}'")
-        raise LearnerError(f"{where} has no preset '{name}'; {nearest(str(name), known)}")
-    inner = block.get("training")
-    given = {*block, *(inner if isinstance(inner, Mapping) else ())}
+        raise LearnerError(f"{where} has no preset '{name}'; {nearest(str(name), presets)}")
+    given = set(block)
+    if isinstance(block.get("training"), Mapping):
+        given |= set(block["training"])
+    # `epochs` in the block must also replace the preset's `steps`, and the other way round.
     for one, other in _EITHER:
         if one in given or other in given:
             given |= {one, other}
@@ -142,16 +144,14 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
     default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
     rows: list[tuple[str, Any, str]] = []
-    known = presets_of(find_learner(name).name)
-    if known:
-        rows.append(
-            (
-                "preset",
-                None,
-                f"The settings of a paper, below those that are set: {', '.join(known)}.",
-            )
+    presets = presets_of(find_learner(name).name)
+    if presets:
+        meaning_of_preset = (
+            f"The settings of a paper, below those that are set: {', '.join(presets)}."
         )
-    for block in (default, *([] if loop is None else [loop])):
+        rows.append(("preset", None, meaning_of_preset))
+    blocks = [default] if loop is None else [default, loop]
+    for block in blocks:
         meaning = _meaning(type(block))
         for one in dataclasses.fields(block):
             if one.name != "training":
@@ -206,33 +206,32 @@ def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the block with the training loop's settings in their place, on top of the learner's
     own defaults.
     """
-    own = {f.name for f in dataclasses.fields(default)}
-    values = {name: getattr(default, name) for name in own}
+    learner_names = {f.name for f in dataclasses.fields(default)}
+    values = {name: getattr(default, name) for name in learner_names}
     training = values.get("training")
-    if training is None:
-        loop: dict[str, Any] = {}
-    else:
+    loop: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    if training is not None:
         loop = dataclasses.asdict(training)
-    known = set(loop)
-    given = _mapping(data.pop("training", None) or {}, f"{where}: training") if known else {}
+        given = _mapping(data.pop("training", None) or {}, f"{where}: training")
+    loop_names = set(loop)
     for key, value in data.items():
-        if key in own:
+        if key in learner_names:
             values[key] = value
-        elif key in known:
+        elif key in loop_names:
             given[key] = value
         else:
-            raise LearnerError(
-                f"{where} has no setting '{key}'; {nearest(key, (own | known) - {'training'})}"
-            )
+            names = (learner_names | loop_names) - {"training"}
+            raise LearnerError(f"{where} has no setting '{key}'; {nearest(key, names)}")
     for key in given:
-        if key not in known:
+        if key not in loop_names:
             raise LearnerError(
-                f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}"
+                f"{where}: the training loop has no setting '{key}'; {nearest(key, loop_names)}"
             )
     for counted, other in _EITHER:
         if counted in given and given.get(other):
             raise LearnerError(f"{where}: {counted} and {other} are both set; set one of the two")
-    if known:
+    if training is not None:
         values["training"] = {**loop, **given}
     return values
 
@@ -247,8 +246,8 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
         learner: Learner = adapter.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(p) for p in first["loc"] if p != "training")
+        setting = ".".join(str(p) for p in first["loc"] if p != "training")
         raise LearnerError(
-            f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})"
+            f"{where}: {setting}: {first['msg']} (given: {first.get('input')!r})"
         ) from error
     return learner

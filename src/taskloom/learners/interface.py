@@ -153,7 +153,7 @@ class Fitted(Protocol):
 
     @property
     def curve(self) -> Sequence[Point]:
-        """Return the learning curve, empty for what does not learn in steps."""
+        """The learning curve, empty for what does not learn in steps."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input."""
@@ -230,12 +230,10 @@ class Entry:
         """Return what tells runs of this learner apart: its name, version and settings, and the
         code of a learner from a file.
         """
-        return [
-            self.name,
-            self.version,
-            digest_settings(learner),
-            *([self.code] if self.code else []),
-        ]
+        identity: list[Any] = [self.name, self.version, digest_settings(learner)]
+        if self.code:
+            identity.append(self.code)
+        return identity
 
 
 D = TypeVar("D")

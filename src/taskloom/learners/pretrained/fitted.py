@@ -8,7 +8,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,7 +123,7 @@ class FittedLanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Return the model's device."""
+        """The model's device."""
         device: torch.device = next(self.base.model.parameters()).device
         return device
 
@@ -157,8 +157,10 @@ class FittedLanguageModel:
         """Return answers to inputs that are ids already, with single blanks, extracted where the
         learner says how.
         """
-        known = self.recall(sources)
-        return self.extracted(self.say(sources)) if known is None else known
+        recalled = self.recall(sources)
+        if recalled is not None:
+            return recalled
+        return self.extracted(self.say(sources))
 
     def recall(self, sources: Sequence[Sequence[int]]) -> list[str] | None:
         """Return the answers to inputs that were answered together before; else None."""
@@ -180,7 +182,9 @@ class FittedLanguageModel:
         for hundreds of rows.
         """
         beams: int = getattr(self.learner, "beams", 1)
-        return max(self.batch, ON_A_GPU // beams) if self.device.type == "cuda" else self.batch
+        if self.device.type != "cuda":
+            return self.batch
+        return max(self.batch, ON_A_GPU // beams)
 
     def say(
         self,
@@ -218,9 +222,10 @@ class FittedLanguageModel:
         stages = [self.learner.longest_answer] if to_the_end else self._stages
         for first, last in pairwise([0, *stages]):
             lengths = [len(sources[row]) + len(written[row]) for row in todo]
-            for places in self._batches(lengths, self._answered_at_once):
-                rows = [todo[place] for place in places]
+            for indices in self._batches(lengths, self._answered_at_once):
+                rows = [todo[i] for i in indices]
                 in_halves(rows, partial(write_more, most=last - first))
+                # A row that wrote fewer tokens than the stage allows has ended its answer.
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
@@ -251,7 +256,7 @@ class FittedLanguageModel:
 
     @property
     def _stages(self) -> list[int]:
-        """Return the numbers of tokens up to which answers are written together."""
+        """The numbers of tokens up to which answers are written together."""
         longest: int = self.learner.longest_answer
         if (
             self.device.type != "cuda"
@@ -381,9 +386,13 @@ class FittedLanguageModel:
             sources += [source] * len(row)
             targets += [coded[c] for c in row]
         unknown = self.base.tokeniser.unk_token_id
-        each = zip(targets, self.losses(sources, targets)[0], strict=True)
-        logprobs = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
-        return [[next(logprobs) for _ in row] for row in candidates]
+        sums, _ = self.losses(sources, targets)
+        logprobs = []
+        for target, loss in zip(targets, sums, strict=True):
+            can_be_written = unknown not in target[:-1]  # the last token is the end mark
+            logprobs.append(-loss if can_be_written else -math.inf)
+        each = iter(logprobs)
+        return [list(islice(each, len(row))) for row in candidates]
 
     def losses(
         self,
@@ -397,23 +406,20 @@ class FittedLanguageModel:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        shared = (
-            self._shared_prefix(sources)
-            if self.keeps_prefix and one_task and can_write(self.base.model)
-            else None
-        )
+        shared = None
+        if self.keeps_prefix and one_task and can_write(self.base.model):
+            shared = self._shared_prefix(sources)
 
         def some(rows: list[int]) -> None:
+            their_targets = [targets[row] for row in rows]
             if shared is not None and shared.decoder is not None:
-                rests = [sources[r][len(shared.ids) :] for r in rows]
-                for row, loss in zip(
-                    rows, shared.decoder.losses(rests, [targets[r] for r in rows]), strict=True
-                ):
+                rests = [sources[row][len(shared.ids) :] for row in rows]
+                sums_after_prefix = shared.decoder.losses(rests, their_targets)
+                for row, loss in zip(rows, sums_after_prefix, strict=True):
                     sums[row], counts[row] = loss, len(targets[row])
                 return
-            padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(
-                self.device
-            )
+            padded = collate(self.base, [sources[row] for row in rows], their_targets)
+            padded = padded.to(self.device)
             prompts, tasks = adapters(rows)
             with self._rows_of(tasks):
                 each, tokens, _ = losses(
@@ -423,9 +429,8 @@ class FittedLanguageModel:
                 sums[row], counts[row] = loss, count
 
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches(
-                [len(s) + len(t) for s, t in zip(sources, targets, strict=True)]
-            ):
+            lengths = [len(s) + len(t) for s, t in zip(sources, targets, strict=True)]
+            for rows in self._batches(lengths):
                 in_halves(rows, some)
         return sums, counts
 
@@ -461,27 +466,22 @@ class FittedLanguageModel:
                     f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
                 )
             states = layers[names[where]]
-            for row, state in zip(
-                rows, states[torch.arange(len(rows), device=self.device), ends], strict=True
-            ):
+            last_states = states[torch.arange(len(rows), device=self.device), ends]
+            for row, state in zip(rows, last_states, strict=True):
                 vectors[row] = state.float().cpu().numpy()
 
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
                 in_halves(rows, some)
-        return (
-            np.stack([v for v in vectors if v is not None])
-            if vectors
-            else np.zeros((0, 0), dtype=np.float32)
-        )
+        if not vectors:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([v for v in vectors if v is not None])
 
     def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
         """Return the states of all layers, and the position of each row's last token."""
-        run = (
-            self.base.model.get_encoder()
-            if self.base.kind == "encoder-decoder"
-            else self.base.model
-        )
+        run = self.base.model
+        if self.base.kind == "encoder-decoder":
+            run = run.get_encoder()
         batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
         ends = batch.mask.sum(1) - 1
         given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
@@ -489,10 +489,8 @@ class FittedLanguageModel:
             vectors, mask = with_prompts(
                 self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None
             )
-            given, ends = (
-                {"inputs_embeds": vectors, "attention_mask": mask},
-                ends + self.prompt.shape[0],
-            )
+            given = {"inputs_embeds": vectors, "attention_mask": mask}
+            ends = ends + self.prompt.shape[0]
         layers: Sequence[Tensor] = run(**given, output_hidden_states=True).hidden_states
         return layers, ends
 
@@ -512,10 +510,9 @@ class FittedLanguageModel:
         self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int], batch: int = 0) -> Iterator[list[int]]:
-        order, size = (
-            sorted(range(len(lengths)), key=lambda i: (lengths[i], i)),
-            batch or self.batch,
-        )
+        # Rows of like length share a batch, so that little of it is padding.
+        order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+        size = batch or self.batch
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
@@ -548,9 +545,9 @@ def _padding_first(
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
     at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
-    moved = torch.where(
-        at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at)
-    )
+    # From [prompt, padding, input] to [padding, prompt, input]: the source of each position.
+    moved = torch.where(at < padding + prompt, at - padding, at)
+    moved = torch.where(at < padding, at + prompt, moved)
     return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)
 
 
@@ -574,12 +571,12 @@ class TaskBatches:
         self.sizes = list(sizes)
         # A prompt is found by its place in the stack, a LoRA adapter by the number that it was
         # trained under.
-        own = [model.prompt for model in models if model.prompt is not None]
-        self.prompts = torch.stack(own) if own else None
-        numbers = list(range(len(models))) if own else [model.task for model in models]
-        self.numbers = [
-            number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)
-        ]
+        prompts = [model.prompt for model in models if model.prompt is not None]
+        self.prompts = torch.stack(prompts) if prompts else None
+        numbers = list(range(len(models))) if prompts else [model.task for model in models]
+        self.numbers: list[int] = []
+        for number, size in zip(numbers, sizes, strict=True):
+            self.numbers += [number] * size
 
     def adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor]:
         """Return the prompts, and the task of each row."""
@@ -609,11 +606,11 @@ def answer_together(
     """Return each model's answers to its inputs."""
     batches = TaskBatches(models, [len(some) for some in inputs])
     sources = [model.read(texts(some)) for model, some in zip(models, inputs, strict=True)]
-    known = [model.recall(own) for model, own in zip(models, sources, strict=True)]
-    answers = [own for own in known if own is not None]
-    if len(answers) == len(known):
+    recalled = [model.recall(some) for model, some in zip(models, sources, strict=True)]
+    answers = [some for some in recalled if some is not None]
+    if len(answers) == len(models):
         return answers
-    return batches.by_task(batches.write([source for own in sources for source in own]))
+    return batches.by_task(batches.write(list(chain.from_iterable(sources))))
 
 
 def score_together(
@@ -625,8 +622,8 @@ def score_together(
     batches = TaskBatches(models, [len(rows.sources) for rows in splits])
     sources = [source for rows in splits for source in rows.sources]
     answers = batches.by_task(batches.write(sources))
-    for model, rows, own in zip(models, splits, answers, strict=True):
-        model.remember(rows.sources, own)
+    for model, rows, written in zip(models, splits, answers, strict=True):
+        model.remember(rows.sources, written)
     sums, counts = batches.losses(
         sources, [target[0] for rows in splits for target in rows.targets]
     )

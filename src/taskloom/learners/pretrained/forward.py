@@ -205,7 +205,7 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
 
 
 def plain(model: Any) -> bool:
-    """Return whether logits are just the output map of the last states (no scaling or capping in
+    """True if logits are just the output map of the last states (no scaling or capping in
     between).
     """
     return getattr(model.config, "model_type", "") == "llama"

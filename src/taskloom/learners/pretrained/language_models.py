@@ -586,7 +586,7 @@ class FromScratch(Language):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Return the name of its architecture."""
+        """The name of its architecture."""
         return self.kind
 
     def base(self, texts: Sequence[str], seed: int) -> Base:

@@ -232,7 +232,7 @@ class Base:
 
     @property
     def longest(self) -> int:
-        """Return the most tokens that the model can read."""
+        """The most tokens that the model can read."""
         config = self.model.config
         limit = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
         known = [limit] if 0 < limit < 1_000_000 else []

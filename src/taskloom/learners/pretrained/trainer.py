@@ -349,7 +349,7 @@ class Adapter:
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
     def even(self, rows: int) -> bool:
-        """Return whether that many rows are a whole batch, and a batch has as many rows of every
+        """True if that many rows are a whole batch, and a batch has as many rows of every
         task.
         """
         sizes = [order.batch for order in self.orders.values()]

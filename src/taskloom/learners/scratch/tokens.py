@@ -39,12 +39,12 @@ class WordVocabulary:
 
     @property
     def eos(self) -> int:
-        """Return the id of the end."""
+        """The id of the end."""
         return len(self.words)
 
     @property
     def sos(self) -> int:
-        """Return the id of the start."""
+        """The id of the start."""
         return len(self.words) + 1
 
     def encode(self, text: str) -> list[int]:

@@ -83,7 +83,7 @@ def clear(folder: Path) -> None:
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """Return whether all weights are numbers. A step may break them with a loss that still is one:
+    """True if all weights are numbers. A step may break them with a loss that still is one:
     the loss is from before it.
     """
     return all(bool(w.isfinite().all()) for w in weights)
@@ -205,7 +205,7 @@ class Watch:
         self._last, self._cost = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        """Return whether the run should be saved now."""
+        """True if the run should be saved now."""
         return self._pressed() or time.monotonic() - self._last > max(MOST_LOST, self._cost / COST)
 
     @contextlib.contextmanager

@@ -156,7 +156,7 @@ def train_each(
 
 
 def _equally_long(sources: Sequence[LearningData]) -> bool:
-    """Return whether all datasets have as many inputs of each length."""
+    """True if all datasets have as many inputs of each length."""
     counts = [np.bincount(source.train.lengths).tolist() for source in sources]
     return all(one == counts[0] for one in counts)
 

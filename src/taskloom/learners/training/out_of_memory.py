@@ -24,7 +24,7 @@ processes have filled.
 
 
 def is_short(error: RuntimeError) -> bool:
-    """Return whether an error is one of memory."""
+    """True if an error is one of memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in WORDS)
 
 

@@ -204,7 +204,7 @@ def compiled_right(
     what: str = "compiled layers",
     then: str = "without compiling",
 ) -> bool:
-    """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where
+    """True if compiled layers give the gradients of plain ones, but for rounding; warn where
     they do not.
     """
     worst, name = largest_difference(gradients, plain, exact)
@@ -219,7 +219,7 @@ def compiled_right(
 
 
 def takes_kernels(net: Net, how: Training, precision: str) -> bool:
-    """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are
+    """True if a network's layers are computed by kernels where they fit; `kernels_in` are
     precisions in which that pays.
     """
     return how.kernels == "always" or (

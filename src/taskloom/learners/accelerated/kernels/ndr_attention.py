@@ -40,8 +40,8 @@ from taskloom.learners.accelerated.kernels.row_kernels import (
 )
 
 SMALL = tl.constexpr(1e-30)
-"""What a key that is 0 becomes where it is kept, so that 0 means dropped; fp16 has no such number
-and forgets that key.
+"""Replaces a key that is 0 and kept, so that 0 means dropped. fp16 cannot represent it, so such a
+key counts as dropped there.
 """
 
 LOG2_E = tl.constexpr(1.4426950408889634)

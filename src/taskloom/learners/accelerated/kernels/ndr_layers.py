@@ -70,7 +70,7 @@ NAMES = (
 """Weights in the order in which `NDRLayers` takes them."""
 
 SCALARS = ("scale", "scale_direction", "bias")
-"""The numbers of attention that kernels read in this order."""
+"""Scalars of attention, in the order in which kernels read them."""
 
 
 class RouterMaps:
@@ -94,7 +94,9 @@ class RouterMaps:
 
 
 class RouterPart:
-    """Buffers of some layers that have equally many columns, and the two ways through them."""
+    """Buffers of some layers that have equally many columns, and the forward and backward pass
+    through them.
+    """
 
     def __init__(
         self, maps: RouterMaps, run: Pass, layers: int, length: int, columns: int, batch: int
@@ -112,11 +114,9 @@ class RouterPart:
 
         d = self.state
         self.h = buffer(batch * length, d)
-        self.mixture, self.mixed, self.a = (
-            buffer(self.rows, d),
-            buffer(self.rows, d),
-            buffer(self.rows, d),
-        )
+        self.mixture = buffer(self.rows, d)
+        self.mixed = buffer(self.rows, d)
+        self.a = buffer(self.rows, d)
         self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
         self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
         self.asking = self.h if columns == length else buffer(self.rows, d)
@@ -132,11 +132,9 @@ class RouterPart:
     def allocate_changes(self) -> None:
         """Make room for the gradients that weights' gradients are computed from."""
         self.dmixed = torch.empty_like(self.mixed)
-        self.dz, self.dy, self.dg = (
-            torch.empty_like(self.z),
-            torch.empty_like(self.y),
-            torch.empty_like(self.g),
-        )
+        self.dz = torch.empty_like(self.z)
+        self.dy = torch.empty_like(self.y)
+        self.dg = torch.empty_like(self.g)
         layers, d = len(self.h), self.state
         self.parts, self.per = shares(self.rows, self.seeds, d, self.run.kind)
         wide = self.z.shape[-1]
@@ -222,7 +220,7 @@ class RouterPart:
         return dh.baddbmm_(self.dqkv[i], maps.qkv)
 
     def _stride(self) -> int:
-        """Return how far apart the lengths of two seeds are: 0 where all read the same inputs."""
+        """Stride between the lengths of two seeds: 0 if all seeds read the same inputs."""
         return self.batch if self.run.lengths.dim() == 2 else 0
 
     def _inner(self, i: int) -> None:

@@ -69,7 +69,9 @@ class _TransformerMaps:
 
 
 class _TransformerPart:
-    """Buffers of some layers that have equally many columns, and the two ways through them."""
+    """Buffers of some layers that have equally many columns, and the forward and backward pass
+    through them.
+    """
 
     def __init__(
         self,

@@ -316,7 +316,7 @@ def plain_attention() -> Iterator[None]:
 
 
 def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-    """Return whether stacked seeds have the logits and gradients that they have one by one, on a
+    """True if stacked seeds have the logits and gradients that they have one by one, on a
     few examples.
     """
     seeds = torch.arange(len(next(iter(weights.values()))), dtype=torch.int32, device=tokens.device)

@@ -96,7 +96,7 @@ def describe(net: Net) -> str:
 
 
 def one_by_one(x: Tensor) -> bool:
-    """Return whether seeds are computed one after the other: on the CPU."""
+    """True if seeds are computed one after the other: on the CPU."""
     return x.device.type == "cpu"
 
 
