@@ -59,11 +59,10 @@ def saving(
         **more,
     }
     try:
-        with atomic_files(folder, last=CARD) as place:
-            yield place
-            (place / CARD).write_text(
-                json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+        with atomic_files(folder, last=CARD) as temporary:
+            yield temporary
+            text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+            (temporary / CARD).write_text(text, encoding="utf-8")
     except OSError as error:
         raise LearnerError(
             f"{folder} cannot be written ({error.strerror or error}); save into another folder"
@@ -110,10 +109,7 @@ def read_card(folder: Path | str) -> dict[str, Any]:
         raise LearnerError(f"{folder} is not a fitted learner: it has no {CARD}") from None
     except OSError as error:
         raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no JSON, no UTF-8, numbers or nesting without end
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
     if not isinstance(card, dict) or "learner" not in card:
         raise LearnerError(f"{path} does not name its learner; fit and save again")

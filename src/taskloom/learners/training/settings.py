@@ -138,23 +138,26 @@ class Training:
         if not self.epochs and not self.evaluate_epochs:
             return self
         per_epoch = max(1, rows // self.batch)
-        steps = max(1, round(self.epochs * per_epoch)) if self.epochs else self.steps
-        every = (
-            max(1, round(self.evaluate_epochs * per_epoch))
-            if self.evaluate_epochs
-            else self.evaluate_every
-        )
+        steps, every = self.steps, self.evaluate_every
+        if self.epochs:
+            steps = max(1, round(self.epochs * per_epoch))
+        if self.evaluate_epochs:
+            every = max(1, round(self.evaluate_epochs * per_epoch))
         return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        rate = self.rate * min(1.0, (step + 1) / self.warmup) if self.warmup else self.rate
+        rate = self.rate
+        if self.warmup:
+            rate *= min(1.0, (step + 1) / self.warmup)
         if self.halve_every:
             return rate * 0.5 ** (step // self.halve_every)
-        if self.decay == "constant":
-            return rate
         past = self.share_past(step)
-        return rate * (1 - past if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * past)))
+        if self.decay == "linear":
+            return rate * (1 - past)
+        if self.decay == "cosine":
+            return rate * (0.5 * (1 + math.cos(math.pi * past)))
+        return rate
 
     def share_past(self, step: int) -> float:
         """Return how much of the time after the warm-up is over before a step, from 0 to 1."""
@@ -162,9 +165,8 @@ class Training:
 
     def points(self) -> set[int]:
         """Return the steps after which the splits are evaluated; the last one always."""
-        every = (
-            set(range(self.evaluate_every, self.steps + 1, self.evaluate_every))
-            if self.evaluate_every
-            else set()
-        )
-        return every | {s for s in self.evaluate_at if 0 < s <= self.steps} | {self.steps}
+        points = {self.steps}
+        if self.evaluate_every:
+            points.update(range(self.evaluate_every, self.steps + 1, self.evaluate_every))
+        points.update(step for step in self.evaluate_at if 0 < step <= self.steps)
+        return points
