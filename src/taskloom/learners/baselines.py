@@ -55,10 +55,9 @@ class _Remembering:
 
     def save(self, folder: Path) -> None:
         """Write the card and the memory."""
-        with saving(folder, self.learner) as place:
-            (place / MEMORY).write_text(
-                json.dumps(self.memory, ensure_ascii=False), encoding="utf-8"
-            )
+        text = json.dumps(self.memory, ensure_ascii=False)
+        with saving(folder, self.learner) as temporary:
+            (temporary / MEMORY).write_text(text, encoding="utf-8")
 
 
 def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:

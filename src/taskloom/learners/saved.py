@@ -119,11 +119,11 @@ def read_card(folder: Path | str) -> dict[str, Any]:
 def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
     """Read the card of a folder, and build the learner that it names with its settings."""
     card = read_card(folder)
-    kind = LEARNERS.get(str(card["learner"])).settings
+    settings_class = LEARNERS.get(str(card["learner"])).settings
     settings = _plain(card["settings"])
-    if any(one.name == "training" for one in fields(kind)):
+    if any(one.name == "training" for one in fields(settings_class)):
         settings["training"] = Training(**_plain(settings["training"]))
-    return card, kind(**settings)
+    return card, settings_class(**settings)
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:

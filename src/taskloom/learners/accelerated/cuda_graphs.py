@@ -93,9 +93,9 @@ class Captured:
         shape = tuple(n for t in given for n in t.shape)
         if shape not in self.graphs:
             self.graphs[shape] = self._capture(given)
-        graph, places, (sums, hits) = self.graphs[shape]
-        for place, tensor in zip(places, given, strict=True):
-            place.copy_(tensor)
+        graph, inputs, (sums, hits) = self.graphs[shape]
+        for static, tensor in zip(inputs, given, strict=True):
+            static.copy_(tensor)
         for group in self.adapter.optimiser.param_groups:
             group["lr"].fill_(rate)
         graph.replay()

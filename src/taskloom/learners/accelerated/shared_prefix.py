@@ -227,14 +227,13 @@ class WholeLine:
     def __call__(self, rows: Sequence[Sequence[int]]) -> list[bool]:
         """True for each row that has one. Called after every token."""
         whole = [False] * len(rows)
-        places = [place for place, row in enumerate(rows) if self._may_break(row[-1])]
-        if not places:
+        candidates = [i for i, row in enumerate(rows) if self._may_break(row[-1])]
+        if not candidates:
             return whole
-        texts = self._tokeniser.batch_decode(
-            [rows[place] for place in places], skip_special_tokens=True
-        )
-        for place, text in zip(places, texts, strict=True):
-            whole[place] = has_whole_line(text)
+        their_rows = [rows[i] for i in candidates]
+        texts = self._tokeniser.batch_decode(their_rows, skip_special_tokens=True)
+        for i, text in zip(candidates, texts, strict=True):
+            whole[i] = has_whole_line(text)
         return whole
 
     def _may_break(self, token: int) -> bool:

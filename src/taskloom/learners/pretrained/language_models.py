@@ -304,9 +304,9 @@ class Language:
 
     def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
         """Write the card and the whole model; methods that train little save little."""
-        with saving(folder, self, fitted.curve) as place, disk_faults():
-            fitted.base.model.save_pretrained(place / "model")
-            fitted.base.tokeniser.save_pretrained(place / "model")
+        with saving(folder, self, fitted.curve) as temporary, disk_faults():
+            fitted.base.model.save_pretrained(temporary / "model")
+            fitted.base.tokeniser.save_pretrained(temporary / "model")
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """Load what `save` wrote."""
@@ -470,8 +470,8 @@ class Frozen(Pretrained):
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
-        with saving(folder, self, fitted.curve, model=model) as place:
-            write_tensors(place / TRAINED, trained)
+        with saving(folder, self, fitted.curve, model=model) as temporary:
+            write_tensors(temporary / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
         """Load the model, which must be the one that was trained with, and what was trained beside

@@ -48,8 +48,8 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
     pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
     if not answer.strip():
         return []
-    found = [m.span() for m in re.finditer(pattern, context)]
-    return found or [m.span() for m in re.finditer(pattern, context, re.IGNORECASE)]
+    spans = [m.span() for m in re.finditer(pattern, context)]
+    return spans or [m.span() for m in re.finditer(pattern, context, re.IGNORECASE)]
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
@@ -57,18 +57,18 @@ def find_span(context: str, example: Example) -> tuple[int, int] | None:
     its last occurrence.
     """
     for target in example.targets:
-        places = occurrences(context, target)
-        if not places:
+        spans = occurrences(context, target)
+        if not spans:
             continue
         sentences = [m.span() for m in _SENTENCE.finditer(context)]
         for number in reversed(str(example.traits.get("support_lines", "")).split()):
             line = int(number) - 1 if number.isdigit() else -1
             if 0 <= line < len(sentences):
                 first, last = sentences[line]
-                inside = [place for place in places if first <= place[0] and place[1] <= last]
+                inside = [(a, b) for a, b in spans if first <= a and b <= last]
                 if inside:
                     return inside[-1]
-        return places[-1]
+        return spans[-1]
     return None
 
 
@@ -140,9 +140,11 @@ class Pointed:
         n = len(self.offsets)
         start, end = self.start[:n], self.end[:n]
         if longest >= n:
+            # The best start up to each end, then the best end.
             last = int((np.maximum.accumulate(start) + end).argmax())
             first = int(start[: last + 1].argmax())
         else:
+            # sums[more][first] is the log-probability of the span from first to first + more.
             sums = [start[: n - more] + end[more:] for more in range(longest)]
             tops = [float(s.max()) for s in sums]
             more = int(np.argmax(tops))
@@ -156,11 +158,15 @@ class Pointed:
         """
         import numpy as np
 
-        starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}
-        ends = {b: i for i, (a, b) in enumerate(self.offsets) if b > a}
-        places = [
-            float(self.start[starts[a]] + self.end[ends[b]])
-            for a, b in occurrences(self.context, candidate)
-            if a in starts and b in ends
-        ]
-        return float(np.logaddexp.reduce(places)) if places else -math.inf
+        # The first token that begins at a character, and the last one that ends at it.
+        starts: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        for i, (a, b) in enumerate(self.offsets):
+            if b > a:
+                starts.setdefault(a, i)
+                ends[b] = i
+        logprobs = []
+        for a, b in occurrences(self.context, candidate):
+            if a in starts and b in ends:  # else the text begins or ends inside a token
+                logprobs.append(float(self.start[starts[a]] + self.end[ends[b]]))
+        return float(np.logaddexp.reduce(logprobs)) if logprobs else -math.inf

@@ -265,5 +265,5 @@ class Pointer:
     def save(self, folder: Path) -> None:
         """Write weights as safetensors, everything else as JSON."""
         about = {"words": self.reader.words.words, "asked": self.reader.asked}
-        with saving(folder, self.learner, self.curve, **about) as place:
-            write_tensors(place / WEIGHTS, self.weights)
+        with saving(folder, self.learner, self.curve, **about) as temporary:
+            write_tensors(temporary / WEIGHTS, self.weights)

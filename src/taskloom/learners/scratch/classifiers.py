@@ -366,8 +366,9 @@ class Classifier:
     def save(self, folder: Path) -> None:
         """Write weights as safetensors, everything else as JSON."""
         about = self.learner.describe_reader(self.reader)
-        with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
-            write_tensors(place / WEIGHTS, self.weights)
+        about["classes"] = self.classes
+        with saving(folder, self.learner, self.curve, **about) as temporary:
+            write_tensors(temporary / WEIGHTS, self.weights)
 
     @property
     def parameters(self) -> dict[str, int]:

@@ -34,11 +34,11 @@ class DropoutKeys:
     """
 
     def __init__(self, seeds: Tensor, step: Tensor, sites: int, first_row: int = 0) -> None:
-        place = torch.arange(2 * sites, dtype=torch.int32, device=seeds.device).view(sites, 1, 2)
+        site = torch.arange(2 * sites, dtype=torch.int32, device=seeds.device).view(sites, 1, 2)
         mixed = _mix(
             _mix(seeds.to(torch.int32).view(1, -1, 1) * _GOLDEN + 1) + step.to(torch.int32)
         )
-        self.keys = _mix(_mix(mixed + place * _GOLDEN) + place)
+        self.keys = _mix(_mix(mixed + site * _GOLDEN) + site)
         self.first_row = first_row
 
 
