@@ -56,8 +56,8 @@ class CallablePackage(ModuleType):
     """
 
     def __call__(self) -> dict[str, str]:
-        """Return the names of all learners, each with the line about it, as `taskloom list
-        learners` prints them.
+        """The names of all learners with their descriptions, as `taskloom list learners` prints
+        them.
         """
         return dict(LEARNERS.descriptions())
 

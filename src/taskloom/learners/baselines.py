@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from taskloom.core.plan import Plan
 
 MEMORY = "memory.json"
-"""What a baseline remembers: JSON, since it is words and counts."""
+"""Name of the file with a baseline's memory: JSON, because it holds words and counts."""
 
 
 class _Remembering:
-    """What the fitted baselines share: no curve, no states, a memory of plain values."""
+    """Base class of fitted baselines: no curve, no states, a memory of plain values."""
 
     curve: tuple[Point, ...] = ()
 
@@ -365,8 +365,8 @@ def load_solver(folder: Path) -> Fitted:
 
 
 CHECKED = 100
-"""Training examples that a solver has to answer as they are answered: a wrong world shows at
-once.
+"""Number of training examples that a solver must answer correctly before it is used: a wrong world
+shows at once.
 """
 
 

@@ -120,8 +120,8 @@ def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128,
     training: {steps: 2000}}`.
 
-    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
-    `preset: ctlpp` stands for the settings of a paper; those beside it count more.
+    Settings of the training loop may be given at the top level too: `{learner: bilstm, steps:
+    2000}`. `preset: ctlpp` stands for the settings of a paper; settings next to it override them.
     """
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
@@ -160,15 +160,15 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
 
 
 SAMPLE = (40, 8)
-"""Words and answers for which a network's size is given: those of CTL++."""
+"""Numbers of words and answers for which a network's size is stated: those of CTL++."""
 
 
 def size(name: str) -> int | None:
-    """Count the trainable numbers of a classifier for 40 words and 8 answers; None for other
+    """Number of trainable parameters of a classifier for 40 words and 8 answers. None for other
     learners, or without torch.
 
-    The words come in sentences of eight, which matters to networks that have weights for the places
-    of a sentence.
+    The words come in sentences of eight, which matters to networks that have weights for the
+    positions in a sentence.
     """
     learner: Any = find_learner(name)()
     if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
@@ -183,7 +183,7 @@ def size(name: str) -> int | None:
 
 
 def _meaning(kind: type[Any]) -> dict[str, str]:
-    """Collect what a class and its bases say about their attributes, in the `Attributes` section of
+    """The meaning of each attribute of a class and its bases, from the `Attributes` sections of
     their docstrings.
     """
     meanings: dict[str, str] = {}
@@ -203,9 +203,7 @@ def _mapping(block: Any, where: str) -> dict[str, Any]:
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the block with the training loop's settings in their place, on top of the learner's
-    own defaults.
-    """
+    """Put the settings of the training loop into `training`, on top of the learner's own defaults."""
     learner_names = {f.name for f in dataclasses.fields(default)}
     values = {name: getattr(default, name) for name in learner_names}
     training = values.get("training")

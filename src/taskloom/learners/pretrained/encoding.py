@@ -28,21 +28,19 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Return the tokens of each source with its longest answer, by which batches are made
-        even.
-        """
+        """Tokens of each source with its longest answer. Batches are made of rows of like length."""
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
 Cut = Literal["end", "start"]
-"""Which end of an input is cut off where it is too long."""
+"""Which end of an input is cut off if it is too long."""
 
 Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers is learned from."""
 
 ENCODED_AT_ONCE = 4_096
-"""Inputs of one call of the tokeniser, which reads them on all cores; what it notes beside the ids
-takes much memory.
+"""Maximum inputs of one call of the tokeniser. It uses all cores for a call, and what it returns
+besides the ids takes much memory.
 """
 
 
@@ -117,7 +115,7 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
 
 
 def _unknown(base: Base, text: str) -> str:
-    """Return the first word of a text that a vocabulary of words does not have."""
+    """The first word of a text that the vocabulary does not have."""
     encoded = base.tokeniser(
         text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
@@ -127,15 +125,13 @@ def _unknown(base: Base, text: str) -> str:
 
 
 def read_target(base: Base, text: str) -> list[int]:
-    """Encode an answer with its end mark. Its leading blank is what stands between it and the
-    input.
-    """
+    """Encode an answer with its end mark, with a leading blank to separate it from the input."""
     return read_targets(base, [text])[text]
 
 
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
-    """Encode answers, each different one once and all in one call, which costs a tokeniser far less
-    than one by one.
+    """Encode answers, each distinct one once and all in one call, which is much faster than one by
+    one.
     """
     different = list(dict.fromkeys(texts))
     if not different:

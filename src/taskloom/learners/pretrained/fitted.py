@@ -39,42 +39,42 @@ if TYPE_CHECKING:
 
 
 ON_A_GPU = 512
-"""Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size
-they take about 10 GB.
+"""Maximum rows answered at once on a GPU. With 400 tokens each and a model of SmolLM2's size they
+take about 10 GB.
 """
 
 FIRST_TOKENS = 8
-"""Tokens after which the rows whose answers go on are gathered into batches of their own, on a GPU,
-then after four times as many.
+"""Tokens after which unfinished rows are regrouped into batches of their own on a GPU; again after
+four times as many.
 
-A batch writes until its last row is done, and among hundreds of answers one is long. The tokens so
-far are read again with the input, which costs less than the steps that are saved.
+A batch is written until its last row is done, and among hundreds of answers one is long. The tokens
+so far are read again with the input, which costs less than the steps that are saved.
 """
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
-"""From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all
-rows have one task.
+"""Maps the rows of a batch to the prompts [tasks, n, d] and the task of each row. Both are None if
+all rows have one task.
 """
 
 
 KnownAnswers = dict[tuple[tuple[int, ...], ...], list[str]]
-"""From the ids of inputs to the answers that these weights gave to them: training measures a split
-before a run keeps its answers.
+"""Cache of answers: training evaluates a split, and the run then stores its answers without
+computing them again.
 
-Known by all inputs that were answered together, since answers in other batches may differ by
+The key is all inputs that were answered together, because answers in other batches may differ by
 rounding.
 """
 
 
 class StepAnswers:
-    """What each task of a training answered at the step that it was measured at last."""
+    """The answers of each task at the step at which it was evaluated last."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, KnownAnswers]] = {}
 
     def of(self, task: int, step: int) -> KnownAnswers:
-        """Return the answers of a task's weights after a step, to be added to; those of another
-        step are dropped.
+        """The answers of a task's weights after a step, to be added to. Those of another step are
+        dropped.
         """
         if self._latest.get(task, (None,))[0] != step:
             self._latest[task] = (step, {})
@@ -116,8 +116,8 @@ class FittedLanguageModel:
         self.known: KnownAnswers = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave what is kept of the prefix out of copies: it can be computed again, and recorded
-        steps cannot be copied.
+        """Leave the cached prefix out of copies: it can be computed again, and recorded steps
+        cannot be copied.
         """
         return {**self.__dict__, "_kept_prefix": None}
 
@@ -132,14 +132,14 @@ class FittedLanguageModel:
         return self.write(self.read(texts(inputs)))
 
     def read(self, inputs: Sequence[str]) -> list[list[int]]:
-        """Encode inputs as the learner's settings want them, cut where they are too long."""
+        """Encode inputs as the learner's settings say, cut if they are too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
         return read_sources(self.base, inputs, self.learner.join, longest, cut)
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Count the numbers of the model, and those of them that were trained."""
+        """Numbers of parameters in total and of those that were trained."""
         from taskloom.learners.accelerated.multi_lora import unstacked
 
         weights = list(self.base.model.parameters())
@@ -154,8 +154,8 @@ class FittedLanguageModel:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return answers to inputs that are ids already, with single blanks, extracted where the
-        learner says how.
+        """Return answers to encoded inputs, extracted as the learner says, with whitespace
+        normalised.
         """
         recalled = self.recall(sources)
         if recalled is not None:
@@ -178,8 +178,8 @@ class FittedLanguageModel:
 
     @property
     def _answered_at_once(self) -> int:
-        """Return how many answers are written together: one token more costs a GPU about the same
-        for hundreds of rows.
+        """Number of answers written together. One more token costs a GPU about the same for one row
+        as for hundreds.
         """
         beams: int = getattr(self.learner, "beams", 1)
         if self.device.type != "cuda":
@@ -192,7 +192,7 @@ class FittedLanguageModel:
         adapters: RowAdapters | None = None,
         first_line: bool = False,
     ) -> list[str]:
-        """Return what the model writes, line breaks and all.
+        """Return the text that the model writes, including line breaks.
 
         Args:
             sources: Inputs that are ids already.
@@ -267,8 +267,8 @@ class FittedLanguageModel:
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
-        """Return what all inputs begin with, computed; None where that does not pay or the beams of
-        a search would differ in it.
+        """The common beginning of all inputs, computed. None if sharing it does not pay, or with
+        beam search.
         """
         if getattr(self.learner, "beams", 1) != 1:
             return None
@@ -282,7 +282,7 @@ class FittedLanguageModel:
 
     @property
     def recording(self) -> str:
-        """Return what is kept of recorded steps, in words."""
+        """Description of the recorded steps."""
         decoder = self._kept_prefix and self._kept_prefix.decoder
         if not decoder:
             return "no steps are recorded"
@@ -292,7 +292,7 @@ class FittedLanguageModel:
         )
 
     def forget_prefix(self) -> None:
-        """Drop what is kept of the prefix of earlier inputs."""
+        """Drop the cached prefix of earlier inputs."""
         self._kept_prefix = None
 
     def _write_after(
@@ -322,8 +322,8 @@ class FittedLanguageModel:
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Return ids and mask of one width.
 
-        A decoder's padding stands on the left, so that every row's answer begins at the same place;
-        an encoder's on the right, where it moves no position.
+        A decoder is padded on the left, so that every row's answer begins at the same position; an
+        encoder on the right, where padding shifts no position.
         """
         pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
         rows, masks = [], []
@@ -495,8 +495,8 @@ class FittedLanguageModel:
         return layers, ends
 
     def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
-        """Put the model into answering mode, with this task's adapter where it carries several;
-        refuse what is too long.
+        """Put the model into evaluation mode, with this task's adapter if it carries several.
+        Refuse inputs that are too long.
         """
         needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
         if needed > self.base.longest:

@@ -52,7 +52,9 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
+    """Move a tensor to a device; to a GPU from pinned memory, so that the CPU does not wait for the
+    copy.
+    """
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

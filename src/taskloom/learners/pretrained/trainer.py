@@ -47,22 +47,21 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import computing, pick_precision, using_threads
 
 Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
-"""From the numbers of some tasks and their rows of a split to each one's score and loss."""
+"""Maps the indices of some tasks and their rows of a split to each task's score and loss."""
 
 LOOK_EVERY = 25
-"""Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is
-sent.
+"""Steps between reads of the loss from a GPU. Each read leaves it idle until the next step is sent.
 """
 
 WIDTHS = 8
-"""Batches are padded to a multiple of this, so that few different shapes occur: each costs a
+"""Widths of batches are rounded up to a multiple of this, because each different shape costs a
 capture of some seconds.
 """
 
 
 @dataclass(slots=True)
 class TaskRecord:
-    """What the loop remembers about one task."""
+    """Learning curve and early stopping of one task."""
 
     curve: list[Point] = field(default_factory=list)
     best: tuple[float, float] = (-1.0, 0.0)
@@ -272,7 +271,7 @@ class Adapter:
         return sums, hits
 
     def _unscale(self) -> bool:
-        """Divide gradients by the scale of fp16; where they overflowed, skip the step and halve the
+        """Divide gradients by the scale of fp16. If they overflowed, skip the step and halve the
         scale.
         """
         gradients = [t.grad for t in self.trained.values() if t.grad is not None]
@@ -327,7 +326,7 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
         precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses
+        """Add the gradients of the sum over tasks of the mean loss per target token. Returns losses
         and hits by task.
         """
         adapters: contextlib.AbstractContextManager[None] = contextlib.nullcontext()

@@ -42,9 +42,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
-    """Find where an answer stands as whole words; in any case of letters where it does not stand as
-    it is written.
-    """
+    """Find an answer as whole words, ignoring case if it does not occur as written."""
     pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
     if not answer.strip():
         return []
@@ -53,7 +51,7 @@ def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official place of an answer: in the last supporting sentence that has it, or else
+    """Find the official position of an answer: in the last supporting sentence that has it, or else
     its last occurrence.
     """
     for target in example.targets:
@@ -117,7 +115,7 @@ def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """What a model says about one input.
+    """Output of a model for one input.
 
     Attributes:
         context: The text that is pointed at.
@@ -153,8 +151,8 @@ class Pointed:
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """Return the log-probability that the answer is this text, wherever it stands; minus
-        infinity where it does not.
+        """The log-probability that the answer is this text, summed over its occurrences; minus
+        infinity if there are none.
         """
         import numpy as np
 

@@ -52,7 +52,7 @@ WEIGHTS = "weights.safetensors"
 MOST_CLASSES = 10_000
 
 Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
-"""From logits and trace of a batch to what is wanted of it."""
+"""Maps the logits and trace of a batch to the result per row."""
 
 
 def load_scratch(folder: Path) -> Fitted:
@@ -108,7 +108,7 @@ class Prepared(Generic[F]):
 
 @dataclass(frozen=True)
 class Stacked(Generic[F]):
-    """What networks from scratch share: training, one seed or many."""
+    """Base class of networks from scratch: training of one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -200,7 +200,7 @@ class Stacked(Generic[F]):
 
 @dataclass(frozen=True)
 class Scratch(Stacked["Classifier"]):
-    """What classifiers share: from examples to arrays, and one output per answer.
+    """Base class of classifiers: encodes examples as arrays, with one output per answer.
 
     Attributes:
         start_from: The folder of a saved model of the same kind and size, whose words, answers and
@@ -372,7 +372,7 @@ class Classifier:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Count the numbers of the network, all of which are trained."""
+        """Number of parameters, all of which are trained."""
         total = sum(weight.numel() for weight in self.weights.values())
         return {"total": total, "trained": total}
 

@@ -28,8 +28,8 @@ LOOP = frozenset({"training", "start_from"})
 """Settings of every classifier, which are not parameters of the module."""
 
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
-"""A person's module may branch on data, which neither a compiler nor a captured graph can follow;
-both can be switched on.
+"""Defaults for user modules, which may branch on data: neither a compiler nor a captured graph can
+follow that. Both can be switched on.
 """
 
 

@@ -68,7 +68,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class LearningData:
-    """What some members of a stack learn from, framed, and the splits of their learning curves."""
+    """Training data of some members of a stack, framed, and the splits of their learning curves."""
 
     train: Encoded
     evaluate: Mapping[str, Encoded]

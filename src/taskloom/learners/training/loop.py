@@ -40,12 +40,12 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper, using_threads
 
 LOOK_EVERY = 100
-"""Steps between looks at the device for progress, errors and time; a look waits for the device."""
+"""Steps between reads of the device for progress, errors and time. A read waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """What one seed came to.
+    """Result of one seed.
 
     Attributes:
         weights: On the CPU, by name, without the axis of seeds.
@@ -60,7 +60,7 @@ class TrainingOutcome:
 
 @dataclass(slots=True)
 class _Record:
-    """What a run remembers about one seed."""
+    """Learning curve and early stopping of one seed."""
 
     curve: list[Point] = field(default_factory=list)
     best: float = -1.0
@@ -156,7 +156,7 @@ def train_each(
 
 
 def _equally_long(sources: Sequence[LearningData]) -> bool:
-    """True if all datasets have as many inputs of each length."""
+    """True if all datasets have equally many inputs of each length."""
     counts = [np.bincount(source.train.lengths).tolist() for source in sources]
     return all(one == counts[0] for one in counts)
 
@@ -376,7 +376,7 @@ class _Run:
 def _identity(
     net: Net, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
 ) -> dict[str, Any]:
-    """Return what makes two runs the same run, as JSON keeps it."""
+    """Identity of a run as JSON values: two runs with the same one are the same run."""
     data = [_digest(source.train) for source in sources]
     evaluate = [
         {name: _digest(split) for name, split in source.evaluate.items()} for source in sources

@@ -16,9 +16,7 @@ from torch import Tensor
 from taskloom.learners.training.settings import Training
 
 _ALIGN = 8
-"""Every weight starts at a multiple of this many numbers, so that matrix products may read it in
-wide words.
-"""
+"""Weights start at a multiple of this many numbers, so that matrix products may read wide words."""
 
 BETA1 = 0.9
 GROWTH_STEPS = 2_000
@@ -84,7 +82,7 @@ class TrainingState:
 
     @contextlib.contextmanager
     def put_back(self) -> Iterator[None]:
-        """Restore the state after the block, even where memory runs out in the middle of it."""
+        """Restore the state after the block, even if it runs out of memory."""
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         try:
             yield

@@ -1,5 +1,5 @@
-"""The settings of a training run. Plain dataclass; `taskloom.learners.config` checks what a person
-writes.
+"""Settings of a training run, as a plain dataclass. `taskloom.learners.config` checks settings that
+users write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 from taskloom.learners.interface import LearnerError, later_setting
 
 MOST_THREADS = 1_024
-"""More threads than any machine has cores; torch would start them all the same, and crash."""
+"""Maximum threads, more than any machine has cores. torch would start more and crash."""
 
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
@@ -160,7 +160,7 @@ class Training:
         return rate
 
     def share_past(self, step: int) -> float:
-        """Return how much of the time after the warm-up is over before a step, from 0 to 1."""
+        """Share of the steps after the warm-up that are over before a step, from 0 to 1."""
         return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))
 
     def points(self) -> set[int]:

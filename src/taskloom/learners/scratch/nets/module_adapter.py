@@ -31,8 +31,8 @@ from taskloom.learners.scratch.nets.ops import Weights, Wrap
 from taskloom.learners.scratch.tokens import Encoded
 
 TOLERANCE = 1e-3
-"""The largest relative difference that counts as rounding: fp32 sums in another order differ by
-1e-5 or so, tf32 by 1e-3.
+"""Maximum relative difference that counts as rounding. fp32 sums in another order differ by about
+1e-5, tf32 by 1e-3.
 """
 
 

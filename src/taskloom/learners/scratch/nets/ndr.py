@@ -50,13 +50,15 @@ from taskloom.learners.scratch.nets.ops import (
 )
 
 _SITES = 3
-"""Dropout places in a layer: keys, attention output, gate."""
+"""Dropout masks per layer: keys, attention output, gate."""
 
 
 _KINDS = ("weight", "bias")
 
 LONGEST = 400
-"""The order of asking is a table of the cube of the length: 256 MB at this one."""
+"""Maximum tokens of an input: the order of asking is a table of the cube of the length, 256 MB at
+this length.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class NDR:
 
     @property
     def sites(self) -> int:
-        """Count one set of masks for every application of the layer."""
+        """One set of dropout masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,7 @@ from taskloom.learners.scratch.nets.dropout import DropoutKeys
 
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What turns a layer's function into a faster one (`torch.compile` on a GPU)."""
+"""Turns a layer's function into a faster one (`torch.compile` on a GPU)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Net(Protocol):
 
     @property
     def frame(self) -> tuple[bool, bool]:
-        """Return whether inputs begin with SOS, and whether they end with EOS."""
+        """Two flags: inputs begin with SOS, inputs end with EOS."""
 
     @property
     def sites(self) -> int:
-        """Return how many places draw dropout masks in one pass."""
+        """Number of dropout masks drawn in one pass."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each weight, without the axis of seeds."""
@@ -77,13 +77,13 @@ class Net(Protocol):
 
 
 def count(net: Net) -> int:
-    """Count the trainable numbers of one seed."""
+    """Number of trainable parameters of one seed."""
     return sum(torch.Size(shape).numel() for shape in net.shapes().values())
 
 
 def describe(net: Net) -> str:
-    """Return what tells networks apart: their `repr`, without settings that came later and are left
-    at their defaults.
+    """Identity of a network: its `repr`, without settings that were added later and are left at
+    their defaults.
     """
     if not is_dataclass(net):
         return repr(net)
@@ -187,8 +187,8 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def within(lengths: Tensor, length: int) -> Tensor:
-    """Return which positions an example has, [1, B, T] for lengths [B] that all seeds share and [S,
-    B, T] for lengths [S, B].
+    """Mask of the real positions: [1, B, T] for lengths [B] that all seeds share, [S, B, T] for
+    lengths [S, B].
     """
     real = torch.arange(length, device=lengths.device) < lengths.unsqueeze(-1)
     return real.unsqueeze(0) if lengths.dim() == 1 else real
@@ -205,10 +205,12 @@ def read_at(states: Tensor, positions: Tensor) -> Tensor:
 
 
 _ROWS_OF_ONES = 8
-"""One would do; matrix units take eight."""
+"""One row would do, but matrix units take eight."""
 
 PACK = 8
-"""Examples whose attention matrices are computed as one; for measurements 1 turns packing off."""
+"""Examples whose attention matrices are computed as one product. 1 turns packing off, for
+measurements.
+"""
 
 
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
@@ -348,7 +350,7 @@ def judge(
 
 
 SPAN = 1 << 16
-"""A span is the label start * SPAN + end."""
+"""The label of a span is start * SPAN + end."""
 
 
 def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

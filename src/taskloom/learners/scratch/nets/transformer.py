@@ -40,7 +40,7 @@ from taskloom.learners.scratch.nets.ops import (
 )
 
 _SITES = 5
-"""Dropout places in a layer: content keys, positional keys, attention output, feed-forward hidden,
+"""Dropout masks per layer: content keys, positional keys, attention output, feed-forward hidden,
 feed-forward output.
 """
 
@@ -67,7 +67,7 @@ class Transformer:
 
     @property
     def sites(self) -> int:
-        """Count one set of masks for every application of the layer."""
+        """One set of dropout masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
