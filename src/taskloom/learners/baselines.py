@@ -55,8 +55,8 @@ class _Remembering:
 
     def save(self, folder: Path) -> None:
         """Write the card and the memory."""
-        text = json.dumps(self.memory, ensure_ascii=False)
         with saving(folder, self.learner) as temporary:
+            text = json.dumps(self.memory, ensure_ascii=False)
             (temporary / MEMORY).write_text(text, encoding="utf-8")
 
 
