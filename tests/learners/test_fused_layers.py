@@ -1,5 +1,5 @@
-"""Layers by kernels against the plain ones: on a GPU where there is one, in Triton's interpreter
-otherwise.
+"""Layers by kernels against the plain ones: on a GPU if there is one, otherwise in Triton's
+interpreter, for which `pip install triton` is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 GPU = torch.cuda.is_available()
 if not GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
-pytest.importorskip("triton", reason="kernels need Triton, which comes with torch on a GPU")
+pytest.importorskip("triton", reason="kernels need Triton: pip install triton (torch for a GPU brings it)")
 
 from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
