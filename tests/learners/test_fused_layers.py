@@ -14,7 +14,9 @@ torch = pytest.importorskip("torch")
 GPU = torch.cuda.is_available()
 if not GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
-pytest.importorskip("triton", reason="kernels need Triton: pip install triton (torch for a GPU brings it)")
+pytest.importorskip(
+    "triton", reason="kernels need Triton: pip install triton (torch for a GPU brings it)"
+)
 
 from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
