@@ -240,6 +240,16 @@ def compared_groups(fields: CtlFields, count: int) -> list[tuple[int, ...]]:
     return list(groups.values())
 
 
+def group_facts(fields: CtlFields, world: SymbolWorld) -> dict[str, float]:
+    """Measured properties of the world for the manifest: how differently its groups act."""
+    if fields.variant == "length" or max(world.images.shape) > MOST_REGROUPED:
+        return {}
+    groups = compared_groups(fields, world.functions)
+    if len(groups) < 2:
+        return {}
+    return {"group_distance": round(group_distance(world.images, groups), 6)}
+
+
 def group_distance(images: Table, groups: Sequence[Sequence[int]]) -> float:
     """Return how differently groups of functions act on average, from 0 (alike) to 1.
 
