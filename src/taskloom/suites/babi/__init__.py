@@ -117,7 +117,7 @@ class BabiSuite(Suite):
         """
         if not name.endswith(".json"):
             return None
-        from taskloom.suites.babi.dyna_babi.reference_config import import_file
+        from taskloom.suites.babi.reference_config import import_file
 
         return {field: value for field, value in import_file(name).items() if field != "suite"}
 

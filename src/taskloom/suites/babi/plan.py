@@ -18,13 +18,13 @@ from taskloom.core.scoring import AnyOf, Exact, Scorer, any_of, set_of
 from taskloom.core.seeding import Key
 from taskloom.recipe import Size
 from taskloom.recipe.fields import split_key
+from taskloom.suites.babi.concat import plan_concat
 from taskloom.suites.babi.descriptions import (
     STORY_TASK,
     describe_numbered,
     describe_question,
     without_kinds,
 )
-from taskloom.suites.babi.dyna_babi.concat import plan_concat
 from taskloom.suites.babi.fields import BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import TRAITS
 from taskloom.suites.babi.generator.split_examples import SplitExamples, Trial
