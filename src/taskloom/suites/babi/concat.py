@@ -25,7 +25,6 @@ from taskloom.core.scoring import any_of, set_of
 from taskloom.core.seeding import Key
 from taskloom.recipe import Size, read
 from taskloom.recipe.fields import split_key
-from taskloom.suites.babi.descriptions import STORY_TASK, describe_question, nothing
 from taskloom.suites.babi.fields import PARTS, BabiFields, StoryGroup
 from taskloom.suites.babi.generator.examples import (
     TRAITS,
@@ -35,19 +34,19 @@ from taskloom.suites.babi.generator.examples import (
     tokens,
 )
 from taskloom.suites.babi.generator.many_questions import grow
-from taskloom.suites.babi.generator.split_examples import Trial
 from taskloom.suites.babi.generator.story_setting import (
     ActionWeights,
     Setting,
     action_weights,
     ask_all,
 )
+from taskloom.suites.babi.plan import STORY_TASK, describe_question, nothing
 from taskloom.suites.babi.reasoner.answers import answer, supports
 from taskloom.suites.babi.reasoner.knowledge import Contradiction, Knowledge
 from taskloom.suites.babi.reasoner.second_solver import check
 from taskloom.suites.babi.show import answer_passage, show
 from taskloom.suites.babi.solve_file import same_answer
-from taskloom.suites.babi.splits import SplitRule, check_recipe, share_out, split_rules
+from taskloom.suites.babi.splits import SplitRule, Trial, check_recipe, share_out, split_rules
 from taskloom.suites.babi.story.events import Question, QuestionKind, Story
 from taskloom.suites.babi.story.grammar import parse_path
 from taskloom.suites.babi.story.sentences import ask

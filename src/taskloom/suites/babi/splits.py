@@ -15,7 +15,7 @@ checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from taskloom.core.errors import RecipeError
@@ -229,3 +229,24 @@ def check_example(holdout: Sequence[Sequence[str]], example: Example, split: str
                 f"split '{split}': an example has {' and '.join(together)} together, which is"
                 " held out"
             )
+
+
+# The trial before the first row
+
+
+class Trial:
+    """A trial of all that a recipe asks for, in every split, before the first row of any: what
+    cannot be met is refused then.
+    """
+
+    def __init__(self, trials: Iterable[Callable[[], object]]) -> None:
+        self._trials = list(trials)
+
+    def rows(
+        self, rows: Callable[[int, int], Iterable[Example]], start: int, stop: int
+    ) -> Iterator[Example]:
+        """Yield the rows of a split after the trial, which is held once."""
+        while self._trials and start < stop:
+            self._trials[0]()
+            del self._trials[0]
+        yield from rows(start, stop)
