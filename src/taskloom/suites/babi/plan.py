@@ -32,7 +32,7 @@ from taskloom.suites.babi.generator import many_questions, one_question
 from taskloom.suites.babi.generator.examples import TRAITS, make_example
 from taskloom.suites.babi.generator.many_questions import grow
 from taskloom.suites.babi.generator.one_question import GroupExamples, check_needs
-from taskloom.suites.babi.generator.proof_guard import Blocked
+from taskloom.suites.babi.generator.planned_proofs import Blocked
 from taskloom.suites.babi.generator.story_setting import Setting, action_weights, answer_all
 from taskloom.suites.babi.reasoner.knowledge import Knowledge
 from taskloom.suites.babi.reasoner.second_solver import check

@@ -29,7 +29,7 @@ from taskloom.core.errors import CapacityError
 from taskloom.core.plan import Level, Plan, Role, Split, Tasks, Withheld
 from taskloom.core.seeding import Key, Permutation
 from taskloom.core.shards import STEP, schema
-from taskloom.suites.ctl.draw import Pools, TrainingDraw, equalise, refuse
+from taskloom.suites.ctl.draw import Parts, Pools, TrainingDraw, equalise, refuse
 from taskloom.suites.ctl.fields import PAPER_TEST, PROBES, SPLITS, CtlFields, drawn_tests
 from taskloom.suites.ctl.graphs import Expressions, Ints, Pool
 from taskloom.suites.ctl.world import SymbolWorld
@@ -50,9 +50,6 @@ class ExpressionRows:
 
 Rows = Callable[[int, int], ExpressionRows]
 """The rows start..stop of a split."""
-
-Parts = list[tuple[int, Callable[[Ints], Expressions]]]
-"""What a split consists of: the size of each part, and its expressions by their index."""
 
 SEARCHED = 1 << 20
 """Maximum size of a test split's space for which an error gives the exact number of expressions

@@ -1,8 +1,8 @@
 """Stories with one question at the end, aimed at a wanted structure.
 
-The proof is planned first (`proof_plan`), the simulator adds the other sentences around it and
-leaves alone what the proof stands on (`proof_guard`). Then the reasoner reads the whole story; what
-it finds must be what was asked for, or another draw is made. The question type and the size of the
+The proof is planned first (`proof_plan`). The simulator adds the other sentences around it and
+leaves alone what the proof depends on (`ProofGuard`). Then the reasoner reads the whole story: if
+it does not find what was asked for, another story is drawn. The question type and the size of the
 support are drawn once per example, so that rare structures are as frequent as the recipe says.
 """
 
@@ -23,10 +23,9 @@ from taskloom.suites.babi.generator.examples import (
     make_example,
     support_signature,
 )
+from taskloom.suites.babi.generator.planned_proofs import Blocked, ProofGuard, ProofPlanner
 from taskloom.suites.babi.generator.pronouns import NoProofPlan
-from taskloom.suites.babi.generator.proof_guard import Blocked, ProofGuard
 from taskloom.suites.babi.generator.proof_plan import ProofPlan
-from taskloom.suites.babi.generator.proof_shapes import ProofPlanner
 from taskloom.suites.babi.generator.simulator import Simulator
 from taskloom.suites.babi.generator.story_setting import (
     Setting,
