@@ -103,16 +103,15 @@ def kinds_of(groups: Iterable[StoryGroup]) -> tuple[str, ...]:
 
 
 def scorer_of(groups: Iterable[StoryGroup]) -> Scorer:
-    """Return the scorer: lists, and what was given where that may be two things, are compared as
-    sets; all else is one word.
+    """Return the scorer: sets if an answer may be several objects, else one word.
+
+    Lists are sets, and so is what was given if somebody may give two objects at once.
     """
     for group in groups:
-        gifts = (
-            group.questions.get("give-qs")
-            and group.conj.get("GIVE")
-            and {"CONJ", "COMPOUND"} & {*group.wording}
-        )
-        if group.questions.get("list") or gifts:
+        two_at_once = group.conj.get("GIVE") and {"CONJ", "COMPOUND"} & {*group.wording}
+        if group.questions.get("list"):
+            return set_of
+        if group.questions.get("give-qs") and two_at_once:
             return set_of
     return any_of
 
@@ -125,11 +124,11 @@ class Part:
     """A group within a split.
 
     Attributes:
-        group: What its examples are.
+        group: The group.
         start: Its first row in a round of the split's groups.
-        n: Its rows in a round.
-        key: Of its examples: it depends on the group's own fields but its size, and not on other
-            groups.
+        n: Number of its rows in a round.
+        key: Key of its examples. It depends on the group's own fields except its size and name, so
+            that no group changes the examples of another.
     """
 
     group: StoryGroup
@@ -141,12 +140,13 @@ class Part:
 def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
     """Return the groups of a split with their rows in a round.
 
-    Where groups are mixed, a round has as many rows of each as its `n` says, whatever the size of
-    the split, so that a smaller split is the beginning of a larger one.
+    If groups are mixed, a round has `n` rows of each, whatever the size of the split, so that a
+    smaller split is the beginning of a larger one.
     """
     groups = groups_of(fields, split)
     plain = isinstance(fields.splits[split], Size)
-    sizes = [g.n for g in (fields.groups if plain and _mixed(groups) else groups)]
+    sized = fields.groups if plain and _mixed(groups) else groups
+    sizes = [group.n for group in sized]
     parts: list[Part] = []
     start = 0
     # Equal groups have different examples. Their texts are counted, because comparing each group
@@ -164,8 +164,8 @@ def parts_of(fields: BabiFields, split: str, key: Key) -> list[Part]:
 
 
 def _mixed(groups: list[StoryGroup]) -> bool:
-    """Return whether the examples of several groups come in random order; stories with several
-    questions stay together.
+    """True if the examples of several groups come in random order. Stories with several questions
+    stay together.
     """
     return len(groups) > 1 and not any(g.story or g.exhaustive for g in groups)
 
@@ -190,18 +190,19 @@ class SplitExamples:
     def rows(self, start: int, stop: int) -> Iterator[Example]:
         """Yield examples start..stop."""
         for row in range(start, stop):
-            done, slot = divmod(row, self._total) if self._order is not None else (0, row)
+            # Mixed groups come in rounds, each with the same number of rows per group.
+            rounds, slot = divmod(row, self._total) if self._order is not None else (0, row)
             slot = self._slot(slot)
             at = min(bisect_right(self._ends, slot), len(self.parts) - 1)
             part = self.parts[at]
-            example = self._examples(at).example(done * part.n + slot - part.start)
+            example = self._examples(at).example(rounds * part.n + slot - part.start)
             if self._holdout:
                 self._check(example)
             yield example
 
     def _check(self, example: Example) -> None:
-        """Check that held-out concepts do not meet in an example; what was checked of one holds for
-        all that have the same.
+        """Check that held-out concepts do not meet in an example; equal sets of concepts are
+        checked once.
         """
         concepts = (example.traits["concepts"], example.traits["question"])
         if concepts not in self._checked:
@@ -209,9 +210,12 @@ class SplitExamples:
             self._checked.add(concepts)
 
     def _slot(self, row: int) -> int:
-        """Return which row of the groups, one after the other, stands in a row of a round."""
+        """Return the index of a row of a round among the rows of all groups, one group after the
+        other.
+        """
         if self._order is None:
             return row
+        # A table of the whole order is faster than computing one element of it at a time.
         if self._slots is None and self._total <= TABLE_LIMIT:
             import numpy as np
 
@@ -219,10 +223,10 @@ class SplitExamples:
         return int(self._order(row)) if self._slots is None else self._slots[row]
 
     def try_out(self) -> None:
-        """Refuse the split if one of its groups cannot be had.
+        """Refuse the split if one of its groups cannot be drawn.
 
         Raises:
-            RecipeError: It says which wish of which group blocks it.
+            RecipeError: With the group, and what blocks it.
         """
         for at, part in enumerate(self.parts):
             if part.group.n:
@@ -230,9 +234,9 @@ class SplitExamples:
 
     def _examples(self, at: int) -> _GroupOfExamples:
         if at not in self._groups:
-            self._groups[at] = _GROUPS[_kind(self.parts[at].group)](
-                self.parts[at], self._setting, self._rule
-            )
+            part = self.parts[at]
+            make = _GROUPS[_kind(part.group)]
+            self._groups[at] = make(part, self._setting, self._rule)
         return self._groups[at]
 
 
@@ -282,8 +286,9 @@ _GROUPS: dict[str, Callable[[Part, Setting, SplitRule], _GroupOfExamples]] = {
 
 
 class _GrownExamples:
-    """The examples of a group whose stories have several questions; the last story is kept, so each
-    is grown once.
+    """The examples of a group whose stories have several questions.
+
+    The last story is kept: its questions are asked for one after the other.
     """
 
     def __init__(self, grow_story: Callable[[int], list[Example]], questions: int) -> None:
@@ -300,26 +305,30 @@ class _GrownExamples:
 
 
 class _ExhaustiveExamples:
-    """The examples of an exhaustive group, one story after the other; how many each has is known
-    only when it is drawn.
+    """The examples of an exhaustive group, one story after the other.
+
+    The number of questions of a story is known only once it is drawn.
     """
 
     def __init__(self, group: StoryGroup, setting: Setting, key: Key, rule: SplitRule) -> None:
         self._group, self._setting, self._key, self._rule = group, setting, key, rule
         self._examples = GroupExamples(group, setting)
-        self._ends: list[int] = []
+        self._ends: list[int] = []  # number of examples up to the end of each story
         self._last: tuple[int, list[Example]] = (-1, [])
 
     def example(self, index: int) -> Example:
         """Return example number `index`; the stories before it are drawn to be counted."""
-        while not self._ends or self._ends[-1] <= index:
+        drawn = self._ends[-1] if self._ends else 0
+        while drawn <= index:
             story = len(self._ends)
             self._last = (story, self._draw(story))
-            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._last[1]))
+            drawn += len(self._last[1])
+            self._ends.append(drawn)
         story = bisect_right(self._ends, index)
         if self._last[0] != story:
             self._last = (story, self._draw(story))
-        return self._last[1][index - (self._ends[story - 1] if story else 0)]
+        first = self._ends[story - 1] if story else 0
+        return self._last[1][index - first]
 
     def try_out(self) -> None:
         """Refuse the group if nothing can be asked of its stories."""
@@ -330,13 +339,12 @@ class _ExhaustiveExamples:
         (and has the wanted support).
 
         Raises:
-            RecipeError: There is none.
+            RecipeError: No story has such a question.
         """
         group, setting = self._group, self._setting
         rng = self._key.random("exhaustive", story)
-        kinds = cast(
-            tuple[QuestionKind, ...], tuple(sorted(k for k, w in group.questions.items() if w))
-        )
+        asked = sorted(kind for kind, weight in group.questions.items() if weight)
+        kinds = cast(tuple[QuestionKind, ...], tuple(asked))
         for _ in range(tries):
             length = pick_number(rng, group.length)
             try:
@@ -344,11 +352,9 @@ class _ExhaustiveExamples:
             except Blocked:
                 continue
             knowledge = Knowledge(setting.vocabulary.places, setting.reading).tell_all(events)
-            answered = [
-                a
-                for a in answer_all(knowledge, kinds, group.cited)
-                if group.support is None or len(a.official) in group.support
-            ]
+            answered = answer_all(knowledge, kinds, group.cited)
+            if group.support is not None:
+                answered = [a for a in answered if len(a.official) in group.support]
             if not answered:
                 continue
             key = structure.read(events[BEGINNING:])
@@ -374,7 +380,7 @@ class _ExhaustiveExamples:
 # Question types as tasks
 
 STORY_TASK = "Read the story and answer the question from it."
-"""What a recipe of stories asks for, whatever its question types."""
+"""Instruction of a recipe of stories, whatever its question types."""
 
 _DESCRIPTIONS: dict[str, tuple[str, str]] = {
     "where-P": (
@@ -406,7 +412,7 @@ _DESCRIPTIONS: dict[str, tuple[str, str]] = {
         "The last such gift counts. Answer with one name or object.",
     ),
 }
-"""Dyna-bAbI's question types: what to do, and how to answer."""
+"""What to do for each of Dyna-bAbI's question types, and how to answer."""
 
 
 def nothing(kind: str) -> bool:
@@ -421,21 +427,18 @@ def describe_question(kind: str, level: Level) -> str:
 
 
 def without_kinds(fields: BabiFields, withheld: Withheld) -> BabiFields:
-    """Take question types out of the training groups; a group that is left with none is dropped."""
-
-    def without(group: StoryGroup) -> StoryGroup:
-        return group.model_copy(
-            update={"questions": {q: w for q, w in group.questions.items() if not withheld(q)}}
-        )
-
-    splits = {
-        name: (
-            tuple(g for g in map(without, groups_of(fields, name)) if any(g.questions.values()))
-            if role_of(name) == "train"
-            else value
-        )
-        for name, value in fields.splits.items()
-    }
+    """Take question types out of the training groups. A group without any left is dropped."""
+    splits = dict(fields.splits)
+    for name in splits:
+        if role_of(name) != "train":
+            continue
+        groups = []
+        for group in groups_of(fields, name):
+            questions = {q: w for q, w in group.questions.items() if not withheld(q)}
+            if any(questions.values()):
+                groups.append(group.model_copy(update={"questions": questions}))
+        splits[name] = tuple(groups)
+    # With fewer question types, training need not cover the concepts of the test any more.
     return fields.model_copy(update={"splits": splits, "tested_by": ""})
 
 
@@ -449,8 +452,8 @@ QUESTION = re.compile(r"Is (?P<person>.+) (?:in|at) the (?P<place>.+)\?")
 
 
 def rephrase(example: Example) -> Example:
-    """Return an example whose yes-no question is a where-P question, if its answer is yes; every
-    other as it is.
+    """Ask a yes-no question whose answer is yes as a where-P question; leave every other example
+    as it is.
 
     >>> question, traits = "Is Mary in the park?", {"question": "yes-no"}
     >>> asked = Example(f"Mary went to the park. {question}", "yes", traits, question=question)
@@ -466,7 +469,7 @@ def rephrase(example: Example) -> Example:
         )
     question, place = f"Where is {match['person']}?", match["place"]
     steps = example.derivation
-    if steps:
+    if steps:  # the last step is the question, which combines the sentences
         steps = (*steps[:-1], Step(WHERE, place, steps[-1].of))
     return Example(
         example.input.removesuffix(example.question) + question,
@@ -480,22 +483,21 @@ def rephrase(example: Example) -> Example:
 
 
 def rephrased(plan: Plan) -> Plan:
-    """Return a plan whose yes-no questions that are answered by yes are where-P questions."""
+    """Return the plan with all examples rephrased."""
 
     def other(split: Split) -> Split:
         def rows(start: int, stop: int) -> Iterator[Example]:
-            return (rephrase(example) for example in split.rows(start, stop))
+            return map(rephrase, split.rows(start, stop))
 
-        return replace(split, rows=rows, tasks=None if split.tasks is None else _kinds(split.tasks))
+        return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
-    tasks = replace(
-        plan.tasks,
-        names=None if plan.tasks.names is None else _kinds(plan.tasks.names),
-        without=None,
-    )
-    return replace(plan, splits=tuple(other(split) for split in plan.splits), tasks=tasks)
+    # Withholding a question type would withhold only one phrasing of it.
+    tasks = replace(plan.tasks, names=_kinds(plan.tasks.names), without=None)
+    return replace(plan, splits=tuple(map(other, plan.splits)), tasks=tasks)
 
 
-def _kinds(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return kinds of questions with where-P beside yes-no, which may be left for no and maybe."""
-    return tuple(dict.fromkeys((*names, WHERE))) if YES_NO in names else names
+def _kinds(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Add where-P if there is yes-no, which remains for the answers no and maybe."""
+    if names is None or YES_NO not in names or WHERE in names:
+        return names
+    return (*names, WHERE)

@@ -115,20 +115,18 @@ _DESCRIPTIONS: dict[tuple[int, str], tuple[str, str]] = {
         "Answer with how the person felt before, in one word.",
     ),
 }
-"""Question types of the numbered tasks that have several; the others are described by the task
-itself.
+"""What to do for each question type of the tasks that have several, and how to answer. The other
+tasks describe themselves.
 """
 
 
 # Plans
 
 TRIES = 10_000
-"""Stories of a numbered task drawn for one example before a split counts as one that has none,
-where it is tried out.
-"""
+"""Maximum stories drawn for the first example of a split when it is tried out."""
 
 ENDURANCE = 100 * TRIES
-"""Stories drawn for one example of a split that has been tried out."""
+"""Maximum stories drawn for one example of a split that has been tried out."""
 
 NUMBERED_TRAITS: dict[str, type] = {
     "number": int,
@@ -166,14 +164,14 @@ def plan_number(
 ) -> Plan:
     """Build the plan of one of the tasks 14 to 20.
 
-    An example is one question of one story; it belongs to a split by the keyed hash of what its
-    story tells, so no two splits share a story, in whatever wording.
+    An example is one question of one story. It belongs to a split by a keyed hash of what its story
+    tells, so no two splits share a story, however it is worded.
 
     Args:
         number: 14 to 20.
-        sizes: Examples in each split; those called train are learned from, the others are tests.
-        key: Holds recipe digest and seed.
-        knobs: Defaults follow the published files.
+        sizes: Number of examples in each split, by name. The name decides its role.
+        key: The key of the recipe and seed.
+        knobs: Settings of the task. Default: those of the published files.
     """
     task = TASKS[number]
     chosen = knobs or task.knobs()
@@ -209,9 +207,7 @@ def plan_number(
 
 
 def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> Plan:
-    """Build the plan of task 4, whose splits take stories without replacement, one split after the
-    other.
-    """
+    """Build the plan of task 4, whose splits take stories without replacement."""
     triples, stories = task04_relations.count_stories(rooms)
     if sum(sizes.values()) > stories:
         raise RecipeError(
@@ -240,26 +236,28 @@ def _rooms_plan(rooms: tuple[str, ...], sizes: Mapping[str, int], key: Key) -> P
 
 
 def _room_starts(sizes: Mapping[str, int], stories: int) -> dict[str, tuple[int, int]]:
-    """Return, for each split, its first place in the row of all stories and the step from each to
-    the next.
+    """Return, for each split, the position of its first story among all stories, and the step to
+    the next one.
 
-    Training goes forwards from the front; dev and the other tests go backwards from the back, each
-    on every other story, so that no size changes another split. Where that does not fit, tests take
-    whatever follows each other from the back.
+    Training goes forwards from the front. Dev and the other tests go backwards from the back, each
+    on every other story, so that no size changes another split. If that does not fit, all tests
+    share one lane.
     """
-    train = sum(n for name, n in sizes.items() if role_of(name) == "train")
     tests = {name: n for name, n in sizes.items() if role_of(name) != "train"}
-    lanes = {True: sum(n for name, n in tests.items() if name in DEV), False: 0}
-    lanes[False] = sum(tests.values()) - lanes[True]
-    step = 2 if train + 2 * max(lanes.values()) <= stories else 1
-    taken = {True: 0, False: 1 if step == 2 else 0}
+    train = sum(sizes.values()) - sum(tests.values())
+    dev = sum(n for name, n in tests.items() if name in DEV)
+    longest_lane = max(dev, sum(tests.values()) - dev)
+    two_lanes = train + 2 * longest_lane <= stories
+    step = 2 if two_lanes else 1
+    # Number of stories from the back that each lane has passed.
+    passed = {"dev": 0, "test": 1 if two_lanes else 0}
     starts, front = {}, 0
     for name, n in sizes.items():
         if name not in tests:
             starts[name] = (front, 1)
             front += n
             continue
-        lane = name in DEV and step == 2
-        starts[name] = (stories - 1 - taken[lane], -step)
-        taken[lane] += step * n
+        lane = "dev" if name in DEV and two_lanes else "test"
+        starts[name] = (stories - 1 - passed[lane], -step)
+        passed[lane] += step * n
     return starts
