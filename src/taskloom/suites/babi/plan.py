@@ -491,7 +491,7 @@ def rephrased(plan: Plan) -> Plan:
 
         return replace(split, rows=rows, tasks=_kinds(split.tasks))
 
-    # Withholding a question type would withhold only one phrasing of it.
+    # `without` would build the plan anew, without rephrasing it.
     tasks = replace(plan.tasks, names=_kinds(plan.tasks.names), without=None)
     return replace(plan, splits=tuple(map(other, plan.splits)), tasks=tasks)
 

@@ -430,7 +430,7 @@ class Renderer:
             joined[name] = pc.take(by_length, places)
         joined["seen"] = numbers(rows.seen)
         traits = [joined[name] for name in TRAITS]
-        # An expression has no content key besides its input, and no question apart from it.
+        # Null means that the question, and the content key, are the whole input.
         nothing = pa.nulls(n, pa.string())
         arrays = [
             numbers(np.arange(start, start + n)),

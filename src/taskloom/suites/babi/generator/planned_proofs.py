@@ -19,11 +19,17 @@ from taskloom.suites.babi.story.vocabulary import Vocabulary
 from taskloom.suites.draws import pick
 
 DENIALS = 3
-"""How many sentences that deny something a proof is planned with, at most."""
+"""Maximum sentences in a planned proof that deny something."""
 
 
 class ProofPlanner:
-    """The planner of one group's proofs: which sizes are possible, and a plan of a size."""
+    """Plans the proofs of one group.
+
+    Attributes:
+        can: Events, and constructs that may be said of where somebody is.
+        coref: Events that a pronoun may be said of.
+        things: Other constructs with the events on objects that they may be said of.
+    """
 
     def __init__(
         self,
@@ -40,15 +46,14 @@ class ProofPlanner:
         self.vocabulary = vocabulary
         weighted: dict[str, set[str]] = {}
         for construct, weights in topics.items():
-            weighted[construct] = {
-                event for event, weight in weights.items() if weight > 0 and construct in wording
-            }
-        # Of places: as far as a construct is wanted of MOVE. Of things: each construct with each
-        # event.
-        self.can = {
-            *events,
-            *(c for c in wording if c not in weighted or "MOVE" in weighted[c] or c == "COREF"),
-        }
+            weighted[construct] = set()
+            if construct in wording:
+                weighted[construct] = {event for event, weight in weights.items() if weight > 0}
+        self.can = {*events}
+        for construct in wording:
+            of_places = construct not in weighted or "MOVE" in weighted[construct]
+            if of_places or construct == "COREF":
+                self.can.add(construct)
         self.coref = weighted["COREF"]
         self.things: set[tuple[str, str]] = set()
         for construct, of in weighted.items():
@@ -59,22 +64,23 @@ class ProofPlanner:
         self._shapes: dict[tuple[QuestionKind, int, str], list[Shape]] = {}
 
     def possible(self, kind: QuestionKind, size: int) -> bool:
-        """Return whether any plan has that size."""
+        """True if some plan has that size. `limit` has the reasons in words."""
+        objects = len(self.vocabulary.objects)
         if kind == "give-qs":
-            return (size == 1 and "COREF" not in self.required) or (
-                size == 2 and "GIVE" in self.coref
-            )
+            if size == 2:
+                return "GIVE" in self.coref
+            return size == 1 and "COREF" not in self.required
         if kind in ("list", "counting") and self.cited:
-            return "GRAB" in self.can and (
-                size <= len(self.vocabulary.objects) or bool(self.can & {"DROP", "GIVE"})
-            )
+            taken_again = bool(self.can & {"DROP", "GIVE"})
+            return "GRAB" in self.can and (size <= objects or taken_again)
         if kind in ("list", "counting"):
-            most = len(self.vocabulary.objects) * (2 if self.coref & {"GRAB", "DROP"} else 1)
-            return 1 <= size <= most + (DENIALS if self.denies else 0)
-        return any(self.shapes(kind, size, a) for a in ("yes", "no", "maybe"))
+            per_object = 2 if self.coref & {"GRAB", "DROP"} else 1
+            denials = DENIALS if self.denies else 0
+            return 1 <= size <= objects * per_object + denials
+        return any(self.shapes(kind, size, answer) for answer in ("yes", "no", "maybe"))
 
     def limit(self, kind: str) -> str:
-        """Return what would have to be allowed for other supports, as half a sentence."""
+        """Return what limits the size of a support, as the end of an error message."""
         if kind in ("list", "counting") and self.cited:
             return "what is never left or given away is taken once; add DROP or GIVE"
         if kind in ("list", "counting"):
@@ -88,7 +94,7 @@ class ProofPlanner:
         return "allow other sizes, events or constructs"
 
     def shapes(self, kind: QuestionKind, size: int, wanted: str) -> list[Shape]:
-        """List every way to reach a size."""
+        """List the shapes of a size that this group's world and requirements allow."""
         shapes = self._shapes.get((kind, size, wanted))
         if shapes is None:
             shapes = [s for s in self._all_shapes(kind, size, wanted) if self._fits(s)]
@@ -96,6 +102,7 @@ class ProofPlanner:
         return shapes
 
     def _all_shapes(self, kind: QuestionKind, size: int, wanted: str) -> list[Shape]:
+        """List every way to reach a size with the group's events and constructs."""
         extras = {"where-O": (0, 1), "where-was-O": (1, 2)}.get(kind, (0,))
         may_double = "INDEF" in self.can and (kind != "yes-no" or wanted == "yes")
         certain = wanted != "maybe" or kind != "yes-no"
@@ -109,8 +116,8 @@ class ProofPlanner:
         for extra, double, gives, handovers in product(
             extras, doubles, range(most_gives + 1), range(most_handovers + 1)
         ):
-            # What is left are denials and antecedents. Below 0 the range is empty: the parts are
-            # too many for the size.
+            # The rest are denials and antecedents. Below 0 the range is empty: there are too many
+            # parts for the size.
             rest = size - gives - 2 * handovers - 1 - double - extra
             for denials in range(min(rest, most_denials) + 1):
                 shapes.append(Shape(gives, handovers, rest - denials, double, extra, denials))
@@ -119,14 +126,18 @@ class ProofPlanner:
     def _sensible(self, kind: QuestionKind, shape: Shape) -> bool:
         links = shape.gives + shape.handovers
         if shape.double and not links:
+            # Two uncertain anchors are of two persons, whom a link must tie together.
             return False
         if kind in ("where-O", "where-was-O"):
             # Without an extra sentence the object must have come to its holder by a link.
             own = shape.extra - (kind == "where-was-O")
-            return bool(own or links) and bool("GRAB" in self.can)
+            return "GRAB" in self.can and bool(own or links)
         return True
 
     def _fits(self, shape: Shape) -> bool:
+        """True if there are enough persons, enough sentences for the pronouns, and everything the
+        composition requires.
+        """
         links = shape.gives + shape.handovers
         if links + 1 > len(self.vocabulary.persons):
             return False
@@ -138,23 +149,25 @@ class ProofPlanner:
             ("GRAB", shape.extra),
         ]
         follow = self.coref | {event for construct, event in self.things if construct == "COMPOUND"}
-        slots = sum(n for event, n in sentences if event in follow) + (
-            "COMPOUND" in self.can and "MOVE" not in self.coref
-        )
+        slots = sum(n for event, n in sentences if event in follow)
+        if "COMPOUND" in self.can and "MOVE" not in self.coref:
+            slots += 1  # the anchor, by "they"
         if shape.antecedents > slots:
             return False
-        needs = {
+        # Number of sentences that can have each concept; 1 for what any shape can have.
+        only_denials = self.denies and "NEGATE" not in self.can
+        sentences_with = {
             "GIVE": shape.gives,
             "DROP": shape.handovers + shape.extra,
             "GRAB": shape.handovers + shape.extra,
             "COREF": shape.antecedents,
             "COMPOUND": shape.antecedents,
-            "NEGATE": shape.denials if self.denies and "NEGATE" not in self.can else 1,
+            "NEGATE": shape.denials if only_denials else 1,
         }
-        return all(needs.get(r, 1) for r in self.required)
+        return all(sentences_with.get(concept, 1) for concept in self.required)
 
     def may_have(self, kind: QuestionKind, size: int, wanted: str, concept: str) -> bool:
-        """Return whether a proof of that size can have a concept, as far as its shape says."""
+        """True if the shape of some proof of that size has room for a concept."""
         if kind in ("list", "counting", "give-qs") or concept != "GIVE":
             return True
         return any(shape.gives for shape in self.shapes(kind, size, wanted))
@@ -174,20 +187,17 @@ class ProofPlanner:
             size: Sentences in the support.
             rng: The example's own stream.
             wanted: The answer of a yes-no question.
-            concepts: What the support shall have or not have; of these, gifts are planned, the rest
-                is left to chance.
+            concepts: True for concepts that the support must have, False for those it must not
+                have. Gifts are planned; the rest is left to chance.
 
         Raises:
-            NoProofPlan: Not by this draw.
+            NoProofPlan: This draw leads nowhere.
         """
         if kind == "give-qs":
             return self._begin(rng).gift(size)
         if kind in ("list", "counting"):
-            return (
-                self._begin(rng).hands_full(kind, size)
-                if self.cited
-                else self._begin(rng).holding(kind, size)
-            )
+            builder = self._begin(rng)
+            return builder.hands_full(kind, size) if self.cited else builder.holding(kind, size)
         shapes = self.shapes(kind, size, wanted)
         if "GIVE" in concepts:
             shapes = [shape for shape in shapes if bool(shape.gives) == concepts["GIVE"]]
@@ -200,17 +210,17 @@ class ProofPlanner:
 
 
 class Blocked(Exception):  # noqa: N818 - an outcome, counted by its reason
-    """A draw that does not give what was asked for, and which wish it failed."""
+    """A draw that does not give what was asked for. The text is the wish that it failed."""
 
 
 class ProofGuard:
-    """What the simulator must leave alone for the sake of a planned proof, unit by unit.
+    """What the simulator must leave alone so that the story still proves what was planned.
 
-    A gap is what comes before a unit, or after the last one.
+    A gap is the part of the story before a unit, or after the last one.
 
     Attributes:
-        still: Who must not move in each gap.
-        kept: What must not be touched in each gap.
+        still: Persons who must not move in each gap.
+        kept: Objects that nobody may touch in each gap.
     """
 
     def __init__(self, plan: ProofPlan | None, simulator: Simulator) -> None:
@@ -240,12 +250,13 @@ class ProofGuard:
                             self._close(person, start, used.pop(person))
                         start[person] = i + 1
                         if kind == "not" and places:
-                            self._hold(person, 0, i)  # so that they can have been where it denies
+                            # They must have been in the place that the sentence denies.
+                            self._hold(person, 0, i)
                     continue
                 if denied:
                     continue
-                # What nobody has dropped may be taken anywhere, so that the stay of who takes it is
-                # of no use.
+                # An object that nobody dropped may be taken anywhere, so taking it proves nothing
+                # about the place.
                 if kind != "grab" or thing in dropped or also in dropped:
                     used[who[0]] = i
                     if to:
@@ -272,8 +283,8 @@ class ProofGuard:
 
     @staticmethod
     def _departure(plan: ProofPlan) -> int:
-        """Return in which unit the object is carried away: up to then its carrier must not have
-        moved.
+        """Index of the unit in which the object is carried away. Until then its carrier must not
+        move.
         """
         last = -1
         for i, unit in enumerate(plan.units):
@@ -282,8 +293,8 @@ class ProofGuard:
         return last
 
     def _close(self, person: str, start: dict[str, int], last: int) -> None:
-        """End a stay that a planned sentence depends on; one that no sentence began was there from
-        the start.
+        """End a stay that a planned sentence depends on. A stay that no sentence began has lasted
+        from the start, in the place where all meet.
         """
         if person not in start:
             assert self.plan is not None
