@@ -1,5 +1,4 @@
-"""The array cache: arrays that were computed once from other data and can be computed again at any
-time.
+"""The array cache: arrays that were computed from other data and can be computed again at any time.
 
 An entry is a folder of `.npy` files, a list of them and one text file, named by a digest of
 everything it was computed from. It is written beside its place and renamed into it, so two
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
 
 
 LIST = "arrays"
-"""The file that names the arrays of an entry, so that one that is missing is noticed."""
+"""Name of the file that lists the arrays of an entry, so that a missing one is noticed."""
 
 
 def load(name: str) -> tuple[Arrays, str] | None:
-    """Return the arrays (mapped, not read) and the text of an entry, or None where it is absent or
-    damaged.
-    """
+    """Arrays (memory-mapped, not read) and text of an entry, or None if it is absent or damaged."""
     import numpy as np
 
     place = cache_folder("taskbench", name)
@@ -49,7 +46,7 @@ def load(name: str) -> tuple[Arrays, str] | None:
 def load_or_compute(
     name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
 ) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of an entry; compute and keep them where it is absent."""
+    """Arrays of an entry, which are computed and stored if it is absent."""
     entry = load(name)
     if entry is not None:
         return entry[0]
@@ -59,7 +56,7 @@ def load_or_compute(
 
 
 def store(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
-    """Keep arrays and a text under a name; return False where the cache cannot be written."""
+    """Store arrays and a text under a name. Return False if the cache cannot be written."""
     import numpy as np
 
     place = cache_folder("taskbench", name)

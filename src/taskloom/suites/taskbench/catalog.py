@@ -38,7 +38,9 @@ from taskloom.suites.taskbench.language.operators import (
 
 RELATIONS = ("antonyms", "entailments", "hyponyms", "synonyms")
 CHAINED = ("antonyms", "entailments", "hyponyms")
-"""Synonyms are left out of chains: nearly every word is a synonym of a synonym of itself."""
+"""Atoms of chains. Synonyms are omitted, because nearly every word is a synonym of a synonym of
+itself.
+"""
 
 SCARCE = (
     "chain(antonyms[spa], entailments[spa])",
@@ -153,12 +155,12 @@ class CatalogTask:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Give the atoms, from left to right."""
+        """The atoms, from left to right."""
         return tuple(atoms_of(parse(self.expression)))
 
     @property
     def family(self) -> str:
-        """Give the families in one word, such as `lexical+random`."""
+        """The families in one word, such as `lexical+random`."""
         return "+".join(sorted(self.families))
 
 

@@ -16,7 +16,7 @@ from taskloom.core.example import Answer, Example, Step
 from taskloom.core.plan import Level, Plan, Split, Tasks, Withheld, role_of
 from taskloom.suites.taskbench.catalog import composition, family
 from taskloom.suites.taskbench.evaluation.derivations import BETWEEN, items
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable, Profile, profile
+from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, Profile, profile
 from taskloom.suites.taskbench.language import Type, describe, read_typed, show
 from taskloom.suites.taskbench.language.operators import Expression, Map, Union, atoms_of
 from taskloom.suites.taskbench.rows import (
@@ -26,10 +26,9 @@ from taskloom.suites.taskbench.rows import (
     index_column,
     join_balanced,
 )
-from taskloom.suites.taskbench.sampling import Hashes, Sequences
+from taskloom.suites.taskbench.sampling import Hashes, Sequences, TestedPairs
 from taskloom.suites.taskbench.scorers import ByTask, Positions, cut
 from taskloom.suites.taskbench.split_shares import SplitShares
-from taskloom.suites.taskbench.tested_pairs import TestedPairs
 from taskloom.suites.taskbench.worlds.worlds import Answerer, World, open_world
 
 if TYPE_CHECKING:
@@ -63,12 +62,12 @@ class Function:
 
     @property
     def task(self) -> str:
-        """Give the name of the task that rows carry."""
+        """Name of the task in rows."""
         return PREFIX + self.name
 
     @property
     def element(self) -> Expression | None:
-        """Give the function of one word of a sequence function that maps."""
+        """The function of one word, for a sequence function that maps."""
         return self.expression.element if isinstance(self.expression, Map) else None
 
 
@@ -112,8 +111,8 @@ class _Planner:
 
     @cached_property
     def pairs(self) -> TestedPairs | None:
-        """Give the pairs that training must not have the other way round; None where the published
-        rule lets it.
+        """Pairs that training must not have reversed. None if the recipe follows the published
+        rule, which allows them.
         """
         if self.fields.pairs == "published":
             return None
@@ -242,9 +241,7 @@ class _Planner:
         return replace(rows, trained=trained)
 
     def _trained(self, function: Function, solved: FunctionTable) -> NDArray[np.bool_] | None:
-        """Return which inputs may be trained on, and note where that leaves less than a quarter of
-        them.
-        """
+        """Mask of the inputs that may be trained on. Warn if fewer than a quarter remain."""
         if self.pairs is None:
             return None
         trained = self.pairs.trained(solved)
@@ -286,7 +283,7 @@ class _Planner:
         )
 
     def _unfit(self, solved: FunctionTable, room: dict[str, int]) -> str:
-        """Explain why there are no datasets of sequences of a function; empty where there are."""
+        """Reason why a function has no datasets of sequences. Empty if it has."""
         least = self.fields.sequences.words
         if sum(room.values()) < self.fields.minimum:
             return self._too_few
@@ -482,7 +479,7 @@ def _subset(
 
 
 def _portion(n: int | Mapping[str, int], split: str, share: float) -> int:
-    """Return how many sequences a split has: as given for it, or its share of n."""
+    """Number of sequences in a split: as given for it, or its share of n."""
     return round(n * share) if isinstance(n, int) else n.get(split, 0)
 
 
@@ -526,7 +523,7 @@ def solved_of(fields: TaskbenchFields) -> list[FunctionTable]:
 
 
 def _show_word(example: Example, answerer: Answerer) -> str:
-    """Return a word with its answers and, where the function is composed, the steps."""
+    """A word with its answers and, if the function is composed, the steps."""
     rest = example.targets[1:]
     lines = [f"  {example.input} → {example.target}" + (f"   or {_few(rest)}" if rest else "")]
     try:
@@ -561,7 +558,7 @@ def _few(values: list[str] | tuple[str, ...]) -> str:
 
 
 def _origin(step: Step, number: int) -> str:
-    """Return where a step's input came from, unless it is the step before."""
+    """Source of a step's input, unless it is the step before."""
     if step.of is None or step.of in ((), (number - 1,)):
         return ""
     return f"   (of steps {', '.join(str(i + 1) for i in step.of)})"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.evaluation.derivation_columns import Trace
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
 
 TRAITS: dict[str, type] = {
     "family": str,
@@ -87,15 +87,13 @@ class WordRows:
 
     @cached_property
     def _ranks(self) -> NDArray[np.float64]:
-        """Give the rank of each row's word: training takes the highest first, held-out splits the
-        lowest.
-        """
+        """Rank of each row's word. Training takes the highest first, held-out splits the lowest."""
         return place(self._content).rank
 
     @cached_property
     def _members(self) -> dict[str, NDArray[np.int64]]:
-        """Give the rows of each split, in the order in which its share takes them: the rows of a
-        smaller share come first.
+        """Rows of each split, in the order in which its share takes them. A smaller share has a
+        prefix of a larger one's rows.
         """
         order = np.argsort(self._ranks, kind="stable")
         if self.shares is None:
@@ -115,21 +113,19 @@ class WordRows:
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
-        """Give for each row the place of the official answer among its answers: y ~ Unif(f(x))."""
+        """Index of the official answer among each row's answers: y ~ Unif(f(x))."""
         drawn = salted(self._rows, self.key, "official")
         return (drawn % self.solved.answers.counts.astype(np.uint64)).astype(np.int64)
 
     @cached_property
     def _labels(self) -> NDArray[np.int32]:
-        """Give for each row its one label, shuffled across inputs (App. E)."""
+        """The single label of each row, shuffled across inputs (App. E)."""
         own = self.solved.answers.values[self.solved.answers.starts[:-1] + self._official]
         return np.asarray(own[np.argsort(salted(self._rows, self.key, "permuted"), kind="stable")])
 
     @property
     def answered(self) -> FunctionTable:
-        """Give the function with the answers that rows have: shuffled labels make it another
-        one.
-        """
+        """The function with the answers that rows have. Shuffled labels make it another function."""
         if not self.permuted:
             return self.solved
         return replace(
@@ -217,7 +213,7 @@ class SequenceRows:
 
     @property
     def answered(self) -> FunctionTable:
-        """Give the function with the answers that rows have."""
+        """The function with the answers that rows have."""
         return self.sampler.solved
 
     def count(self, split: str) -> int:

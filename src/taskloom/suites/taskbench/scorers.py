@@ -128,7 +128,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePositions:
-    """What the published code computes: the first n words against the n positions. Only to measure
+    """The published code's score: the first n words against the n positions. Only used to measure
     the difference.
 
     Without separators, answers of several words never match. It compares output in lower case with

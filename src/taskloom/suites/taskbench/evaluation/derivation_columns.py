@@ -48,7 +48,7 @@ from taskloom.suites.taskbench.tables import BATCH, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
     from taskloom.suites.taskbench.worlds.facts.fact_functions import FactSpace
     from taskloom.suites.taskbench.worlds.words.words import Words
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+    from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
     from taskloom.suites.taskbench.plan import Function
 
 
@@ -67,7 +67,7 @@ Outline = list[tuple[str, tuple[int, ...]]]
 
 
 NOTHING = -1
-"""Stands for no word."""
+"""Number that means "no word"."""
 
 Path = tuple[str, ...]
 """The value of each step: an entity, a word, `true`, `false`, or nothing."""
@@ -103,7 +103,7 @@ def outline(tree: Expression, source: int | None = None, steps: Outline | None =
 
 
 def is_predicate(tree: Expression) -> bool:
-    """Return whether an expression without map and filter is a predicate."""
+    """True if an expression without map and filter is a predicate."""
     from taskloom.suites.taskbench import atoms
 
     match tree:
@@ -145,7 +145,7 @@ class WordPaths:
         return listed.take(numbers(where))
 
     def _values(self, tree: Expression, xs: I32, ys: I32) -> list[I32]:
-        """Return one column a step; where y is nothing, so is everything that leads to it."""
+        """One column per step. If y is nothing, so is everything that leads to it."""
         match tree:
             case Atom() | Inverse():
                 return [ys]
@@ -177,8 +177,8 @@ class WordPaths:
                 assert_never(tree)
 
     def _table(self, tree: Expression, items: I32) -> tuple[Table, I32]:
-        """Return the values of a relation, and for each item its row; of an atom the whole table,
-        which is at hand anyway.
+        """Values of a relation, and the row of each item in them. For an atom this is its whole
+        table, which exists anyway.
         """
         match tree:
             case Atom(name):
@@ -190,7 +190,7 @@ class WordPaths:
                 return evaluator.values(tree, different, self.words), places.astype(np.int32)
 
     def _has(self, tree: Expression, xs: I32, ys: I32) -> Mask:
-        """Return for each pair whether y is a value at x."""
+        """Mask of the pairs in which y is a value at x."""
         present: Mask = np.asarray(ys != NOTHING)
         table, rows = self._table(tree, xs[present])
         present[present] = table.has(rows, ys[present])
@@ -224,7 +224,7 @@ class WordPaths:
         return middle
 
     def _truths(self, tree: Expression, xs: I32) -> list[pa.Array]:
-        """Return one column a step of a predicate."""
+        """One column per step of a predicate."""
         truth = evaluator.holds(tree, xs, self.words)
         columns: list[pa.Array] = []
         match tree:
@@ -285,8 +285,8 @@ class FactPaths:
         return [strings(column).take(numbers(places)) for column in columns]
 
     def prepare(self, tree: Expression, solved: FunctionTable) -> None:
-        """Ask a server for all names that any row may need, at once: the questions then do not
-        depend on the shards.
+        """Ask a server for all labels that any row may need, in one go, so that the queries do not
+        depend on how rows are divided into shards.
         """
         if not self.space.remote:
             return
@@ -297,9 +297,7 @@ class FactPaths:
         self.space.say(met)
 
     def _meet(self, tree: Expression, items: set[str], met: set[str]) -> set[str]:
-        """Return the values of a relation at any of the items; all that lies on the way is added to
-        `met`.
-        """
+        """Values of a relation at any of the items. All intermediate values are added to `met`."""
         match tree:
             case Chain(parts):
                 for part in reversed(parts if not is_predicate(parts[0]) else parts[1:]):
@@ -324,7 +322,7 @@ class FactPaths:
         new: list[tuple[str, str]],
         known: dict[tuple[str, str], Path],
     ) -> None:
-        """Find the paths of new pairs, and then the names of all that lies on them at once."""
+        """Find the paths of new pairs, then the labels of everything on them in one query."""
         begun = self.space.meanings({x for x, _ in new}, kind)
         predicate = is_predicate(tree)
         goals = {} if predicate else self.space.meanings({y for _, y in new}, "")
@@ -350,7 +348,7 @@ class FactPaths:
                 return Deriver.values(tree, x, self.space)
 
     def _path(self, tree: Expression, x: str, goals: Collection[str]) -> Path:
-        """Return the values of each step from x to one of the goals, or nothing."""
+        """Values of each step on a path from x to one of the goals, or an empty path."""
         match tree:
             case Chain():
                 return self._chain_path(tree, x, goals)

@@ -30,10 +30,10 @@ from taskloom.suites.taskbench.language.operators import (
 )
 
 BETWEEN = " | "
-"""Stands between the members of a set in a step's value; no word contains it."""
+"""Separator of the members of a set in a step's value. No word contains it."""
 
 SEPARATOR = "#"
-"""Stands between the items of a sequence where separators are on."""
+"""Separator of the items of a sequence if separators are on."""
 
 
 def items(text: str, separators: bool | None = None) -> list[str]:
@@ -49,25 +49,25 @@ def join(texts: Iterable[str], separators: bool) -> str:
 
 
 class Space(Protocol):
-    """Where atoms have values: words, entities, or both."""
+    """The items on which atoms have values: words, entities, or both."""
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
-        """Return what a text may mean: one word, or every entity of that name; raise where it means
-        nothing.
+        """The items that a text may mean: one word, or every entity of that name. Raise if there is
+        none.
         """
 
     def look(self, name: str, item: str, inverse: bool = False) -> tuple[str, ...]:
         """Return the values of a relation, or of its inverse, at one item."""
 
     def holds(self, name: str, item: str) -> bool:
-        """Return whether a predicate holds of one item."""
+        """True if a predicate holds of one item."""
 
     def decides(self, name: str, item: str) -> bool:
-        """Return whether a predicate is known to hold or not to hold of one item."""
+        """True if the truth of a predicate is known for one item."""
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """Return whether a value that somebody wrote is among these values of a relation; None
-        where that is not known.
+        """True if a value, as written in an expression, is among these values of a relation. None
+        if that is unknown.
         """
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class Deriver:
         return self._decided(self.expression, given)
 
     def holds(self, given: tuple[str, ...]) -> bool:
-        """Return whether the predicate holds of any of the items."""
+        """True if the predicate holds of any of the items."""
         return self._holds(self.expression, given, [])
 
     def _add(self, steps: list[Step], rule: str, values: Iterable[str], of: tuple[int, ...]) -> int:
@@ -181,8 +181,9 @@ class Deriver:
         return values, self._add(steps, function.word, values, operands)
 
     def _decided(self, predicate: Expression, given: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the entities of which it is known whether the predicate holds: of a river nobody
-        knows whether it is an actor.
+        """Items for which the truth of the predicate is known. The graph does not say whether a
+        river is an actor; for words everything is known, and one without synonyms has no synonym
+        that is a noun.
 
         Of words everything is known: one without synonyms has none that is a noun.
         """
@@ -211,7 +212,7 @@ class Deriver:
                 assert_never(predicate)
 
     def _holds(self, predicate: Expression, given: tuple[str, ...], steps: list[Step]) -> bool:
-        """Return whether a predicate holds of any of the things that the input may mean."""
+        """True if a predicate holds of any of the items that the input may mean."""
         match predicate:
             case Atom(name):
                 true = any(self.space.holds(name, x) for x in given)

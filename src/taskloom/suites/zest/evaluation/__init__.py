@@ -17,11 +17,21 @@ from random import Random
 from taskloom.core.errors import InputError, nearest
 from taskloom.core.example import Example
 from taskloom.core.predictions import Prediction, predictions_for
-from taskloom.suites.zest.evaluation import corrected, official, totals
+from taskloom.suites.zest.evaluation import corrected, official
 from taskloom.suites.zest.evaluation.corrected import MISTAKES, mistake
 from taskloom.suites.zest.evaluation.flags import FLAGS, differ, flags
 from taskloom.suites.zest.evaluation.official import Answer, Judged, Undefined
-from taskloom.suites.zest.evaluation.score_report import InstanceScore, Mode, ScoreReport
+from taskloom.suites.zest.evaluation.score_report import (
+    InstanceScore,
+    Mode,
+    ScoreReport,
+    average,
+    official_format,
+    pair_corrected,
+    pair_official,
+    table,
+    task_score,
+)
 from taskloom.suites.zest.task_files import (
     ZestTask,
     alternatives,
@@ -167,8 +177,8 @@ def _refuse_faults(predictions: Iterable[Prediction], pred: object) -> None:
 
 
 def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of UTF-16 without its mark: it is valid UTF-8 with a NUL after each letter, so nothing
-    is right and nobody knows why.
+    """Warn about UTF-16 without its byte order mark. It is valid UTF-8 with a NUL after each
+    letter, so every answer would be wrong for no visible reason.
     """
     odd = sum("\0" in p.text for p in predictions)
     return (
@@ -205,7 +215,7 @@ def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
-"""By the script (None where it dies), by the paper, and what the report keeps."""
+"""Judgement by the script (None if it fails), by the paper, and the part that the report keeps."""
 
 
 def _judge_all(
@@ -247,7 +257,7 @@ def _judge_all(
 
 
 def _by_script(answer: Answer, prediction: Prediction, draws: Random) -> tuple[Judged | None, str]:
-    """Return the script's judgement, or None and why there is none."""
+    """The script's judgement, or None and the reason why there is none."""
     if prediction.fault:
         return None, prediction.fault
     try:
@@ -264,12 +274,12 @@ def _report(
 ) -> ScoreReport:
     by_script = mode == "official"
     scores = [
-        totals.task_score(
+        task_score(
             task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script
         )
         for task, rows in judged
     ]
-    paired = totals.pair_official(scores) if by_script else totals.pair_corrected(scores)
+    paired = pair_official(scores) if by_script else pair_corrected(scores)
     scores = [replace(s, paired=value) for s, value in zip(scores, paired, strict=True)]
     dropped = sum(value is None for value in paired)
     if dropped:
@@ -280,7 +290,7 @@ def _report(
                 " out of C@T"
             ),
         ]
-    by_type = totals.table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
+    by_type = table(scores, paired, lambda s: str(s.task.kind), thresholds, by_script)
     if "normal" in by_type:  # the script's order: types as they appear, base tasks last
         by_type["normal"] = by_type.pop("normal")
     own: list[float | None] = [s.f1 for s in scores]
@@ -289,14 +299,14 @@ def _report(
     return ScoreReport(
         mode=mode,
         by_type=by_type,
-        overall=totals.average(by_type, by_script),
+        overall=average(by_type, by_script),
         own={
-            "type": totals.table(scores, own, lambda s: str(s.task.kind), thresholds, by_script),
-            "domain": totals.table(scores, own, lambda s: s.task.domain, thresholds, by_script),
-            "format": totals.table(
+            "type": table(scores, own, lambda s: str(s.task.kind), thresholds, by_script),
+            "domain": table(scores, own, lambda s: s.task.domain, thresholds, by_script),
+            "format": table(
                 scores,
                 own,
-                lambda s: totals.official_format(s.task) if by_script else s.task.format,
+                lambda s: official_format(s.task) if by_script else s.task.format,
                 thresholds,
                 by_script,
             ),
@@ -316,8 +326,8 @@ def _differences(
     counts = Counter(flag for _, rows in judged for *_, i in rows for flag in i.flags)
     tasks = 0
     for task, rows in judged:
-        one = totals.task_score(task, [s for s, _, _ in rows if s is not None], False)
-        other = totals.task_score(task, [p for _, p, _ in rows], True)
+        one = task_score(task, [s for s, _, _ in rows if s is not None], False)
+        other = task_score(task, [p for _, p, _ in rows], True)
         tasks += any(s is None for s, _, _ in rows) or abs(one.f1 - other.f1) > 1e-9
     return {
         "instances": sum(differ(s, p) for _, rows in judged for s, p, _ in rows),

@@ -1,4 +1,4 @@
-"""Why the official and the corrected judgement of an instance may differ: one name for each
+"""Why the official and the corrected judgement of an instance may differ: one flag for each
 peculiarity of the script.
 """
 
@@ -34,16 +34,14 @@ FLAGS: dict[str, str] = {
     ),
     "rounding": "a score on the border of two hundredths is rounded by its binary error",
 }
-"""Flag and what it means, for reports."""
+"""Meaning of each flag, for reports."""
 
 ROUNDING = 0.0101
-"""Two judgements that differ by no more than a hundredth for each entry may differ by rounding
-alone.
-"""
+"""Maximum difference per entry that rounding alone can cause."""
 
 
 def effect(judged: Judged) -> tuple[float, int, int]:
-    """Compute what an instance adds to its task: the sum of true-positive scores, predicted
+    """Contribution of an instance to its task: the sum of true-positive scores, predicted
     positives, gold positives.
     """
     gained = sum(score for bucket, score in judged.entries if bucket == "tp")
@@ -53,7 +51,7 @@ def effect(judged: Judged) -> tuple[float, int, int]:
 
 
 def differ(one: Judged | None, other: Judged) -> bool:
-    """Return whether two judgements change the task's F1 differently."""
+    """True if two judgements change the task's F1 differently."""
     if one is None or one.entries == other.entries:
         return one is None  # most instances are judged alike, and counting takes long
     (gained, *counts), (other_gained, *other_counts) = effect(one), effect(other)

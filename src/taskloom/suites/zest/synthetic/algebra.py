@@ -69,7 +69,7 @@ class Record:
 
 @dataclass(slots=True)
 class Facts:
-    """What is stated about one entity. Lists keep the order in which the passage says things."""
+    """Statements about one entity. Lists keep the order of the passage."""
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -88,9 +88,7 @@ class Stated:
 
 
 def known(name: str, facts: Facts, rules: list[Stated]) -> Any:
-    """Return a value that is stated, or else implied by a rule whose condition is stated; None if
-    neither.
-    """
+    """Value that is stated, or else implied by a rule whose condition is stated. None if neither."""
     if name in facts.values:
         return facts.values[name]
     for stated in rules:
@@ -165,7 +163,7 @@ class Value:
 
 
 Thing = Facts | Record
-"""What relations are of: the entity, or one of its records."""
+"""Subject of a relation: the entity, or one of its records."""
 
 
 def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) -> str:
@@ -186,8 +184,8 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
 
 
 def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]:
-    """Return all acceptable forms of an answer, as annotators give them: a number without its unit,
-    a person by surname.
+    """Acceptable forms of an answer, as annotators give them: a number without its unit, a person
+    by surname.
     """
     if target == NA or program.op not in ("value", "top", "bottom"):
         return (target,)
@@ -204,14 +202,14 @@ def acceptable(domain: Domain, program: Program, target: str) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What a passage states about its entity, as a world in which expressions have values."""
+    """The statements of a passage as a world in which expressions have values."""
 
     domain: Domain
     entity: Facts
     rules: list[Stated]
 
     def values(self, function: Expression, of: Thing) -> list[Value | Record]:
-        """Return the known values of a relation; none where the passage does not say."""
+        """Known values of a relation, empty if the passage does not state any."""
         match function:
             case Atom(name):
                 return self._stated(name, of)
@@ -231,7 +229,7 @@ class Passage:
                 raise ValueError(f"no relation: {function}")
 
     def holds(self, predicate: Expression, of: Thing) -> bool | None:
-        """Return whether a predicate holds; None where the passage does not say."""
+        """True or False if the passage decides a predicate, else None."""
         match predicate:
             case Is(Atom(name), wanted):
                 if isinstance(of, Facts) and isinstance(self.domain.by_name.get(name), Members):
@@ -264,14 +262,14 @@ class Passage:
         return bool(value.raw > int(bound) if at[0] == "above" else value.raw < int(bound))
 
     def _first(self, name: str, of: Thing) -> Value | None:
-        """Return the first value of an atom; None if the passage does not state one."""
+        """First value of an atom, or None if the passage does not state one."""
         for value in self._stated(name, of):
             if isinstance(value, Value):
                 return value
         return None
 
     def table(self, columns: Expression, rows: Expression) -> str:
-        """Build one object for each record: its name, and what is known of each column."""
+        """One JSON object per record: its name, and the known value of each column."""
         names = [
             c.name
             for c in (columns.parts if isinstance(columns, Operator) else (columns,))
@@ -297,7 +295,7 @@ class Passage:
         return self.domain.records_by_name[rows.name]
 
     def _stated(self, name: str, of: Thing) -> list[Value | Record]:
-        """Return the values of an atom: stated, or for the entity implied by a rule."""
+        """Values of an atom: stated or, for the entity, implied by a rule."""
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
@@ -320,9 +318,7 @@ class Passage:
 
 
 def _extremes(records: list[Record], which: str, field: str) -> list[Record]:
-    """Return the records with the most or the least of a field, among those for which it is
-    stated.
-    """
+    """Records with the highest or lowest value of a field, among those for which it is stated."""
     measured = [row for row in records if field in row.fields]
     pick = max if which == "most" else min
     best = pick((row.fields[field] for row in measured), default=None)

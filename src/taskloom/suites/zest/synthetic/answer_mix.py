@@ -21,48 +21,46 @@ from taskloom.suites.zest.synthetic.programs import PRESENCE, Program
 from taskloom.suites.zest.task_files import Kind
 
 SILENT = 0.01
-"""The share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
+"""Share of tasks that no passage answers: one of the paper's 114 dev tasks (section 6)."""
 
 SETTLED = 0.57
-"""The share of the answers of yes/no tasks that belong to settled ones: nearly all passages answer
-them, and by yes.
+"""Share of yes/no answers that belong to settled tasks, which nearly all passages answer, and with
+yes.
 
 At the paper's rate of n/a that is about a fourth of the yes/no tasks, and three answers of four are
 yes, as in the real rows.
 """
 
 FULLNESS = (0.65, 0.95, 0.45)
-"""Answered passages of settled tasks: from, to, and the power of the spread between; by it seven in
+"""Spread of the share of answered passages over settled tasks: from, to, exponent. With it seven in
 ten have 17 of 20 or more.
 """
 
 ALIKE = 0.1
-"""The share of the other yes/no tasks that are always answered by yes, and of those always answered
-by no.
+"""Share of the other yes/no tasks whose answers are all yes, and likewise of those whose answers
+are all no.
 """
 
 EDGE = 1e-9
-"""The least share of n/a, and of answers, for which a spread is defined."""
+"""Minimum share of n/a, and of answers, for which a spread is defined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Of the passages of a task: how many answer it, and of those how many say yes (if it is a
-    yes/no task).
-    """
+    """Number of a task's passages that answer it, and how many of these say yes (for yes/no tasks)."""
 
     answered: int
     yes: int
 
 
 def settled_share(na_rate: float) -> float:
-    """Return the share of the yes/no tasks that are settled, at a rate of n/a."""
+    """Share of the yes/no tasks that are settled, at a rate of n/a."""
     low, high, power = _fullness(na_rate)
     return SETTLED * (1 - na_rate) / (low + (high - low) / (1 + power))
 
 
 def _fullness(na_rate: float) -> tuple[float, float, float]:
-    """Return FULLNESS raised to the average of all tasks: below it the others could not make up for
+    """FULLNESS, raised to the average of all tasks. Below it the other tasks could not make up for
     settled ones.
     """
     low, high, power = FULLNESS
@@ -70,8 +68,8 @@ def _fullness(na_rate: float) -> tuple[float, float, float]:
 
 
 def settled_counts(tasks: int, passages: int, na_rate: float) -> list[int]:
-    """Return the answered passages of settled tasks, from few to many; one passage is n/a where the
-    rate leaves room for it.
+    """Number of answered passages for each settled task, ascending. One passage is n/a if the rate
+    allows it.
     """
     low, high, power = _fullness(na_rate)
     most = passages - 1 if passages * na_rate >= 1 else passages
@@ -253,8 +251,8 @@ def _take_back(
 
 
 def _free(flip: Program, base: Program) -> bool:
-    """Return whether a base task is answered on most passages that do not answer its flip: where
-    they ask for other things.
+    """True if a base task is answered on most passages that do not answer its flip, because they
+    ask for different things.
     """
     return flip.args[0] != base.args[0] or flip.op == "has"
 

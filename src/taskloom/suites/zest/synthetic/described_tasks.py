@@ -129,38 +129,36 @@ def _comparisons(number: Number, program: Program) -> Iterator[str]:
 
 
 PER_DOMAIN = 5
-"""Base tasks that a split has of each of its domains at least, where it has so many."""
+"""Minimum number of base tasks that a split has in each of its domains, if it has that many."""
 PLENTY = (1, 2, 4, 8, 16)
-"""How many times more numbers and values of each attribute are asked for, until there are enough
+"""Factors by which the numbers and values of each attribute are multiplied until there are enough
 base tasks.
 """
 DRAWS = 10
-"""How often base tasks are drawn before a recipe counts as impossible; of splits with 20 tasks one
-draw in ten fails.
+"""Maximum number of draws of base tasks before a recipe counts as impossible. With 20 tasks per
+split one draw in ten fails.
 """
 
 OWNERS = ("test", "train", "test", "train", "dev", "test", "train")
-"""Which split owns the forms of a domain, in a keyed order and over and over: about as many as the
-paper's base tasks, of which train has 40 %, dev 10 % and test 50 %, with a little more for dev,
-which has to have flips and structures of its own.
+"""Owners of a domain's forms, in a keyed order and repeated. The shares are about those of the
+paper's base tasks (train 40 %, dev 10 %, test 50 %), with a little more for dev, which needs flips
+and structures of its own.
 """
 
 TURNS = 3
-"""How often all base tasks may have another paraphrase, beside those that match their flips."""
+"""Number of further paraphrases per base task, beside those that match its flips."""
 
 LENGTH = 0.01
-"""What a word more or less counts beside the overlap, in choosing the wording of a flip."""
-
-WORDS = 0.02
-"""What a word counts that a flip has and the paraphrase that it is to be like has not, or the other
-way round. At 0 the words that differ from the base task tell flips and paraphrases apart with an
-accuracy of 0.57, at 0.1 the overlap does with 0.59; here both are near chance
-(benchmarks/zest_new_tasks.py). Chosen on seeds 0 to 7.
+"""Weight of one word of difference in length against the overlap, in choosing the wording of a
+flip.
 """
 
+WORDS = 0.02
+"""Weight of a word that only one of a flip and the paraphrase it should resemble has."""
+
 TABLE_OWNERS = ("train", "dev", "test")
-"""Which split owns a table of all records of a kind, and a comparison of them: thirds, since there
-are few and each needs some.
+"""Owners of a table of all records of a kind, and of a comparison of them. Thirds, since there are
+few and each split needs some.
 """
 
 
@@ -191,7 +189,7 @@ class DescribedTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest:
-    """What a recipe asks of its tasks."""
+    """Requirements of a recipe for its tasks."""
 
     domains: tuple[Domain, ...]
     sizes: Mapping[str, int]
@@ -216,9 +214,7 @@ def draw_tasks(request: TaskRequest, key: Key) -> dict[str, list[DescribedTask]]
 
 
 def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[DescribedTask]:
-    """Draw the tasks of a split; use more numbers and values where the usual ones do not
-    suffice.
-    """
+    """Draw the tasks of a split. Use more numbers and values if the usual ones do not suffice."""
     for plenty in PLENTY[:-1]:
         try:
             return _draw_until_possible(request, key, split, size, plenty)
@@ -230,7 +226,7 @@ def _draw_split(request: TaskRequest, key: Key, split: str, size: int) -> list[D
 def _draw_until_possible(
     request: TaskRequest, key: Key, split: str, size: int, plenty: int
 ) -> list[DescribedTask]:
-    """Draw tasks again where the base tasks happen to lack derivatives."""
+    """Draw tasks again if the base tasks happen to lack derivatives."""
     for turn in range(DRAWS - 1):
         try:
             return _draw_once(request, key, split, size, plenty, turn)
@@ -471,8 +467,8 @@ class _Split:
     def _fill(
         self, kind: Kind, what: str, count: int, candidates: Iterator[DescribedTask]
     ) -> list[DescribedTask]:
-        """Take `count` candidates in the split's proportion of output types; where one type runs
-        out, the other fills up.
+        """Take `count` candidates in the split's proportion of output types. If one type runs out,
+        use the other.
         """
         wanted = self._wanted(count)
         chosen: list[DescribedTask] = []
@@ -503,8 +499,8 @@ class _Split:
     def _paraphrases(
         self, bases: list[DescribedTask], flips: list[DescribedTask]
     ) -> Iterator[DescribedTask]:
-        """Yield as many paraphrases of each base task as it has flips, then others: what a question
-        is about tells nothing.
+        """Yield as many paraphrases of each base task as it has flips, then others, so that the
+        topic of a question does not reveal its type.
         """
         rng = self.key.random("paraphrases")
         questions = {b.question for b in bases}

@@ -106,8 +106,8 @@ def _reader() -> TypeAdapter[Domain]:
 
 
 def _is_huge(given: Any) -> bool:
-    """Return whether there are too many values, counting what an alias stands for each time; stops
-    when there are.
+    """True if a file has too many values, counting each use of an alias. Counting stops at the
+    limit.
     """
     waiting, count = [given], 0
     while waiting and count <= MOST_VALUES:
@@ -218,7 +218,7 @@ them by name again.
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a recipe's `domains` names a file rather than a domain of this package."""
+    """True if an entry of a recipe's `domains` names a file rather than a domain of this package."""
     return name.endswith(SUFFIXES)
 
 

@@ -31,9 +31,9 @@ from taskloom.suites.zest.synthetic.programs import Program, picked
 Wanted = Literal["yes", "no", "answer", "na"]
 
 IMPLIED = 0.5
-"""How often a fact that has a rule is left to be inferred from it."""
+"""Probability that a fact with a rule is left to be inferred from it."""
 TEMPTING = 0.65
-"""How often another entity of the passage has the very fact that the task asks for."""
+"""Probability that another entity of the passage has the very fact that the task asks for."""
 TRIES = 100
 RIVAL_TRIES = 12
 """Drafts of a flip that are drawn for one on which its base task answers otherwise; most need one
@@ -97,8 +97,8 @@ def draw(
 
 
 def contradictory(draft: Draft) -> bool:
-    """Return whether a passage breaks a rule that it states: all parks of a district close, but one
-    is open.
+    """True if a passage breaks a rule that it states: all parks of a district close, but one is
+    open.
     """
     return any(
         person.values.get(s.rule.when) == s.value
@@ -145,8 +145,8 @@ class _Drawing:
         return draft
 
     def _answer_rival(self, draft: Draft, program: Program, wanted: Wanted) -> None:
-        """Answer the base task of a flip about another attribute or record where the flip itself
-        has no answer.
+        """Answer the base task of a flip about another attribute or record, if the flip itself has
+        no answer.
         """
         rival = self.rival
         if (
@@ -371,7 +371,7 @@ class _Drawing:
         )
 
     def _distract(self, draft: Draft, other: Facts, program: Program) -> None:
-        """Give another entity what the task asks for."""
+        """Let another entity have the fact that the task asks for."""
         if self.rng.random() < TEMPTING:
             leaf = self.rng.choice(program.leaves)
             self._steer(

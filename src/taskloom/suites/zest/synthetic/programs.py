@@ -40,15 +40,13 @@ YES_NO = frozenset(
 """Operations that answer yes, no or n/a."""
 
 PRESENCE = frozenset({"has", "flag", "any"})
-"""Those among them that ask whether something is there, or done."""
+"""The yes/no operations that ask for the presence of something."""
 
 JOINING = frozenset({"and", "or", "both", "when"})
 """Operations on programs."""
 
 PLAIN = 3
-"""The first, plainest wordings of a program, of which joined questions and output structures are
-built.
-"""
+"""Number of the first, plainest wordings that joined questions and output structures use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +58,27 @@ class Program:
 
     @property
     def yes_no(self) -> bool:
-        """Return whether it is a classification task."""
+        """True if it is a classification task."""
         return self.op in YES_NO
 
     @property
     def leaves(self) -> tuple[Program, ...]:
-        """Return the programs that look at facts themselves."""
+        """Programs that look at facts themselves."""
         if self.op not in JOINING:
             return (self,)
         return tuple(leaf for a in self.args for leaf in a.leaves)
 
 
 def wordings(domain: Domain, program: Program) -> list[str]:
-    """Return the question forms of a program, the plainest first; flips of one another keep their
-    order.
-    """
+    """Question forms of a program, the plainest first. Flips of one another keep the same order."""
     if program.op in JOINING:
         return [text.replace("{this}", domain.this) for text in _joined(domain, program)]
     return [text for alike in by_predicate(domain, program) for text in alike]
 
 
 def by_predicate(domain: Domain, program: Program) -> list[list[str]]:
-    """Return the question forms of a program that reads facts, those together that say "is longer
-    than" in the same words.
+    """Question forms of a program that reads facts, grouped by the wording of their predicate ("is
+    longer than").
     """
     if (known := domain.worded.get(program)) is not None:
         return known
@@ -279,8 +275,8 @@ def _phrases(field: Field, program: Program) -> list[str]:
 
 
 def picked(program: Program) -> Program:
-    """Return the program that says which records a `pick` shows: its arguments are records,
-    operation, field, value, columns.
+    """The program that selects the records of a `pick`, whose arguments are records, operation,
+    field, value, columns.
     """
     records, op, field, value = program.args[:4]
     return Program(op, (records, field, value))
@@ -373,5 +369,5 @@ def condition(domain: Domain, program: Program) -> str:
 
 
 def conditional(program: Program) -> bool:
-    """Return whether a yes/no program can be the condition of another one."""
+    """True if a yes/no program can be the condition of another one."""
     return program.op in ("flag", "is", "has")

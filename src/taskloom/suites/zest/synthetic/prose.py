@@ -39,8 +39,8 @@ the middle; what the entity is before what belongs to it, or after.
 """
 
 JOINED, ADDED, CROSSED = 0.98, 0.6, 0.8
-"""How often a clause takes in the next one, two that are joined take in a third, and a clause takes
-in one about another entity.
+"""Probabilities that a clause is joined with the next one, that two joined ones take in a third,
+and that a clause takes in one about another entity.
 """
 
 ALONE, TOGETHER, OF_RECORDS = 20_000, 10_000, 40_000
@@ -54,12 +54,12 @@ than others: a thousand passages have the same two clauses more often.
 """
 
 OPENED = 0.12
-"""How often a sentence that needs no opener begins with a word such as "Moreover,"; more would read
-as a list of them.
+"""Probability of an opener such as "Moreover," before a sentence that needs none. More would read
+like a list.
 """
 
 FILLED = 0.1
-"""How often a passage has a filler although it is long enough."""
+"""Probability of a filler in a passage that is long enough."""
 
 SHORTEST, LONGEST = 60, 180
 """Words of a passage."""
@@ -113,7 +113,7 @@ def listing(items: list[str], joiner: str) -> str:
 
 
 def _common(clauses: list[Clause]) -> bool:
-    """Return whether another passage might well have the same sentence of these clauses."""
+    """True if another passage may well have the same sentence of these clauses."""
     enough = TOGETHER
     if len(clauses) == 1:
         enough = ALONE
@@ -180,9 +180,7 @@ class _Writer:
         )
 
     def _units(self) -> tuple[list[Unit], list[Unit], list[Unit]]:
-        """Return what there is to say about the entity, about others (each as a whole), and in
-        general.
-        """
+        """Clauses about the entity, about others (each as a whole), and in general."""
         own = self._attribute_units(0, self.draft.main)
         others: list[Unit] = []
         for number, facts in enumerate(self.draft.people[1:], start=1):

@@ -1,5 +1,5 @@
-"""The independent solver: answers a program from the text of a passage alone, by what the reader
-made of it.
+"""The independent solver: answers a program from the text of a passage alone, on the facts that the
+reader finds.
 
 It shares the syntax of programs with the generator, and nothing of their evaluation: it compares
 texts as the passage has them.
@@ -42,7 +42,7 @@ def solve(domain: Domain, program: str, text: str) -> tuple[str, ...]:
 
 
 def _is_person(domain: Domain, name: str) -> bool:
-    """Return whether an attribute is asked for by "Who"."""
+    """True if questions for an attribute begin with "Who"."""
     attribute = domain.by_name.get(name)
     return attribute is not None and attribute.asks[0].split()[0] == "Who"
 
@@ -96,8 +96,8 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
 
 
 def _test(program: Expression) -> tuple[str, str, str]:
-    """Return what an atom or a predicate looks at, how (is, above, below, most, least, or nothing),
-    and the value it looks for.
+    """The name that an atom or a predicate looks at, how (is, above, below, most, least, or
+    nothing), and the value it looks for.
     """
     if isinstance(program, Is):
         assert isinstance(program.relation, Atom)

@@ -136,7 +136,7 @@ def _evidence(program: Program, drafted: draft.Draft, target: str) -> str:
 
 
 def _implied(program: Program, drafted: draft.Draft) -> bool:
-    """Return whether something that the program looks at is known by a rule only."""
+    """True if something that the program looks at is known only by a rule."""
     names = [leaf.args[0] for leaf in program.leaves]
     return any(
         n not in drafted.main.values and known(n, drafted.main, drafted.rules) is not None

@@ -6,6 +6,7 @@ that is its name, so `chain(synonyms[eng], label, occupation)` is a function of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,20 +19,23 @@ from taskloom.core.seeding import Key
 from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation.derivation_columns import FactPaths, Trace
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
-from taskloom.suites.taskbench.evaluation.function_table import TRUTH, FunctionTable
+from taskloom.suites.taskbench.evaluation.evaluator import TRUTH, FunctionTable
 from taskloom.suites.taskbench.language import Type, map_filter, show, type_of
 from taskloom.suites.taskbench.language.operators import Atom, Expression, Inverse, atoms_of
 from taskloom.suites.taskbench.scorers import confirm
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import facts
+from taskloom.suites.taskbench.worlds.facts.fact_world import FactWorld
 from taskloom.suites.taskbench.worlds.facts.iri import is_id
 from taskloom.suites.taskbench.worlds.facts.properties import (
     CLASS_PROPERTIES,
+    INSTANCE_OF,
     ROOT,
     SUBCLASS_OF,
     asked,
 )
 from taskloom.suites.taskbench.worlds.facts.query_world import QueryWorld
+from taskloom.suites.taskbench.worlds.facts.relation import Predicate
 from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, FactComposer, relation_name
 
 if TYPE_CHECKING:
@@ -107,7 +111,7 @@ class FactSpace:
         )
 
     def holds(self, name: str, item: str) -> bool:
-        """Return whether a predicate holds of one entity or word."""
+        """True if a predicate holds of one entity or word."""
         known = atoms.known(name)
         assert known is not None
         if known.family != "factual":
@@ -115,7 +119,7 @@ class FactSpace:
         return bool(self._truth(name, item))
 
     def decides(self, name: str, item: str) -> bool:
-        """Return whether the graph says of the entity what the predicate asks about."""
+        """True if the graph states, for the entity, what the predicate asks about."""
         known = atoms.known(name)
         assert known is not None
         return known.family != "factual" or self._truth(name, item) is not None
@@ -127,16 +131,16 @@ class FactSpace:
         )
 
     def matches(self, relation: Expression, value: str, items: tuple[str, ...]) -> bool | None:
-        """Return whether a value, given as id or label, is among these values of a relation; None
-        where that is not known.
+        """True if a value, given as id or label, is among these values of a relation. None if that
+        is unknown.
         """
         wanted = [value, value.replace(" ", "_"), *self.world.ids(value)]
         classes = isinstance(relation, Atom) and relation.name in ("instance_of", "occupation")
         return self._matching(classes, wanted, items)
 
     def _matching(self, classes: bool, wanted: list[str], items: tuple[str, ...]) -> bool | None:
-        """Return whether one of the items is wanted, or for classes a kind of what is; None where
-        that is not known.
+        """True if one of the items is wanted or, for classes, a kind of a wanted one. None if that
+        is unknown.
 
         The tables of predicates go from the classes down; this walks up from each item, so that the
         two ways check each other.
@@ -166,19 +170,19 @@ class FactSpace:
         return relation.of(item)
 
     def show(self, items: Iterable[str]) -> tuple[str, ...]:
-        """Return labels, each once, without what has none. Words are written as words."""
+        """Distinct labels; items without one are missing. Words are written as words."""
         return tuple(sorted(set(self.say(items).values())))
 
     def say(self, items: Iterable[str]) -> dict[str, str]:
-        """Return what each item is called, asked for all at once; what has no name is left out."""
+        """Labels of the items, from one query. Items without a label are missing."""
         known = self.words.numbers if self.words else {}
         given = set(items)
         written = {x: x.replace("_", " ") for x in given if x in known}
         return written | self.world.labels(x for x in given if x not in known and is_id(x))
 
     def meanings(self, texts: Iterable[str], kind: str = "") -> dict[str, tuple[str, ...]]:
-        """Return what each text of an example may mean: entities of that name, and a word; one of
-        them where the kind is given.
+        """The items that each text of an example may mean: entities of that name, and a word; only
+        one of these if the kind is given.
         """
         wanted = set(texts)
         if kind.startswith("word"):
@@ -211,7 +215,7 @@ class FactFunctions:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Give what the facts come from."""
+        """Sources of the facts."""
         return self.world.sources() + (self.words.sources if self.words else ())
 
     def deriver(self, function: Function) -> Deriver:
@@ -219,7 +223,7 @@ class FactFunctions:
         return Deriver(function.expression, function.type, self.space, self.separators)
 
     def trace(self, function: Function) -> Trace:
-        """Return how the official answers come about."""
+        """Derivations of the official answers."""
         tree = (
             map_filter(function.expression)[0]
             if function.type.form == "sequence"
@@ -288,9 +292,7 @@ class FactFunctions:
         """
         predicate = self.composer.predicate(tree)
         size = min(LIMIT, 2 * len(predicate.positives))
-        chosen = facts.balanced(
-            self.world, predicate, size, Key("taskbench", "negatives", show(tree))
-        )
+        chosen = balanced(self.world, predicate, size, Key("taskbench", "negatives", show(tree)))
         truth = self._truth(tree)
         labels = self.world.labels(chosen)
         return {labels[x]: truth[labels[x]] for x in chosen if x in labels and labels[x] in truth}
@@ -358,3 +360,75 @@ def _solved(
             else False
         ),
     )
+
+
+def balanced(world: FactWorld, predicate: Predicate, n: int, key: Key) -> dict[str, bool]:
+    """Draw n entities with their truth, half of them true (one more false if n is odd), in a keyed
+    order. There are fewer if the world has fewer of either side.
+
+    The false ones have the same types as the true ones. Without that a model learns to distinguish
+    people from rivers instead of actors from other people. The published reference takes any entity
+    that has another value, and its predicate tasks are decided by the majority answer.
+
+    Args:
+        world: Where the types come from.
+        predicate: What is asked.
+        n: Number of entities, true and false together.
+        key: Determines which of them are drawn.
+    """
+    true = _shuffled(predicate.positives, key.child("true"))[: n // 2]
+    false = same_type_negatives(world, predicate, true, len(true) + n % 2, key.child("false"))
+    chosen = true[: len(false)] + false
+    return {x: predicate[x] for x in _shuffled(chosen, key.child("order"))}
+
+
+def same_type_negatives(
+    world: FactWorld, predicate: Predicate, true: Iterable[str], n: int, key: Key
+) -> list[str]:
+    """Draw up to n entities for which the predicate is false, with the types of the true ones in
+    the same proportions.
+
+    What a type lacks in false entities is made up from the other types of true entities, then from
+    any. For "is an instance of", where the type itself is asked, near things come first: instances
+    of a class that has a parent in common with the asked one.
+    """
+    true = list(true)
+    false = _shuffled(predicate.negatives, key)
+    types = (
+        _nearness(world, predicate, true, false)
+        if predicate.classes
+        else _types(world, [*true, *false])
+    )
+    wanted = Counter(types[x] for x in true)
+    by_type: dict[str, list[str]] = {}
+    for x in false:
+        by_type.setdefault(types[x], []).append(x)
+    chosen: dict[str, None] = {}
+    for kind, count in sorted(wanted.items()):
+        chosen.update(dict.fromkeys(by_type.get(kind, [])[: n * count // wanted.total()]))
+    for fits in (True, False):
+        chosen.update(dict.fromkeys(x for x in false if (types[x] in wanted) == fits))
+    return _shuffled(list(chosen)[:n], key.child("chosen"))
+
+
+def _types(world: FactWorld, ids: list[str]) -> dict[str, str]:
+    """Type of each entity: its most common class among these entities, so that there are few types.
+    Empty if it has no class.
+    """
+    classes = world.relation(INSTANCE_OF).at(ids)
+    common = Counter(c for x in ids for c in classes.get(x, ()))
+    return {x: max(classes.get(x, ("",)), key=lambda c: (common[c], c)) for x in ids}
+
+
+def _nearness(
+    world: FactWorld, predicate: Predicate, true: list[str], false: list[str]
+) -> dict[str, str]:
+    parents = world.relation(SUBCLASS_OF).at(predicate.classes).outputs()
+    near = parents | world.relation(f"{SUBCLASS_OF}.inv").at(parents).outputs()
+    classes = world.relation(INSTANCE_OF).at(false)
+    types = {x: "near" if near.intersection(classes.get(x, ())) else "far" for x in false}
+    return types | dict.fromkeys(true, "near")
+
+
+def _shuffled(ids: Iterable[str], key: Key) -> list[str]:
+    return sorted(ids, key=lambda x: (key.hash64(x), x))

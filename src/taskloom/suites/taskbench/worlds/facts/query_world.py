@@ -52,7 +52,7 @@ SMALLEST = 20
 
 
 class QueryClient(Protocol):
-    """Whoever answers queries."""
+    """A source that answers queries."""
 
     @property
     def name(self) -> str:
@@ -60,15 +60,15 @@ class QueryClient(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Return whether a sample can be the first inputs in order: a store at hand can sort them
-        all, a far server will not.
+        """True if a sample is the first inputs in order. A local store can sort them all, a remote
+        server refuses.
         """
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
         """Return the values of these variables in every row of the answer."""
 
     def sources(self) -> tuple[Source, ...]:
-        """Return what the answers come from, by digest."""
+        """Sources of the answers, by digest."""
 
 
 class QueryWorld(CatalogueWorld):
@@ -170,7 +170,7 @@ class QueryWorld(CatalogueWorld):
         return {label: self._named[label] for label in wanted}
 
     def sources(self) -> tuple[Source, ...]:
-        """Return where the answers come from, by digest."""
+        """Sources of the answers, by digest."""
         return self._source.sources()
 
     def _sampled(self, way: Direction, inputs: Iterable[str]) -> Relation:
@@ -298,7 +298,7 @@ class EndpointWorld(QueryWorld):
 
     @property
     def queries(self) -> int:
-        """Return how many queries have been sent; what is on disk needs none."""
+        """Number of queries sent. Cached answers need none."""
         return self._client.queries
 
 

@@ -38,7 +38,7 @@ LARGEST = 256 << 20
 """Bytes of the largest answer that is read: far more than a page of any setting needs."""
 
 OVERLOADED_TRIES = 3
-"""Tries at most where a smaller query may do better than another try."""
+"""Maximum number of tries if a smaller query may do better than another try."""
 
 
 class SparqlError(DataError):
@@ -113,8 +113,8 @@ class SparqlClient:
         self._http = HttpClient(self.manners.timeout, LARGEST, headers)
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the values of these variables in every row; rows in which one is missing or a
-        blank node are left out.
+        """Values of these variables in every row. Rows in which one is missing or a blank node are
+        omitted.
         """
 
         def once() -> list[Row]:
@@ -205,7 +205,7 @@ class CachedClient:
         self._used: dict[str, str] = {}
 
     def select(self, query: str, variables: tuple[str, ...]) -> list[Row]:
-        """Return the rows of a query, from disk where they are there."""
+        """Rows of a query, from the cache if they are there."""
         name = digest(query, 20)
         fresh = self._refresh and name not in self._used
         rows = None if fresh else _unpack(self._cache.get(name), len(variables))
@@ -224,9 +224,7 @@ class CachedClient:
 
 
 def _unpack(answer: bytes | None, width: int) -> list[Row] | None:
-    """Return the rows of a cached answer; None where there is none, or it does not read back
-    whole.
-    """
+    """Rows of a cached answer. None if there is none or it is incomplete."""
     if answer is None:
         return None
     try:

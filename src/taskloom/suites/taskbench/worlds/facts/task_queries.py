@@ -58,11 +58,11 @@ from taskloom.suites.taskbench.worlds.facts.set_operators import Domain, relatio
 
 Lines = list[str]
 KEPT = "?kept"
-"""The variable that tells whether a filter keeps ?x."""
+"""Variable that is true if a filter keeps ?x."""
 
 
 def is_factual(expression: Expression) -> bool:
-    """Return whether a function is one of entities alone, without words."""
+    """True if a function is about entities alone, without words."""
     known = [atoms.known(name) for name in atoms_of(expression)]
     return all(k is not None and k.family == "factual" and k.name != "label" for k in known)
 
@@ -155,9 +155,7 @@ class _QueryWriter:
                 assert_never(tree)
 
     def predicate(self, tree: Expression, x: str, y: str) -> Lines:
-        """Write that y tells whether a predicate holds of x: one group of counts for all its
-        atoms.
-        """
+        """Bind y to the truth of a predicate for x: one group of counts for all its atoms."""
         return self._decided(tree, x, y, None, (x,))
 
     def _decided(
@@ -169,7 +167,7 @@ class _QueryWriter:
         groups: tuple[str, ...],
         given: Sequence[str] = (),
     ) -> Lines:
-        """Write that y tells whether a predicate holds, for each value of some variables.
+        """Bind y to the truth of a predicate, for each value of some variables.
 
         Args:
             tree: The predicate.

@@ -16,13 +16,17 @@ from taskloom.core.errors import DataError
 from taskloom.core.plan import Source
 from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
-from taskloom.suites.taskbench.worlds.words import corpora, invented_words, packaged
-from taskloom.suites.taskbench.worlds.words.morphology import ENDINGS, POS, bases
+from taskloom.suites.taskbench.worlds.words import corpora, invented_words
 from taskloom.suites.taskbench.worlds.words.wordnet import (
+    ENDINGS,
+    POS,
     RawLexicon,
     WordNet,
+    bases,
     brown_counts,
     cess_words,
+    packaged_digest,
+    read_packaged,
     read_sentiment,
     read_spanish,
     read_wordnet,
@@ -34,11 +38,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FORMAT = 1
-"""Raised whenever the compiled arrays change, so that an older cache is left alone."""
+"""Version of the compiled arrays. Raise it whenever they change, so that older cache entries are
+ignored.
+"""
 
 LEAST_BROWN = 5
-"""Occurrences in the Brown corpus: the paper says more than 5, but 5 and more gives just the
-authors' 9,143 words.
+"""Minimum occurrences of a vocabulary word in the Brown corpus. The paper says more than 5, but "at
+least 5" gives exactly the authors' 9,143 words.
 """
 
 LINKS = ("hyponyms", "hypernyms", "entailments", "antonyms")
@@ -82,23 +88,23 @@ class Lexicon:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Give the number of each text."""
+        """Number of each text."""
         return {text: i for i, text in enumerate(self.texts)}
 
     @cached_property
     def shown(self) -> list[str]:
-        """Give every text as it is written in examples: underscores are blanks."""
+        """Every text as written in examples: underscores become blanks."""
         return [text.replace("_", " ").strip() for text in self.texts]
 
     @cached_property
     def written(self) -> dict[str, Table]:
-        """Give for each language and word the senses that list just this spelling as a lemma."""
+        """For each language, the senses of each word that list exactly this spelling as a lemma."""
         return {code: table.flipped(len(self.texts)) for code, table in self.lemmas.items()}
 
     @cached_property
     def base_forms(self) -> dict[str, dict[str, list[int]]]:
-        """Give for each part of speech the lower-case base forms with their words: what morphology
-        may arrive at.
+        """For each part of speech, the lower-case base forms with their words: the possible results
+        of morphology.
         """
         forms: dict[str, dict[str, list[int]]] = {p: {} for p in POS}
         owners = self.lemmas["eng"].owners()
@@ -115,8 +121,8 @@ class Lexicon:
         return {p: bases(form, p, self.base_forms[p], self.exceptions[p]) for p in POS}
 
     def find(self, text: str, language: str) -> tuple[int, ...]:
-        """Return the senses of any text: of a word in the lexicon by the table, of another English
-        form by morphology.
+        """Senses of any text: from the table for a word of the lexicon, by morphology for another
+        English form.
         """
         number = self.numbers.get(text.strip().replace(" ", "_"))
         if number is not None and (row := self.senses[language].row(number)).size:
@@ -147,8 +153,8 @@ def open_lexicon(name: str) -> Lexicon:
             "synthetic", (Source("invented-words", invented_words.digest()),), invented_words.read
         )
     if name == "packaged":
-        raw = packaged.digest()
-        return _cached("packaged", (Source("wordnet-3.0-english", raw),), packaged.read)
+        source = Source("wordnet-3.0-english", packaged_digest())
+        return _cached("packaged", (source,), read_packaged)
     trees = {name: corpora.get(name) for name in corpora.WANTED}
     sources = tuple(Source(f"nltk/{name}", corpus.digest()) for name, corpus in trees.items())
     return _cached("nltk", sources, lambda: _read_nltk(trees))
@@ -178,7 +184,7 @@ def _read_nltk(trees: Mapping[str, corpora.Corpus]) -> RawLexicon:
 
 
 def _whole(corpus: corpora.Corpus, read: Callable[[corpora.Corpus], T]) -> T:
-    """Read a corpus; whatever a reader stumbles over, the corpus is damaged."""
+    """Read a corpus. Any error of a reader means that the corpus is damaged."""
     try:
         return read(corpus)
     except (ValueError, LookupError) as error:
@@ -247,9 +253,7 @@ INFLECTED = tuple({ending for endings in ENDINGS.values() for ending in endings}
 
 
 def _english_senses(net: WordNet, texts: list[str]) -> Table:
-    """Rank the senses of every text: the most frequent first, of equal ones those of nouns first,
-    then in WordNet's order.
-    """
+    """Rank the senses of every text: by frequency, then nouns first, then in WordNet's order."""
     english = {lemma for row in net.lemmas for lemma in row}
     irregular = {form for p in POS for form in net.exceptions[p]}
     forms_of: dict[str, set[str]] = {p: set() for p in POS}
@@ -271,7 +275,7 @@ def _english_senses(net: WordNet, texts: list[str]) -> Table:
 
 
 def _own_senses(row: Sequence[int], counts: Sequence[int]) -> list[int]:
-    """Rank the senses of a form that has no base form but itself; the index has them by part of
+    """Rank the senses of a form that is its own only base form. The index has them by part of
     speech.
     """
     if not any(counts):
@@ -303,8 +307,8 @@ def _inflected_senses(
 
 
 def _spanish_senses(raw: RawLexicon, texts: list[str]) -> Table:
-    """Rank Spanish senses by the counts of the English words that share them; Spanish has none of
-    its own.
+    """Rank Spanish senses by the counts of the English words that share them, because there are no
+    Spanish counts.
     """
     if not any(raw.spanish):
         return Table.empty(len(texts))
