@@ -196,8 +196,8 @@ def _expressions() -> list[str]:
 
 
 def select(families: Collection[str], compositions: Collection[str]) -> list[CatalogTask]:
-    """Return the tasks all of whose atoms are of these families, of these compositions; operand
-    swaps are left out.
+    """Tasks with these compositions whose atoms all belong to these families. Of tasks that differ
+    only in the order of operands, the first is taken.
     """
     wanted = set(families)
     tasks = _tasks(words=not wanted <= {"factual"}, facts="factual" in wanted)
@@ -208,14 +208,11 @@ def select(families: Collection[str], compositions: Collection[str]) -> list[Cat
 
 def _task(expression: str, seen: dict[str, str]) -> CatalogTask:
     tree = parse(expression)
-    families = frozenset(
-        known.family for a in atoms_of(tree) if (known := atoms.known(a)) is not None
-    )
     first = seen.setdefault(name(tree), expression)
     return CatalogTask(
         expression,
         composition(tree),
-        families,
+        families(tree),
         expression not in IMPLIED,
         "" if first == expression else first,
     )
@@ -291,14 +288,15 @@ def composition(expression: Expression) -> str:
     return expression.word
 
 
+def families(expression: Expression) -> frozenset[str]:
+    """Families of the atoms: lexical, random, factual, own."""
+    used = [atoms.known(name) for name in atoms_of(expression)]
+    return frozenset(atom.family for atom in used if atom is not None)
+
+
 def family(expression: Expression) -> str:
-    """Return the families of the atoms: lexical, random, factual, or several of them joined by
-    +.
-    """
-    families = {
-        known.family for atom in atoms_of(expression) if (known := atoms.known(atom)) is not None
-    }
-    return "+".join(sorted(families))
+    """The families of the atoms in one word, joined by + if there are several."""
+    return "+".join(sorted(families(expression)))
 
 
 def composition_names() -> list[str]:

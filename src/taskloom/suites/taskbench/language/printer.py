@@ -115,9 +115,8 @@ def _foreign(expression: Expression, style: _Style, input_text: str | None = Non
             # them.
             own = given if given == style.variable else style.word
             shown = ", ".join(_foreign(part, style, own) for part in parts)
-            return f"{expression.word}({shown})" + (
-                "" if given in ("", style.variable, style.word) else given
-            )
+            after = "" if given in ("", style.variable, style.word) else given
+            return f"{expression.word}({shown}){after}"
 
 
 _CONSTANT = re.compile(r"(?<==)[^}]*(?=\})|(?<=\{)\d+(?=\})")
@@ -187,21 +186,17 @@ class _Speaker:
         if level == "phrase":
             return self.phrase(expression, self.thing or f"the {self.kind.rpartition(' ')[2]}")
         instruction = self.instruction(expression)
-        return (
-            instruction
-            if level == "instruction"
-            else f"{instruction} {self.explanation(expression)}"
-        )
+        if level == "instruction":
+            return instruction
+        return f"{instruction} {self.explanation(expression)}"
 
     def vague(self) -> str:
         if self.type.form == "predicate":
             return f"Say true or false of the given {self.kind}."
         given = _THINGS.get(self.type.target, self.type.target)
         if self.type.form == "sequence":
-            return (
-                f"Turn the given {self.kind}s into {'other' if given == self.kind else 'related'}"
-                f" {given}s."
-            )
+            which = "other" if given == self.kind else "related"
+            return f"Turn the given {self.kind}s into {which} {given}s."
         return f"Give a related {given}."
 
     def phrase(self, expression: Expression, x: str) -> str:
@@ -238,11 +233,8 @@ class _Speaker:
     def explanation(self, expression: Expression) -> str:
         from taskloom.suites.taskbench import atoms
 
-        sentences = [
-            k.define
-            for n in dict.fromkeys(atoms_of(expression))
-            if (k := atoms.known(n)) and k.define
-        ]
+        used = [atoms.known(name) for name in dict.fromkeys(atoms_of(expression))]
+        sentences = [atom.define for atom in used if atom is not None and atom.define]
         if self.type.form == "predicate":
             sentences.append("Answer with one word, true or false.")
         elif self.type.form == "relation":

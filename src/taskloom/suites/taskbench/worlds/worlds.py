@@ -10,6 +10,7 @@ from taskloom.core.example import Answer, Example
 from taskloom.core.plan import Source
 from taskloom.core.resources import resource
 from taskloom.suites.taskbench import atoms
+from taskloom.suites.taskbench.catalog import families
 from taskloom.suites.taskbench.evaluation.derivation_columns import Trace, WordPaths
 from taskloom.suites.taskbench.evaluation.derivations import Deriver, items
 from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable, solve
@@ -117,11 +118,7 @@ class Worlds:
         self._worlds: dict[str, World] = {}
 
     def _of(self, function: Function) -> World:
-        factual = any(
-            (k := atoms.known(a)) is not None and k.family == "factual"
-            for a in atoms_of(function.expression)
-        )
-        name = "facts" if factual else "words"
+        name = "facts" if "factual" in families(function.expression) else "words"
         if name not in self._worlds:
             self._worlds[name] = self._open[name]()
         return self._worlds[name]
@@ -170,8 +167,8 @@ def _place(facts: str) -> str:
 def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
     """Open the world in which all these functions can be evaluated."""
     used = {atom for function in functions for atom in atoms_of(function.expression)}
-    families = {atom: k.family for atom in used if (k := atoms.known(atom)) is not None}
-    own = tuple(sorted(atom for atom, family in families.items() if family == "own"))
+    known = [atom for atom in map(atoms.known, sorted(used)) if atom is not None]
+    own = tuple(atom.name for atom in known if atom.family == "own")
     rules = Rules(fields.rules.senses, fields.rules.inflections, fields.rules.outputs)
     separators = fields.sequences.separators
 
@@ -182,7 +179,8 @@ def open_world(fields: TaskbenchFields, functions: Iterable[Function]) -> World:
         from taskloom.suites.taskbench.worlds.facts import open_world as open_facts
         from taskloom.suites.taskbench.worlds.facts.fact_functions import FactFunctions
 
-        lexical = any(family != "factual" for family in families.values()) or "label" in families
+        # `label` leads from entities to English words, so it needs the lexicon, too.
+        lexical = any(atom.family != "factual" or atom.name == "label" for atom in known)
         world = open_facts(_place(fields.where_facts_are()))
         return FactFunctions(world, words() if lexical else None, fields.union_domain, separators)
 

@@ -138,7 +138,8 @@ class QueryWorld(CatalogueWorld):
                 if text.strip():
                     texts[to_id(iri)] = min(text, texts.get(to_id(iri), text))
         self._labels.update({x: texts.get(x) for x in missing})
-        return {x: label for x in wanted if (label := self._labels[x]) is not None}
+        known = {x: self._labels[x] for x in wanted}
+        return {x: label for x, label in known.items() if label is not None}
 
     def _labelled(self, ids: list[str], language: str) -> list[tuple[str, str]]:
         return self._batched(

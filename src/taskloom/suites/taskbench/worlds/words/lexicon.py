@@ -124,10 +124,13 @@ class Lexicon:
         """Senses of any text: from the table for a word of the lexicon, by morphology for another
         English form.
         """
-        number = self.numbers.get(text.strip().replace(" ", "_"))
-        if number is not None and (row := self.senses[language].row(number)).size:
-            return tuple(row.tolist())
-        form = text.strip().replace(" ", "_").lower()
+        written = text.strip().replace(" ", "_")
+        number = self.numbers.get(written)
+        if number is not None:
+            listed = tuple(self.senses[language].row(number).tolist())
+            if listed:
+                return listed
+        form = written.lower()
         if language != "eng":
             number = self.numbers.get(form)
             return () if number is None else tuple(self.senses[language].row(number).tolist())
@@ -135,12 +138,10 @@ class Lexicon:
         for p, forms in self.bases(form).items():
             for base in forms:
                 for word in self.base_forms[p][base]:
-                    senses.extend(
-                        s
-                        for s in self.senses["eng"].row(word).tolist()
-                        if POS[self.pos[s]] == p and s not in senses
-                    )
-        return tuple(senses)
+                    for sense in self.senses["eng"].row(word).tolist():
+                        if POS[self.pos[sense]] == p:
+                            senses.append(sense)
+        return tuple(dict.fromkeys(senses))
 
 
 @lru_cache(maxsize=3)
@@ -211,7 +212,9 @@ def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
 def compile_raw(raw: RawLexicon) -> tuple[dict[str, NDArray[Any]], str]:
     """Compute the arrays and the text of a lexicon."""
     net = raw.net
-    texts = sorted({lemma for rows in (net.lemmas, raw.spanish) for row in rows for lemma in row})
+    lemmas: set[str] = set()
+    lemmas.update(*net.lemmas, *raw.spanish)
+    texts = sorted(lemmas)
     numbers = {text: i for i, text in enumerate(texts)}
     first: dict[str, int] = {}
     fold = np.array(

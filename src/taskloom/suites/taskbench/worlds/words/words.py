@@ -198,12 +198,15 @@ class Words:
         self._masks: dict[str, NDArray[np.bool_]] = {}
         self._images: dict[tuple[str, str], tuple[str, ...]] = {}
         self._own = {name: self._try_out(name) for name in own}
-        values = {
-            text for images in self._own.values() for texts in images.values() for text in texts
-        }
+        values: set[str] = set()
+        for images in self._own.values():
+            values.update(*images.values())
         new = sorted(text for text in values if text not in lexicon.numbers)
-        self.texts = lexicon.texts + new if new else lexicon.texts
-        self.shown = [*lexicon.shown, *(t.replace("_", " ") for t in new)] if new else lexicon.shown
+        # Without new texts the lexicon's own lists are used: their identity keys the caches.
+        self.texts, self.shown = lexicon.texts, lexicon.shown
+        if new:
+            self.texts = lexicon.texts + new
+            self.shown = [*lexicon.shown, *(text.replace("_", " ") for text in new)]
 
     @cached_property
     def numbers(self) -> dict[str, int]:
