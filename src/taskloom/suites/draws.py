@@ -1,5 +1,5 @@
-"""Draws that the suites share, for the inner loops of bAbI: `sample` and `pick_two` draw what
-`random.sample` draws.
+"""Draws that the suites share, for the inner loops of bAbI. `sample` and `pick_two` give exactly the
+draws of `random.sample`.
 
 They are kept for their speed: with `rng.sample` and `rng.shuffle` everywhere, generating
 `babi/mix-T7` takes 13 % more CPU. The other methods of `random.Random` are fast enough to be called
@@ -49,7 +49,7 @@ def sample(rng: Random, items: Sequence[T], count: int) -> list[T]:
         at = bits(width)
         while at > last:
             at = bits(width)
-        pool[at], pool[last] = pool[last], pool[at]  # what is drawn gathers at the end
+        pool[at], pool[last] = pool[last], pool[at]  # drawn items gather at the end
     pool.reverse()
     return pool if count == len(pool) else pool[:count]
 
@@ -72,10 +72,9 @@ def pick_two(rng: Random, items: Sequence[T]) -> tuple[T, T]:
     then = bits(width)
     while then >= last:
         then = bits(width)
-    return (
-        items[at],
-        items[last if then == at else then],
-    )  # the last one stands where the first was taken from
+    # `random.sample` fills the gap of the first item with the last one.
+    second = last if then == at else then
+    return items[at], items[second]
 
 
 def pick_number(rng: Random, span: Span) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from taskloom.core.errors import DataError
-from taskloom.suites.taskbench import array_cache, atoms
+from taskloom.suites.taskbench import atoms
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivations import Deriver
 from taskloom.suites.taskbench.evaluation.evaluator import profile, solve
@@ -193,15 +193,15 @@ def test_a_damaged_array_is_computed_again(
 ) -> None:
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path))
     arrays = {"a": np.arange(3), "b": np.arange(4)}
-    array_cache.store("thing", arrays, "text")
+    lexicon.store_arrays("thing", arrays, "text")
     file = tmp_path / "taskbench" / "thing" / "a.npy"
     if damage == "missing":
         file.unlink()
     else:
         file.write_bytes(b"" if damage == "empty" else file.read_bytes().replace(b"}", b" ", 1))
-    assert array_cache.load("thing") is None
-    assert array_cache.load_or_compute("thing", lambda: arrays)["a"].tolist() == [0, 1, 2]
-    entry = array_cache.load("thing")
+    assert lexicon.load_arrays("thing") is None
+    assert lexicon.cached_arrays("thing", lambda: arrays)["a"].tolist() == [0, 1, 2]
+    entry = lexicon.load_arrays("thing")
     assert entry is not None
     assert sorted(entry[0]) == ["a", "b"]
 
@@ -229,8 +229,8 @@ def test_without_a_writable_cache_the_arrays_stay_in_memory(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("TASKLOOM_CACHE", str(tmp_path / "file"))
-    assert array_cache.store("thing", {"a": np.arange(3)}, "text") is False
-    assert array_cache.load("thing") is None
+    assert lexicon.store_arrays("thing", {"a": np.arange(3)}, "text") is False
+    assert lexicon.load_arrays("thing") is None
 
 
 def test_a_missing_corpus_is_one_clear_sentence(

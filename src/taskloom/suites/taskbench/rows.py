@@ -109,7 +109,9 @@ class WordRows:
                 if split != "train"
             }
         train = members["train"][::-1]
-        return members | {"train": train if self.trained is None else train[self.trained[train]]}
+        if self.trained is not None:
+            train = train[self.trained[train]]
+        return members | {"train": train}
 
     @cached_property
     def _official(self) -> NDArray[np.int64]:
@@ -148,6 +150,7 @@ class WordRows:
             np.lexsort((salted(self._rows[train], self.key, name), self._ranks[train] < EARLY))
         ]
         if self.sides is not None:
+            # The n-th row of either side has rank n, so sorting by rank alternates the sides.
             side = self.sides[drawn]
             rank = np.where(side == 0, np.cumsum(side == 0), np.cumsum(side == 1))
             drawn = drawn[np.lexsort((side, rank))]
@@ -250,21 +253,20 @@ class SequenceRows:
         shown = held(solved.inputs).take(numbers(drawn.words.reshape(-1)))
         listed = even(shown, length, stop - start)
         inputs = pc.binary_join(listed, between)
-        # The key has separators in any case: names of several words cannot be told apart in the
-        # input, and `separators` is to change how items are written, not which they are.
+        # The key always has separators. Without them the input does not show where a name of
+        # several words ends, and `separators` must change only how items are written.
         keys = pc.binary_join(listed, strings([" # "])[0])
         m = drawn.kept.sum(axis=1)[0] if stop > start else 0
         counts = solved.answers.counts[drawn.places]
         raw = self.sampler.split_key(split).child("choice").words(start * int(m), stop * int(m))
-        picked = solved.answers.starts[drawn.places] + (raw % counts.astype(np.uint64)).astype(
-            np.int64
-        )
+        which = (raw % counts.astype(np.uint64)).astype(np.int64)
+        picked = solved.answers.starts[drawn.places] + which
         chosen = solved.answers.values[picked]
         text = held(solved.outputs).take(numbers(chosen))
         targets = pc.binary_join(even(text, int(m), stop - start), between)
-        mean = (
-            counts.reshape(stop - start, -1).mean(axis=1) if len(counts) else np.zeros(stop - start)
-        )
+        mean = np.zeros(stop - start)
+        if len(counts):
+            mean = counts.reshape(stop - start, -1).mean(axis=1)
         traits = dict(self.traits) | {
             "answers": mean,
             "length": np.full(stop - start, length, np.int64),
@@ -353,7 +355,8 @@ def _official_first(table: Table, official: NDArray[np.int64]) -> Table:
     counts = table.counts
     place = np.arange(len(table.values)) - np.repeat(table.starts[:-1], counts)
     wanted = np.repeat(official, counts)
-    new = np.where(place < wanted, place + 1, np.where(place == wanted, 0, place))
+    new = np.where(place < wanted, place + 1, place)
+    new[place == wanted] = 0
     values = np.empty_like(table.values)
     values[np.repeat(table.starts[:-1], counts) + new] = table.values
     return Table(table.starts, values)

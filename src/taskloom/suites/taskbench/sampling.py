@@ -211,17 +211,19 @@ class Sequences:
                 np.zeros((0, n), np.int32), np.zeros((0, n), np.bool_), np.zeros(0, np.int64)
             )
         digits = _counted((len(inside),) * m + (len(outside),) * (n - m))
-        # Where the kept words stand: each choice of m of the n places, for every choice of words.
+        # Positions of the kept words: each choice of m of the n positions, for every choice of
+        # words.
         orders = np.array(
             [[*kept, *sorted(set(range(n)) - set(kept))] for kept in combinations(range(n), m)]
         )
         columns = np.argsort(orders, axis=1)
         picked = np.concatenate((inside[digits[:, :m]], outside[digits[:, m:]]), axis=1)
-        own, solved = self._hashes, self.solved
+        kept_hashes, dropped_hashes = self._hashes
+        solved = self.solved
         words = np.concatenate(
             (solved.domain[picked[:, :m]], solved.dropped[picked[:, m:]]), axis=1
         )
-        hashes = np.concatenate((own[0][picked[:, :m]], own[1][picked[:, m:]]), axis=1)
+        hashes = np.concatenate((kept_hashes[picked[:, :m]], dropped_hashes[picked[:, m:]]), axis=1)
         words, hashes, picked = (
             np.concatenate([a[:, c] for c in columns]) for a in (words, hashes, picked)
         )
@@ -274,8 +276,8 @@ class Sequences:
         pending, turn = np.arange(count), 0
         own, key = self._hashes, self.split_key(split)
         while len(pending):
-            # Of a small split every tenth draw belongs there: for the last rows many draws at one
-            # time cost what one costs.
+            # In a small split one draw in ten belongs to it. For the last rows, many draws in one
+            # batch cost as much as one.
             turns = 1 if self.word_disjoint else max(1, min(MOST_TURNS, TOGETHER // len(pending)))
             keys = [key.child("draw", turn + i) for i in range(turns)]
             raw = np.concatenate(

@@ -112,8 +112,8 @@ class SplitShares:
     def least(self) -> float:
         """Minimum rank of unclaimed words that are trained on."""
         claimed = {slot: self.weights[name] for name, slot in self.slots.items()}
-        # Stretches of ranks, each as long as the words in it are a share: where one ends, and up to
-        # where it is claimed.
+        # Stretches of ranks, each as long as the share of words in it: its end, and the rank up to
+        # which it is claimed.
         stretches: list[tuple[float, float]] = []
         for low, high in (TEST, DEV, *OTHERS):
             room, claim = (high - low) / PARTS, claimed.get((low, high), 0.0)

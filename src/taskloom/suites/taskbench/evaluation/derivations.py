@@ -38,14 +38,18 @@ SEPARATOR = "#"
 
 def items(text: str, separators: bool | None = None) -> list[str]:
     """Split a sequence into its items, at separators or else at blanks."""
-    split = SEPARATOR in text if separators is None else separators
-    parts = [item.strip() for item in text.split(SEPARATOR)] if split else text.split()
+    if separators is None:
+        separators = SEPARATOR in text
+    if not separators:
+        return text.split()
+    parts = [item.strip() for item in text.split(SEPARATOR)]
     return [item for item in parts if item]
 
 
 def join(texts: Iterable[str], separators: bool) -> str:
     """Join the items of a sequence to a text."""
-    return (f" {SEPARATOR} " if separators else " ").join(texts)
+    between = f" {SEPARATOR} " if separators else " "
+    return between.join(texts)
 
 
 class Space(Protocol):
@@ -163,19 +167,14 @@ class Deriver:
         source: int | None,
         steps: list[Step],
     ) -> tuple[tuple[str, ...], int]:
-        """Combine the operands at each text by itself: what two texts share only together is not a
-        value of either.
+        """Combine the operands at each item separately: a value that one operand has at one item and
+        another at a second item is a value of neither.
         """
         combine = set.intersection if isinstance(function, Intersection) else set.difference
         rows: list[tuple[str, ...]] = []
         for x in given:
-            rows.append(
-                tuple(
-                    combine(
-                        *(set(self._values(part, (x,), None, [])[0]) for part in function.parts)
-                    )
-                )
-            )
+            sets = [set(self._values(part, (x,), None, [])[0]) for part in function.parts]
+            rows.append(tuple(combine(*sets)))
         operands = tuple(self._values(part, given, source, steps)[1] for part in function.parts)
         values = _all(lambda x: x, rows)
         return values, self._add(steps, function.word, values, operands)
@@ -184,8 +183,6 @@ class Deriver:
         """Items for which the truth of the predicate is known. The graph does not say whether a
         river is an actor; for words everything is known, and one without synonyms has no synonym
         that is a noun.
-
-        Of words everything is known: one without synonyms has none that is a noun.
         """
         if self.type.source != "entity":
             return given
@@ -274,11 +271,10 @@ class Deriver:
             steps.append(
                 Step(f"filter({show(predicate)})", BETWEEN.join(item for item, _ in given), ())
             )
-        results = (
-            [item for item, _ in given]
-            if function is None
-            else self._mapped(function, given, steps)
-        )
+        if function is None:
+            results = [item for item, _ in given]
+        else:
+            results = self._mapped(function, given, steps)
         return Answer((join(results, self.separators),), tuple(steps))
 
     def _kept(self, predicate: Expression, given: tuple[str, ...]) -> bool:

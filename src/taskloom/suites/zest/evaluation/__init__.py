@@ -25,6 +25,7 @@ from taskloom.suites.zest.evaluation.score_report import (
     InstanceScore,
     Mode,
     ScoreReport,
+    ZestTaskScore,
     average,
     official_format,
     pair_corrected,
@@ -181,20 +182,19 @@ def _encoding_notes(predictions: Sequence[Prediction]) -> list[str]:
     letter, so every answer would be wrong for no visible reason.
     """
     odd = sum("\0" in p.text for p in predictions)
-    return (
-        [f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"]
-        if odd
-        else []
-    )
+    if not odd:
+        return []
+    return [
+        f"{odd} predictions have NUL characters: was the file saved as UTF-16? Save it as UTF-8"
+    ]
 
 
 def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -> list[str]:
-    """Warn of a wrong order: plain lines do not show it, but structures where plain answers belong
+    """Warn about a wrong order. Plain lines do not show it, but structures in place of plain answers
     do.
     """
-    golds = [
-        is_structure(a) for t in tasks for i in t.instances for a in alternatives(i.answer)[:1]
-    ]
+    answers = [instance.answer for task in tasks for instance in task.instances]
+    golds = [any(map(is_structure, alternatives(answer)[:1])) for answer in answers]
     structured = ["}" in p.text for p in predictions]
     strays = sum(s and not g for s, g in zip(structured, golds, strict=False))
     lacking = sum(g and not s for s, g in zip(structured, golds, strict=False))
@@ -209,9 +209,9 @@ def _order_notes(tasks: Sequence[ZestTask], predictions: Sequence[Prediction]) -
 def _task_notes(tasks: Sequence[ZestTask]) -> list[str]:
     oddities = problems(tasks)
     notes = [f"task {p.task} (line {p.line}): {p.what}" for p in oddities[:3]]
-    return notes + (
-        [f"{len(oddities) - 3} more oddities in the gold file"] if len(oddities) > 3 else []
-    )
+    if len(oddities) > 3:
+        notes.append(f"{len(oddities) - 3} more oddities in the gold file")
+    return notes
 
 
 _Rows = list[tuple[Judged | None, Judged, InstanceScore]]
@@ -244,13 +244,8 @@ def _judge_all(
             counted = script if by_script and script is not None else paper
             kind = mistake(instance.answer, prediction.text, counted)
             why = flags(instance.answer, prediction.text, script, paper)
-            rows.append(
-                (
-                    script,
-                    paper,
-                    InstanceScore(task.id, index, counted.score, counted.entries, kind, why),
-                )
-            )
+            score = InstanceScore(task.id, index, counted.score, counted.entries, kind, why)
+            rows.append((script, paper, score))
         if not (by_script and task.question == SKIPPED):
             judged.append((task, rows))
     return judged
@@ -273,13 +268,12 @@ def _report(
     notes: Sequence[str],
 ) -> ScoreReport:
     by_script = mode == "official"
-    scores = [
-        task_score(
-            task, [i for s, p, _ in rows if (i := s if by_script else p) is not None], not by_script
-        )
-        for task, rows in judged
-    ]
-    paired = pair_official(scores) if by_script else pair_corrected(scores)
+    if by_script:
+        scores = [_script_score(task, rows) for task, rows in judged]
+        paired = pair_official(scores)
+    else:
+        scores = [_paper_score(task, rows) for task, rows in judged]
+        paired = pair_corrected(scores)
     scores = [replace(s, paired=value) for s, value in zip(scores, paired, strict=True)]
     dropped = sum(value is None for value in paired)
     if dropped:
@@ -320,15 +314,28 @@ def _report(
     )
 
 
+def _script_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
+    """Score of a task by the script, over the instances that it can judge."""
+    return task_score(task, [script for script, _, _ in rows if script is not None], False)
+
+
+def _paper_score(task: ZestTask, rows: _Rows) -> ZestTaskScore:
+    """Score of a task by the paper."""
+    return task_score(task, [paper for _, paper, _ in rows], True)
+
+
 def _differences(
     judged: Sequence[tuple[ZestTask, _Rows]],
 ) -> dict[str, object]:
-    counts = Counter(flag for _, rows in judged for *_, i in rows for flag in i.flags)
+    """Count the instances and tasks that the two modes score differently, and the reasons."""
+    counts: Counter[str] = Counter()
     tasks = 0
     for task, rows in judged:
-        one = task_score(task, [s for s, _, _ in rows if s is not None], False)
-        other = task_score(task, [p for _, p, _ in rows], True)
-        tasks += any(s is None for s, _, _ in rows) or abs(one.f1 - other.f1) > 1e-9
+        for _, _, instance in rows:
+            counts.update(instance.flags)
+        gap = _script_score(task, rows).f1 - _paper_score(task, rows).f1
+        unjudged = any(script is None for script, _, _ in rows)
+        tasks += unjudged or abs(gap) > 1e-9
     return {
         "instances": sum(differ(s, p) for _, rows in judged for s, p, _ in rows),
         "tasks": tasks,

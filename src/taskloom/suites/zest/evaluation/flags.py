@@ -72,8 +72,8 @@ def flags(
         names += _plain_flags(gold, prediction)
     else:
         names += _structure_flags(structure, prediction)
-    texts = [prediction, *([gold] if isinstance(gold, str) else gold)]
-    if any(corrected.fold(t) != t for t in texts):
+    alternatives = [gold] if isinstance(gold, str) else gold
+    if any(corrected.fold(text) != text for text in [prediction, *alternatives]):
         names.append("unicode")
     if by_script is not None and _close(by_script, by_paper):
         names.append("rounding")
@@ -165,7 +165,8 @@ _OBJECT_RULES: tuple[tuple[str, Callable[[_Objects], bool]], ...] = (
 
 
 def _structure_flags(gold: list[dict[str, Any]], prediction: str) -> list[str]:
-    lists = [value for one in gold for value in one.values() if isinstance(value, list)]
+    values = [value for one in gold for value in one.values()]
+    lists = [value for value in values if isinstance(value, list)]
     names = ["mixed_alternatives"] if any(map(_mixed, lists)) else []
     payload = corrected.parsed(prediction)
     if isinstance(payload, str) and corrected.says_na(payload):

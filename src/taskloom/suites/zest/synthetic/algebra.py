@@ -139,7 +139,9 @@ def expression(program: Program) -> Expression:
             return Chain((Atom(args[1]), extreme, subject))
         return Chain((extreme, subject))
     test = _predicate(op.removeprefix("any_"), *args[1:])
-    return Chain((test, subject)) if op.startswith("any") else Filter((test, subject))
+    if op.startswith("any"):
+        return Chain((test, subject))
+    return Filter((test, subject))
 
 
 def _predicate(op: str, name: str, value: Any) -> Expression:
@@ -177,9 +179,8 @@ def answer(domain: Domain, program: Program, facts: Facts, rules: list[Stated]) 
         case Map((columns, (Atom() | Filter((_, _))) as rows)):
             return passage.table(columns, rows)
         case _:
-            texts = [
-                v.name if isinstance(v, Record) else v.text for v in passage.values(tree, facts)
-            ]
+            values = passage.values(tree, facts)
+            texts = [v.name if isinstance(v, Record) else v.text for v in values]
             return "|".join(dict.fromkeys(texts)) or NA
 
 
@@ -245,9 +246,9 @@ class Passage:
             case Chain():
                 rows = self._records(predicate.rest, of)
                 # A passage that names no trail does not say that no trail is gravel.
-                return (
-                    _any_holds([self.holds(predicate.head, row) for row in rows]) if rows else None
-                )
+                if not rows:
+                    return None
+                return _any_holds([self.holds(predicate.head, row) for row in rows])
             case _:
                 raise ValueError(f"no predicate: {predicate}")
 
@@ -259,7 +260,9 @@ class Passage:
         value = self._first(field, of)
         if value is None:
             return None
-        return bool(value.raw > int(bound) if at[0] == "above" else value.raw < int(bound))
+        if at[0] == "above":
+            return bool(value.raw > int(bound))
+        return bool(value.raw < int(bound))
 
     def _first(self, name: str, of: Thing) -> Value | None:
         """First value of an atom, or None if the passage does not state one."""
@@ -270,11 +273,8 @@ class Passage:
 
     def table(self, columns: Expression, rows: Expression) -> str:
         """One JSON object per record: its name, and the known value of each column."""
-        names = [
-            c.name
-            for c in (columns.parts if isinstance(columns, Operator) else (columns,))
-            if isinstance(c, Atom)
-        ]
+        parts = columns.parts if isinstance(columns, Operator) else (columns,)
+        names = [part.name for part in parts if isinstance(part, Atom)]
         objects = []
         for row in self._records(rows, self.entity):
             kind = self._kind_of(rows)
@@ -299,12 +299,7 @@ class Passage:
         if isinstance(of, Record):
             if name not in of.fields:
                 return []
-            kind = next(
-                f
-                for r in self.domain.records
-                for f in r.fields
-                if f.name == name and of.kind == r.name
-            )
+            kind = self.domain.records_by_name[of.kind].field(name)
             return [_value(of.fields[name], kind if isinstance(kind, Measure) else None)]
         if name in self.domain.records_by_name:
             return list(of.records.get(name, []))

@@ -136,13 +136,14 @@ def _summing(counts: list[int], total: int, room: range, least: int) -> None:
     `total`.
     """
     step = 1 if total > sum(counts) else -1
-    while (missing := abs(total - sum(counts))) > 0:
+    while sum(counts) != total:
         free = [i for i, n in enumerate(counts) if n >= least and n + step in room]
         if not free:
             return
-        # Spread over the tasks, so that no group of them is changed alone.
-        for j in range(min(missing, len(free))):
-            counts[free[j * len(free) // min(missing, len(free))]] += step
+        # Evenly spaced over the tasks, so that no group of them is changed alone.
+        changed = min(abs(total - sum(counts)), len(free))
+        for j in range(changed):
+            counts[free[j * len(free) // changed]] += step
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +180,8 @@ def spread_answers(
         due = 0.0
         for yes_no in (True, False):
             these = [g for g in groups if g.yes_no == yes_no]
-            # Of all answers those are left to be spread that settled tasks do not have; what
-            # rounding takes from one group it gives to the next.
+            # The answers that settled tasks do not have remain to be spread. What rounding takes
+            # from one group it gives to the next.
             due += sum(g.weight * len(g.sources) for g in these) * fields.passages * (1 - na_rate)
             due -= sum(g.weight * sum(g.settled) for g in these)
             left = sum(g.others for g in these)
@@ -212,12 +213,9 @@ def _answer_flips(
     least = (passages + 1) // 2
     own = [t for t in members if t.source == t.id and mixed[t.id].answered]
     counts = {t.id: mixed[t.id].answered for t in own}
+    others = [t for t in own if t.kind != "target_semantics"]
     # Yes/no tasks with many answers are settled, and stay so.
-    able = [
-        t
-        for t in own
-        if t.kind != "target_semantics" and (counts[t.id] < least or not t.program.yes_no)
-    ]
+    able = [t for t in others if counts[t.id] < least or not t.program.yes_no]
     lenders = sorted((t.id for t in able), key=lambda name: -uses[name])
     spare = sum(uses[name] * (counts[name] - 1) for name in lenders)
     lent = 0
@@ -279,9 +277,9 @@ def _alike(members: list[DescribedTask], passages: int, na_rate: float, key: Key
     owed = 0.0
     settled: set[str] = set()
     batches = []
-    for (flip, kind, yes_no, many), group in sorted(
-        alike.items(), key=lambda item: (item[0][0], -len(item[1]))
-    ):
+    # Flips last, then large groups first.
+    ordered = sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1])))
+    for (flip, kind, yes_no, many), group in ordered:
         count = 0
         if yes_no:
             owed += share * many * len(group)
@@ -304,6 +302,7 @@ def _doubt(task: DescribedTask, key: Key) -> tuple[int, int]:
     go by what they are about.
     """
     leaves, records = task.program.leaves, task.domain.records_by_name
-    topics = [leaf.args[: 1 + (leaf.args[0] in records)] for leaf in leaves]
+    # An attribute, or the records and their field.
+    topics = [leaf.args[:2] if leaf.args[0] in records else leaf.args[:1] for leaf in leaves]
     about = max(key.hash64("topic", task.domain.name, *topic) for topic in topics)
     return sum(leaf.op not in PRESENCE for leaf in leaves), about

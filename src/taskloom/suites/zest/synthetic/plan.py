@@ -153,7 +153,8 @@ def members_of(world: TaskWorld, example: Example) -> list[tuple[DescribedTask, 
     """The family of an example's task, with an example of each member. Members that share passages
     show the same one.
     """
-    task = next((t for s in world.splits.values() for t in s if t.id == example.task), None)
+    tasks = {task.id: task for split in world.splits.values() for task in split}
+    task = tasks.get(example.task)
     if task is None:
         raise InputError(f"there is no task {example.task} in this recipe and seed")
     number = int(example.traits["instance"])

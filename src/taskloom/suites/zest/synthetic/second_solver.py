@@ -73,16 +73,15 @@ def _answer(domain: Domain, program: Expression, reading: Reading) -> str:
             ranked = [("no", "n/a", "yes").index(_answer(domain, p, reading)) for p in parts]
             return ("no", "n/a", "yes")[min(ranked) if isinstance(program, Land) else max(ranked)]
         case Union(parts):
-            answers = [
-                a for p in parts for a in _answer(domain, p, reading).split("|") if a != "n/a"
-            ]
-            return "|".join(dict.fromkeys(answers)) or "n/a"
+            answers: list[str] = []
+            for part in parts:
+                answers += _answer(domain, part, reading).split("|")
+            known = [answer for answer in dict.fromkeys(answers) if answer != "n/a"]
+            return "|".join(known) or "n/a"
         case Map((question, Filter((condition,)))):
-            return (
-                _answer(domain, question, reading)
-                if _answer(domain, condition, reading) == "yes"
-                else "n/a"
-            )
+            if _answer(domain, condition, reading) == "yes":
+                return _answer(domain, question, reading)
+            return "n/a"
         case Map((columns, rows)):
             return _structure(domain, columns, rows, reading.subject)
         case Chain((*tests, Atom(kind))):

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from taskloom.suites.taskbench.worlds.words.words import Words
 
 LIMIT = 20_000
-"""Inputs of a factual predicate, half true and half false: what the reference's two queries give at
-most.
+"""Maximum number of inputs of a factual predicate, half true and half false, as in the reference's
+two queries.
 """
 
 _UNFIT = "#\n\r\t"
-"""Characters that cannot stand in an item of a sequence."""
+"""Characters that an item of a sequence must not have."""
 
 
 class FactSpace:
@@ -64,7 +64,7 @@ class FactSpace:
 
     @property
     def remote(self) -> bool:
-        """Tell whether facts come from a server, which is asked for many things at once."""
+        """True if facts come from a server, which is queried in batches."""
         return isinstance(self.world, QueryWorld)
 
     def enter(self, text: str, kind: str) -> tuple[str, ...]:
@@ -106,9 +106,10 @@ class FactSpace:
         label = self.world.label(entity)
         written = "" if label is None else label.strip().replace(" ", "_")
         known = self._lexical().numbers
-        return next(
-            ((spelling,) for spelling in (written, written.lower()) if spelling in known), ()
-        )
+        for spelling in (written, written.lower()):
+            if spelling in known:
+                return (spelling,)
+        return ()
 
     def holds(self, name: str, item: str) -> bool:
         """True if a predicate holds of one entity or word."""
@@ -152,7 +153,10 @@ class FactSpace:
         above = [self._broader(x) for x in items]
         if any(x in broader for broader in above for x in wanted):
             return True
-        return False if all(ROOT in broader for broader in above) else None
+        # Without a path up to the root, the graph does not say what kind of thing an item is.
+        if all(ROOT in broader for broader in above):
+            return False
+        return None
 
     def _broader(self, item: str) -> frozenset[str]:
         """Return a class and every class that a path of subclasses leads to from it."""
@@ -189,17 +193,15 @@ class FactSpace:
             return {text: self._lexical().enter(text, kind) for text in wanted}
         named = self.world.namesakes(wanted)
         known = self.words.numbers if self.words and not kind else {}
-        as_word = {text: text.replace(" ", "_") for text in wanted}
-        return {
-            text: (*named[text], *((as_word[text],) if as_word[text] in known else ()))
-            for text in wanted
-        }
+        meanings = {}
+        for text in wanted:
+            word = text.replace(" ", "_")
+            meanings[text] = (*named[text], word) if word in known else named[text]
+        return meanings
 
 
 class FactFunctions:
-    """Functions of entities. Where an expression also uses words, it is evaluated input by
-    input.
-    """
+    """Functions of entities. An expression that also uses words is evaluated input by input."""
 
     def __init__(
         self, world: facts.FactWorld, words: Words | None, union_domain: Domain, separators: bool
@@ -224,11 +226,9 @@ class FactFunctions:
 
     def trace(self, function: Function) -> Trace:
         """Derivations of the official answers."""
-        tree = (
-            map_filter(function.expression)[0]
-            if function.type.form == "sequence"
-            else function.expression
-        )
+        tree: Expression | None = function.expression
+        if function.type.form == "sequence":
+            tree, _ = map_filter(function.expression)
         if tree is not None:
             self.paths.prepare(tree, self.solve(function))
         return Trace(function, self.paths)
@@ -237,17 +237,13 @@ class FactFunctions:
         """Derive the answers again, input by input from the entities of that name."""
         deriver = self.deriver(function)
         if function.name not in self._checked and function.type.source == "entity":
-            # Who bears the names that are asked, for all of them at once: a server is asked a few
-            # times, not once a name.
+            # The entities of all inputs in one go: a server gets a few queries, not one per name.
             self.world.namesakes(self.solve(function).inputs)
             self._checked.add(function.name)
         if function.type.form != "sequence":
             return deriver(example.input).targets
-        return confirm(
-            [list(s) for s in deriver.positions(example.key or example.input)],
-            example,
-            self.separators,
-        )
+        positions = deriver.positions(example.key or example.input)
+        return confirm([list(answers) for answers in positions], example, self.separators)
 
     def solve(self, function: Function) -> FunctionTable:
         """Evaluate a function on its whole domain."""
@@ -258,9 +254,8 @@ class FactFunctions:
     def _solve(self, function: Function) -> FunctionTable:
         kind, tree = function.type, function.expression
         if kind.form == "predicate":
-            return _solved(
-                function, {x: (TRUTH[true],) for x, true in self._balanced(tree).items()}
-            )
+            truths = self._balanced(tree)
+            return _solved(function, {x: (TRUTH[true],) for x, true in truths.items()})
         if kind.form == "relation":
             return _solved(function, self._answers(tree))
         element, predicate = map_filter(tree)
@@ -302,13 +297,11 @@ class FactFunctions:
         kind = type_of(tree, atoms.signature)
         deriver = Deriver(tree, kind, self.space)
         if kind.source == "entity":
-            names = sorted(
-                {name for name in atoms_of(tree) if _family(name) == "factual" and name != "label"}
-            )
-            known = sorted(
-                {x for name in names for x in self.world.relation(relation_name(Atom(name)))}
-            )
-            texts: Iterable[str] = sorted(set(self.world.labels(known).values()))
+            factual = {name for name in atoms_of(tree) if _family(name) == "factual"}
+            known: set[str] = set()
+            for name in sorted(factual - {"label"}):
+                known.update(self.world.relation(relation_name(Atom(name))))
+            texts: Iterable[str] = sorted(set(self.world.labels(sorted(known)).values()))
             self.world.namesakes(texts)
         else:
             assert self.words is not None
@@ -346,6 +339,9 @@ def _solved(
     counts = np.array([len(answers[x]) for x in inputs], dtype=np.int64)
     values = np.array([number[y] for x in inputs for y in answers[x]], dtype=np.int32)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    filtered = False
+    if function.type.form == "sequence":
+        filtered = map_filter(function.expression)[1] is not None
     return FunctionTable(
         function.name,
         function.type,
@@ -354,11 +350,7 @@ def _solved(
         np.arange(len(inputs), dtype=np.int32),
         Table(starts, values),
         np.arange(len(inputs), len(inputs) + len(outside), dtype=np.int32),
-        (
-            map_filter(function.expression)[1] is not None
-            if function.type.form == "sequence"
-            else False
-        ),
+        filtered,
     )
 
 
@@ -394,11 +386,10 @@ def same_type_negatives(
     """
     true = list(true)
     false = _shuffled(predicate.negatives, key)
-    types = (
-        _nearness(world, predicate, true, false)
-        if predicate.classes
-        else _types(world, [*true, *false])
-    )
+    if predicate.classes:
+        types = _nearness(world, predicate, true, false)
+    else:
+        types = _types(world, [*true, *false])
     wanted = Counter(types[x] for x in true)
     by_type: dict[str, list[str]] = {}
     for x in false:
@@ -406,8 +397,9 @@ def same_type_negatives(
     chosen: dict[str, None] = {}
     for kind, count in sorted(wanted.items()):
         chosen.update(dict.fromkeys(by_type.get(kind, [])[: n * count // wanted.total()]))
-    for fits in (True, False):
-        chosen.update(dict.fromkeys(x for x in false if (types[x] in wanted) == fits))
+    # Fill up with the types of true entities, then with any.
+    chosen.update(dict.fromkeys(x for x in false if types[x] in wanted))
+    chosen.update(dict.fromkeys(false))
     return _shuffled(list(chosen)[:n], key.child("chosen"))
 
 

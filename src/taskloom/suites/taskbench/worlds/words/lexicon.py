@@ -1,20 +1,26 @@
-"""The lexicon: words, senses and links of WordNet as arrays, compiled once and kept in the
-cache.
+"""The lexicon: words, senses and links of WordNet as arrays, compiled once and cached.
+
+An entry of the array cache is a folder of `.npy` files, a list of them and one text file. Its name
+is a digest of everything it was computed from. It is written to a temporary folder and renamed, so
+that two processes may compute the same entry, and a killed one leaves no partial entry. If the
+cache cannot be written, each process computes the arrays again.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from taskloom.core.errors import DataError
+from taskloom.core.files import atomic_folder, cache_folder
 from taskloom.core.plan import Source
-from taskloom.suites.taskbench import array_cache
 from taskloom.suites.taskbench.tables import Table, of_sets
 from taskloom.suites.taskbench.worlds.words import corpora, invented_words
 from taskloom.suites.taskbench.worlds.words.wordnet import (
@@ -34,6 +40,60 @@ from taskloom.suites.taskbench.worlds.words.wordnet import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[np.generic]]
+
+LIST = "arrays"
+"""Name of the file that lists the arrays of an entry, so that a missing one is noticed."""
+
+
+def load_arrays(name: str) -> tuple[Arrays, str] | None:
+    """Arrays (memory-mapped, not read) and text of an entry, or None if it is absent or damaged."""
+    import numpy as np
+
+    place = cache_folder("taskbench", name)
+    try:
+        text, names = ((place / file).read_text(encoding="utf-8") for file in ("text", LIST))
+        return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names.split()}, text
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        TokenError,
+    ):  # the last two: an empty file, a header without its end
+        return None
+
+
+def cached_arrays(
+    name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+) -> Mapping[str, NDArray[Any]]:
+    """Arrays of an entry, which are computed and stored if it is absent."""
+    entry = load_arrays(name)
+    if entry is not None:
+        return entry[0]
+    arrays = compute()
+    store_arrays(name, arrays, "")
+    return arrays
+
+
+def store_arrays(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
+    """Store arrays and a text under a name. Return False if the cache cannot be written."""
+    import numpy as np
+
+    place = cache_folder("taskbench", name)
+    try:
+        if place.exists() and load_arrays(name) is None:
+            shutil.rmtree(place, ignore_errors=True)
+        with atomic_folder(place) as beside:
+            for key, array in arrays.items():
+                np.save(beside / f"{key}.npy", array)
+            (beside / LIST).write_text("\n".join(arrays), encoding="utf-8")
+            (beside / "text").write_text(text, encoding="utf-8")
+    except OSError:
+        # The folder is read-only or full: the arrays in memory are right all the same.
+        return load_arrays(name) is not None
+    return True
+
 
 T = TypeVar("T")
 
@@ -202,10 +262,10 @@ def _damaged(corpus: corpora.Corpus, why: str) -> DataError:
 def _cached(name: str, sources: tuple[Source, ...], read: Any) -> Lexicon:
     fingerprint = blake2b(f"{FORMAT}:{sources}".encode(), digest_size=12).hexdigest()
     place = f"lexicon-{name}-{fingerprint}"
-    compiled = array_cache.load(place)
+    compiled = load_arrays(place)
     if compiled is None:
         compiled = compile_raw(read())
-        array_cache.store(place, *compiled)
+        store_arrays(place, *compiled)
     return replace(_lexicon(*compiled, sources), place=place)
 
 

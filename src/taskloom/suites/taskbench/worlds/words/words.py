@@ -19,12 +19,16 @@ import numpy as np
 
 from taskloom.core.errors import DataError, InputError, TaskloomError
 from taskloom.suites.taskbench import atoms, tables
-from taskloom.suites.taskbench.array_cache import load_or_compute
 from taskloom.suites.taskbench.language.types import kind_name, language_of
 from taskloom.suites.taskbench.tables import Table
 from taskloom.suites.taskbench.worlds import random_relations
 from taskloom.suites.taskbench.worlds.words import lexicon, wordnet
-from taskloom.suites.taskbench.worlds.words.lexicon import CLOSED, Lexicon, open_lexicon
+from taskloom.suites.taskbench.worlds.words.lexicon import (
+    CLOSED,
+    Lexicon,
+    cached_arrays,
+    open_lexicon,
+)
 from taskloom.suites.taskbench.worlds.words.wordnet import POS
 
 if TYPE_CHECKING:
@@ -75,7 +79,7 @@ class LexicalWorld:
             table = self._relation(name)
             return {"starts": table.starts, "values": table.values}
 
-        arrays = load_or_compute(f"{self.lexicon.place}-relation-{settings}", compute)
+        arrays = cached_arrays(f"{self.lexicon.place}-relation-{settings}", compute)
         return Table(np.asarray(arrays["starts"]), np.asarray(arrays["values"]))
 
     def _relation(self, name: str) -> Table:
@@ -226,7 +230,7 @@ class Words:
         texts, place = self.lexicon.texts, self.lexicon.place
         if not place:
             return random_relations.text_hashes(self.texts)
-        entry = load_or_compute(
+        entry = cached_arrays(
             f"{place}-hashes", lambda: {"hashes": random_relations.text_hashes(texts)}
         )
         return np.append(entry["hashes"], random_relations.text_hashes(self.texts[len(texts) :]))
