@@ -258,7 +258,7 @@ FACTS: tuple[Fact, ...] = (
 
 
 VERSION = 2
-"""Raised whenever the same knobs would give another world."""
+"""Version of the worlds. Raise it whenever the same knobs would give another world."""
 
 MOTHERS_NAMES = 0.27
 """For one child with the father's family name, how many have the mother's: in the Wikidata subset
@@ -431,9 +431,9 @@ class _WorldBuilder:
             rng = self.key.random("generation", generation)
             women: list[str] = []
             men: list[str] = []
-            size = knobs.people // knobs.generations + (
-                generation < knobs.people % knobs.generations
-            )
+            size, rest = divmod(knobs.people, knobs.generations)
+            if generation < rest:
+                size += 1
             for i in range(size):
                 female = i % 2 == 0
                 couple = parents[int(len(parents) * rng.random())] if parents else None
@@ -468,11 +468,9 @@ class _WorldBuilder:
             id = self._new(kind, rng.choice(forms).format(self.names.word()))
             if kind in ("genre", "ware"):
                 # A tree of classes: each below an earlier one, or below its kind.
-                above = (
-                    self.kinds[kind][int(i * rng.random())]
-                    if i and rng.random() < 0.8
-                    else CLASSES[kind][0]
-                )
+                above = CLASSES[kind][0]
+                if i and rng.random() < 0.8:
+                    above = self.kinds[kind][int(i * rng.random())]
                 self.put(SUBCLASS_OF, id, above)
 
     def _confuse(self) -> None:

@@ -42,13 +42,13 @@ from taskloom.suites.taskbench.worlds.facts.sparql import (
 )
 
 BELIEVED = 1_000
-"""A page with fewer rows than this and than asked for is the last one. Servers cap their rows
-(Virtuoso at 10,000 unless told otherwise), so a longer page may be one that was cut, and the next
-one is asked for.
+"""Maximum number of rows in a page that is taken for the last one because it is short. Servers cap
+their rows (Virtuoso at 10,000 by default), so a longer page may have been cut, and the next one is
+requested.
 """
 
 SMALLEST = 20
-"""Pages and batches are halved down to this when a server does not manage larger ones."""
+"""Minimum size of pages and batches, which are halved when a server does not manage them."""
 
 
 class QueryClient(Protocol):
@@ -163,9 +163,8 @@ class QueryWorld(CatalogueWorld):
             [f"{text}@{tag}" for text in texts for tag in tags],
             lambda terms: f"VALUES ?y {{ {terms} }} ?x <{LABEL}> ?y FILTER(isIRI(?x))",
         )
-        named = self.labels(
-            {to_id(iri) for iri, _ in pairs if is_entity(iri)}
-        )  # Each goes by one label only.
+        # An entity may have a second label in all languages; `labels` decides which one it goes by.
+        named = self.labels({to_id(iri) for iri, _ in pairs if is_entity(iri)})
         turned = Relation.of_pairs((label, x) for x, label in named.items())
         self._named.update({label: turned.get(label, ()) for label in missing})
         return {label: self._named[label] for label in wanted}

@@ -133,15 +133,17 @@ class _QueryWriter:
             case Chain(parts):
                 between = [self._new() for _ in parts[1:]]
                 places = [x, *between, y]
-                steps = zip(reversed(parts), places[:-1], places[1:], strict=True)
-                return [
-                    line for part, start, end in steps for line in self.relation(part, start, end)
-                ]
+                path: Lines = []
+                for part, start, end in zip(reversed(parts), places[:-1], places[1:], strict=True):
+                    path += self.relation(part, start, end)
+                return path
             case Union(parts):
+                # Variables are numbered in the order of these calls, which is part of the query.
                 both = [line for part in parts for line in self.relation(part, x, self._new())]
-                return _union(*(self.relation(part, x, y) for part in parts)) + (
-                    both if self.union_domain == "common" else []
-                )
+                lines = _union(*(self.relation(part, x, y) for part in parts))
+                if self.union_domain == "common":
+                    lines += both
+                return lines
             case Intersection(parts):
                 return [line for part in parts for line in self.relation(part, x, y)]
             case Difference():
@@ -308,13 +310,14 @@ def _property(prop: str) -> str:
 
 def _entity(id: str) -> str:
     term = iri_term(id)
-    return (
-        term.replace(f"<{ENTITY}", "wd:").removesuffix(">") if term == f"<{ENTITY}{id}>" else term
-    )
+    if term == f"<{ENTITY}{id}>":
+        return f"wd:{id}"
+    return term
 
 
 def _prefixes(text: str) -> str:
-    used = [("wd:", ENTITY), ("wdt:", PROPERTY)]
-    return "".join(
-        f"PREFIX {prefix} <{iri}>\n" for prefix, iri in used if re.search(rf"\b{prefix}", text)
-    )
+    lines = ""
+    for prefix, iri in (("wd:", ENTITY), ("wdt:", PROPERTY)):
+        if re.search(rf"\b{prefix}", text):
+            lines += f"PREFIX {prefix} <{iri}>\n"
+    return lines

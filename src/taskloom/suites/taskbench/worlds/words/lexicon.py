@@ -49,18 +49,13 @@ LIST = "arrays"
 
 def load_arrays(name: str) -> tuple[Arrays, str] | None:
     """Arrays (memory-mapped, not read) and text of an entry, or None if it is absent or damaged."""
-    import numpy as np
-
     place = cache_folder("taskbench", name)
     try:
-        text, names = ((place / file).read_text(encoding="utf-8") for file in ("text", LIST))
-        return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names.split()}, text
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        TokenError,
-    ):  # the last two: an empty file, a header without its end
+        text = (place / "text").read_text(encoding="utf-8")
+        names = (place / LIST).read_text(encoding="utf-8").split()
+        return {key: np.load(place / f"{key}.npy", mmap_mode="r") for key in names}, text
+    # NumPy raises EOFError for an empty file, and TokenError for a header that is cut off.
+    except (OSError, ValueError, EOFError, TokenError):
         return None
 
 
@@ -78,8 +73,6 @@ def cached_arrays(
 
 def store_arrays(name: str, arrays: Mapping[str, NDArray[Any]], text: str) -> bool:
     """Store arrays and a text under a name. Return False if the cache cannot be written."""
-    import numpy as np
-
     place = cache_folder("taskbench", name)
     try:
         if place.exists() and load_arrays(name) is None:
