@@ -1,10 +1,10 @@
 """How many passages of each task have an answer, and how many of those say yes.
 
-Tasks differ in that as the real ones do. Of the ten real tasks whose answers can be had, between 0
-and 17 of 20 passages answer; "Are mountain bikes allowed at this national park?" is answered by 17,
-and always by yes. Such settled tasks are what a system can do that reads the description alone, and
-in the paper it does one task in ten so (Table 5). The shares are spread evenly over the tasks of a
-split, so the split's own rate is met whatever the seed.
+Tasks differ in this as the real ones do. In the ten real tasks whose answers are available, 0 to 17
+of 20 passages answer: "Are mountain bikes allowed at this national park?" is answered by 17, always
+with yes. A system that reads only the description can solve such settled tasks, and in the paper it
+solves one task in ten (Table 5). The shares are spread evenly over the tasks of a split, so that
+the split's own rate is met with any seed.
 """
 
 from __future__ import annotations

@@ -316,12 +316,11 @@ class _Drawing:
         facts.records[records.name] = drawn
 
     def _steer_field(self, drawn: list[Record], kind: Field, leaf: Program, wanted: Wanted) -> None:
-        """Give records values of a field such that a program about it has the answer that is
-        wanted.
+        """Set a field of the records such that a program about it has the wanted kind of answer.
 
-        One record decides; the others fit or not as they please, unless one that fits would spoil a
-        "no" or "n/a". Whether any record fits is "no" only if all values are known, and n/a if one
-        is not.
+        One record decides. The others fit or not at random, unless one that fits would spoil a "no"
+        or "n/a". The answer to "does any record fit?" is "no" only if all values are known, and n/a
+        if one is unknown.
         """
         rng = self.rng
         fitting = wanted in ("yes", "answer")
