@@ -54,16 +54,8 @@ def _prose(path: Path) -> set[int]:
     return prose
 
 
-EXCEPT = {
-    SOURCE / "analysis" / "small_recipes.py": (
-        "what `taskloom reproduce runs/…` shows needs some recipe"
-    ),
-}
-
 GENERIC = [
-    p
-    for p in FILES
-    if p not in EXCEPT and not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
+    p for p in FILES if not {"suites", "papers", "collect"} & set(p.relative_to(SOURCE).parts)
 ]
 
 

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from taskloom.analysis import palette
-from taskloom.analysis.svg_text import for_page, shorten, with_tips
+from taskloom.analysis import plot_style
+from taskloom.analysis.plot_style import for_page, shorten, with_tips
 from taskloom.core.errors import MissingExtra
 from taskloom.experiments.result_table import ResultTable
 
 MARKERS = ("o", "s", "^", "P", "v", "X", "*", "D")
 """Diamonds come last: open ones are published numbers."""
-SHADES = tuple(light for light, _ in palette.SHADES)
+SHADES = tuple(light for light, _ in plot_style.SHADES)
 """Colours of series that are not splits."""
 
 DASHES = ("-", "--", "-.", ":", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 3)))
@@ -268,7 +268,7 @@ def intervals(
             axis.set_title(wrapped(title))
             axis.set_yticks(range(len(places)), [labels[p] for p in places])
             axis.set_ylim(len(places) - 0.5, -0.5)
-            axis.grid(axis="x", color=palette.GRID, linewidth=0.6)
+            axis.grid(axis="x", color=plot_style.GRID, linewidth=0.6)
             axis.set_axisbelow(True)
         columns = grid_of(len(panels), across)[1]
         for axis in axes[: len(panels) : columns]:
@@ -376,7 +376,7 @@ def _mark(
             "D",
             markersize=7,
             markerfacecolor="none",
-            markeredgecolor=palette.SOFT,
+            markeredgecolor=plot_style.SOFT,
         )
 
 
@@ -393,7 +393,7 @@ def _legend(
         empty = {
             "marker": "D",
             "markerfacecolor": "none",
-            "markeredgecolor": palette.SOFT,
+            "markeredgecolor": plot_style.SOFT,
             "linestyle": "none",
         }
         handles.append(Line2D([], [], label="published", **empty))  # type: ignore[arg-type]
@@ -480,12 +480,12 @@ def lines(
                 aside = SPREAD * gap * (number - (len(names) - 1) / 2)
                 _line(axis, own, x, y, look, dashes[number % len(dashes)], aside)
             if threshold is not None:
-                axis.axhline(threshold, color=palette.SOFT, linewidth=1.0, linestyle="--")
+                axis.axhline(threshold, color=plot_style.SOFT, linewidth=1.0, linestyle="--")
             axis.set(xlabel=xlabel or x, title=wrapped(title))
             if limits:
                 axis.set_ylim(*_wider(limits))
             _scale_across(axis, [point[x] for point in share], across)
-            axis.grid(color=palette.GRID, linewidth=0.6)
+            axis.grid(color=plot_style.GRID, linewidth=0.6)
             axis.set_axisbelow(True)
         for axis in first_of_rows(axes):
             axis.set_ylabel(ylabel)
@@ -533,7 +533,7 @@ def _gap(places: Iterable[float]) -> float:
 def _looks(names: Sequence[Any]) -> list[dict[str, Any]]:
     """The colour and the marker of each series."""
     looks = []
-    for number, colour in enumerate(palette.series_colours(names)):
+    for number, colour in enumerate(plot_style.series_colours(names)):
         looks.append({"color": colour, "marker": MARKERS[number % len(MARKERS)]})
     return looks
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskloom.analysis import figures
-from taskloom.analysis.palette import COLOURS, GRID, SOFT
-from taskloom.analysis.svg_text import TIP
+from taskloom.analysis.plot_style import COLOURS, GRID, SOFT, TIP
 
 WIDTH = 360
 """Points of a panel across: pixels on a phone, where it fills the screen."""

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import any_recipe_experiments, stored_datasets
 from taskloom.analysis.conditions import run_labels, short_value
-from taskloom.analysis.divergence_accuracy import stored_datasets
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.seed_scores import (
@@ -35,9 +35,7 @@ from taskloom.analysis.seed_scores import (
     interval_columns,
     seeds_and_items_caption,
 )
-from taskloom.analysis.settings import check_choice, check_split
-from taskloom.analysis.small_recipes import any_recipe_experiments
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import StudyError, check_choice, check_split, study
 from taskloom.data.dataset import Dataset
 from taskloom.experiments.groups import known_traits
 from taskloom.experiments.result_table import ResultTable

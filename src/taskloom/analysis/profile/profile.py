@@ -14,15 +14,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ContrastResult,
     Measurement,
+    PanelRecipe,
+    TaskPanel,
+    Way,
     chance_of,
     contrast_results,
     formed_share,
     matches,
+    packaged_panel,
 )
-from taskloom.analysis.profile.panel import PanelRecipe, TaskPanel, Way, packaged_panel
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, TaskloomError, nearest
 from taskloom.core.files import atomic, digest, read_utf8

@@ -17,7 +17,7 @@ import taskloom
 from taskloom.analysis import figures
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.findings_folder import page_sections
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ABOVE,
     ABSENT,
     BREAKS,
@@ -30,13 +30,14 @@ from taskloom.analysis.profile.measures import (
     ContrastResult,
     Measurement,
     ScoreDifference,
+    TaskPanel,
+    packaged_panel,
     paired_difference,
 )
-from taskloom.analysis.profile.panel import TaskPanel, packaged_panel
 from taskloom.analysis.profile.profile import ModelProfile
 from taskloom.analysis.report import page
+from taskloom.analysis.report.page import Sentences
 from taskloom.analysis.seed_scores import count_range
-from taskloom.analysis.sentences import Sentences
 from taskloom.core.errors import DataError
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_tasks

@@ -18,8 +18,7 @@ import taskloom
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import Explorer
 from taskloom.analysis.report.page import Section
-from taskloom.analysis.report.report_columns import FAILURES
-from taskloom.analysis.report.run_numbers import RunNumbers
+from taskloom.analysis.report.run_numbers import FAILURES, RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
 from taskloom.analysis.report.run_sentences import say
 from taskloom.core.errors import DataError

@@ -12,7 +12,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from taskloom.analysis.palette import colour_of
 from taskloom.analysis.panels import (
     Curve,
     Mark,
@@ -21,23 +20,26 @@ from taskloom.analysis.panels import (
     interval_panel,
     trend_panel,
 )
+from taskloom.analysis.plot_style import colour_of
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import AnsweredCell, Explorer, explorer
 from taskloom.analysis.report.page import Section
-from taskloom.analysis.report.report_columns import (
+from taskloom.analysis.report.run_numbers import (
     CELL,
     COMPARISONS,
     FOLDERS,
+    GROUPED,
     MEASURES,
+    MOST_PAIRS,
     OVER_TASKS,
     OVERVIEW,
     SCORES,
     TASKS,
     Row,
+    RunNumbers,
     known,
     share,
 )
-from taskloom.analysis.report.run_numbers import GROUPED, MOST_PAIRS, RunNumbers
 from taskloom.analysis.report.run_sentences import (
     comparison_sentences,
     gap_sentence,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from taskloom.analysis.report.report_columns import Row
-from taskloom.analysis.sentences import Sentences
+from taskloom.analysis.report.page import Sentences
+from taskloom.analysis.report.run_numbers import Row
 from taskloom.experiments.result_table import p_text, probability
 
 MOST = 24

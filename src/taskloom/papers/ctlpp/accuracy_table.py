@@ -17,14 +17,13 @@ from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import count_of, mean_and_sd, seed_point
-from taskloom.analysis.settings import CountSetting, ShareSetting, check_split
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import CountSetting, ShareSetting, StudyError, check_split, study
 from taskloom.analysis.verdict import Judgement, judge_number, judge_share
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.learners.config import read
-from taskloom.papers.ctlpp.small_worlds import staged_experiments, table_experiments
-from taskloom.papers.ctlpp.trainings import MODELS, ModelSetting, Trainings, of_learner, trainings
+from taskloom.papers.ctlpp.experiments import staged_experiments, table_experiments
+from taskloom.papers.ctlpp.runs import MODELS, ModelSetting, Trainings, of_learner, trainings
 
 TABLE = PaperTable(
     paper="ctlpp",

@@ -31,13 +31,13 @@ from taskloom.experiments.statistics import Estimate, over_task_differences, ove
 from taskloom.experiments.statistics.distributions import beta_quantile
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, SUCCESS
+from taskloom.papers.ctlpp.experiments import function_table_experiments
 from taskloom.papers.ctlpp.rank_correlations import (
     bootstrap_interval,
     order_chance,
     rank_correlation,
 )
-from taskloom.papers.ctlpp.small_worlds import function_table_experiments
-from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.papers.ctlpp.runs import Trainings, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import Curve, first_step, step_columns
 from taskloom.analysis.finding import Finding, StudyFigure
-from taskloom.analysis.learning_steps import Curve, first_step, step_columns
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.seed_scores import count_of, count_range, interval_columns
-from taskloom.analysis.settings import ShareSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import ShareSetting, StudyError, study
 from taskloom.core.arguments import path_of
 from taskloom.core.files import read_utf8
 from taskloom.experiments.result_table import ResultTable
@@ -26,9 +25,9 @@ from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import CONVERGED, model_of_label, short_names
+from taskloom.papers.ctlpp.experiments import layer_experiments, table_experiments
 from taskloom.papers.ctlpp.rank_correlations import order_chance, rank_correlation
-from taskloom.papers.ctlpp.small_worlds import layer_experiments, table_experiments
-from taskloom.papers.ctlpp.trainings import PROCESSES, Trainings, trainings
+from taskloom.papers.ctlpp.runs import PROCESSES, Trainings, trainings
 
 SPLITS = ("iid", "ood")
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from taskloom.analysis.divergence_accuracy import pearson
+from taskloom.analysis.any_runs import pearson
 
 PERMUTATIONS = 20_000
 """Orders that are drawn where there are more than all of eight seeds."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from taskloom.analysis import figures
-from taskloom.analysis.divergence_accuracy import pearson
+from taskloom.analysis.any_runs import pearson
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.similarity import Floats
@@ -27,13 +27,14 @@ from taskloom.experiments.result_table import ResultTable, p_text
 from taskloom.experiments.statistics import correct, over_seeds
 from taskloom.experiments.statistics.distributions import t_quantile
 from taskloom.experiments.table import Runs
+from taskloom.papers.ctlpp.experiments import similarity_experiments
 from taskloom.papers.ctlpp.rank_correlations import (
     PERMUTATIONS,
     order_chance,
     rank_correlation,
     ranks,
 )
-from taskloom.papers.ctlpp.small_worlds import similarity_experiments
+from taskloom.papers.ctlpp.runs import DrawSetting, ModelSetting, VariantSetting
 from taskloom.papers.ctlpp.symbol_similarity import (
     CONVERGED,
     evidence_table,
@@ -42,7 +43,6 @@ from taskloom.papers.ctlpp.symbol_similarity import (
     symbol_cosines,
 )
 from taskloom.papers.ctlpp.trained_models import TrainedModel, learned_seeds, trained_model
-from taskloom.papers.ctlpp.trainings import DrawSetting, ModelSetting, VariantSetting
 
 
 @study(

@@ -19,7 +19,6 @@ from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map, shade_cells
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.seed_scores import count_range
-from taskloom.analysis.settings import NumberSetting
 from taskloom.analysis.similarity import (
     ALIKE,
     GAP,
@@ -31,12 +30,12 @@ from taskloom.analysis.similarity import (
     evidence,
     paper_clusters,
 )
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import NumberSetting, StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.ctlpp.small_worlds import similarity_experiments
+from taskloom.papers.ctlpp.experiments import similarity_experiments
+from taskloom.papers.ctlpp.runs import ModelSetting, VariantSetting
 from taskloom.papers.ctlpp.trained_models import TrainedModel, chosen_model, outcome_note
-from taskloom.papers.ctlpp.trainings import ModelSetting, VariantSetting
 from taskloom.suites.ctl.world import SymbolWorld
 
 CONVERGED = 0.5

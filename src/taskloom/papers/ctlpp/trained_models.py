@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskloom.analysis.conditions import recipe_of
-from taskloom.analysis.settings import check_choice
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, check_choice
 from taskloom.core.arguments import path_of
 from taskloom.experiments.table import Runs
 from taskloom.learners.saved import load
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS
-from taskloom.papers.ctlpp.trainings import Trainings, of_learner, trainings
+from taskloom.papers.ctlpp.runs import Trainings, of_learner, trainings
 from taskloom.suites.ctl.fields import CtlFields
 from taskloom.suites.ctl.world import SymbolWorld, build
 

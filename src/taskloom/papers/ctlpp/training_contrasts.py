@@ -24,12 +24,12 @@ from taskloom.experiments.statistics import correct, over_task_differences, welc
 from taskloom.experiments.statistics.distributions import t_two_sided
 from taskloom.experiments.table import Runs
 from taskloom.papers.ctlpp.accuracy_table import SUCCESS, with_chance
-from taskloom.papers.ctlpp.small_worlds import (
+from taskloom.papers.ctlpp.experiments import (
     draw_experiments,
     process_experiments,
     single_experiments,
 )
-from taskloom.papers.ctlpp.trainings import Trainings, trainings
+from taskloom.papers.ctlpp.runs import Trainings, trainings
 
 SPLITS = ("iid", "ood")
 

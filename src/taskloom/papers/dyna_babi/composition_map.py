@@ -18,14 +18,13 @@ from taskloom.analysis.conditions import recipe_of
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.heat_maps import heat_map
 from taskloom.analysis.seed_scores import count_of
-from taskloom.analysis.settings import CountSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.sources.score_files import USED
 from taskloom.experiments.statistics import welch
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import map_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import map_experiments
+from taskloom.papers.dyna_babi.runs import (
     MIX,
     TRAITS,
     Gap,

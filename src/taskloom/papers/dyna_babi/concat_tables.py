@@ -16,9 +16,9 @@ from math import hypot, isnan, nan
 from typing import Any
 
 from taskloom.analysis import figures
+from taskloom.analysis.any_runs import FEWEST, pearson
 from taskloom.analysis.claims import PaperClaim, claim_findings
 from taskloom.analysis.conditions import random_twin
-from taskloom.analysis.divergence_accuracy import FEWEST, pearson
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
@@ -32,8 +32,8 @@ from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_seed_differences, wilson
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import concurrence_experiments, table3_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import concurrence_experiments, table3_experiments
+from taskloom.papers.dyna_babi.runs import (
     GUESSING,
     MIX,
     STORIES,

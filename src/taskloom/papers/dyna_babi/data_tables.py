@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.study import study
+from taskloom.analysis.study import NumberSetting, study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.example import Example
 from taskloom.core.plan import Split

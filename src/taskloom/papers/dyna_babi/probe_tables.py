@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.paper_table import QUESTIONS, PaperTable, TableCell
 from taskloom.analysis.published_numbers import published
-from taskloom.analysis.settings import NumberSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import NumberSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Comparison
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import probe_experiments
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.experiments import probe_experiments
+from taskloom.papers.dyna_babi.runs import (
     TRAITS,
     StoryTrainings,
     compare_scores,

@@ -23,7 +23,7 @@ from taskloom.experiments.files import MODEL
 from taskloom.experiments.record import Run
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.dyna_babi.small_stories import (
+from taskloom.papers.dyna_babi.experiments import (
     continued,
     dose_blocks,
     dose_learner,
@@ -31,7 +31,7 @@ from taskloom.papers.dyna_babi.small_stories import (
     gift_experiments,
     inoculation_experiments,
 )
-from taskloom.papers.dyna_babi.story_runs import (
+from taskloom.papers.dyna_babi.runs import (
     GUESSING,
     MIX,
     STORIES,

@@ -15,14 +15,14 @@ from taskloom.analysis.study import study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import Estimate, over_task_differences, over_tasks
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.adaptations import (
+from taskloom.papers.taskbench500.experiments import composition_experiments
+from taskloom.papers.taskbench500.runs import (
     CONSTANT,
     Adaptation,
     generalising,
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import composition_experiments
 
 TABLE = PaperTable(
     paper="taskbench500",

@@ -29,14 +29,14 @@ from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
 from taskloom.analysis.seed_scores import mean_and_se
-from taskloom.analysis.settings import CountSetting
-from taskloom.analysis.study import StudyError, study
+from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference, signed
-from taskloom.papers.taskbench500.adaptations import (
+from taskloom.papers.taskbench500.experiments import composition_experiments
+from taskloom.papers.taskbench500.runs import (
     ANSWERS,
     BEST_ON_TEST,
     CONSTANT,
@@ -46,7 +46,6 @@ from taskloom.papers.taskbench500.adaptations import (
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import composition_experiments
 from taskloom.papers.taskbench500.task_regression import (
     Regression,
     draw_regressions,

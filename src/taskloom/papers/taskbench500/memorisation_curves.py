@@ -16,11 +16,11 @@ from taskloom.analysis.paper_table import PaperTable, TableCell
 from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
-from taskloom.papers.taskbench500.adaptations import MEMORISED, Adaptation, adaptations, model_notes
-from taskloom.papers.taskbench500.small_tasks import (
+from taskloom.papers.taskbench500.experiments import (
     memorisation_experiments,
     permutation_experiments,
 )
+from taskloom.papers.taskbench500.runs import MEMORISED, Adaptation, adaptations, model_notes
 
 PASSING = "train"
 """The curve of training batches in passing, taken where the learnt examples were not answered at

@@ -24,14 +24,14 @@ from taskloom.analysis.study import StudyError, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.taskbench500.adaptability_table import method_difference
-from taskloom.papers.taskbench500.adaptations import (
+from taskloom.papers.taskbench500.experiments import balance_experiments
+from taskloom.papers.taskbench500.runs import (
     Adaptation,
     adaptations,
     generalising,
     model_notes,
     procedures,
 )
-from taskloom.papers.taskbench500.small_tasks import balance_experiments
 
 MASS = "mass "
 """Stands before the side in the names of further numbers of a run."""

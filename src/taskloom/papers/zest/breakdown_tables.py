@@ -11,13 +11,13 @@ from taskloom.analysis.finding import Finding
 from taskloom.analysis.paper_table import PaperTable, TableCell, wide_table
 from taskloom.analysis.published_numbers import published
 from taskloom.analysis.seed_scores import seeds_caption
-from taskloom.analysis.settings import check_split
-from taskloom.analysis.study import study
+from taskloom.analysis.study import check_split, study
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.table import Runs
 from taskloom.papers.zest.competence_tables import EXPERIMENT, TABLE3, beside, measured, notes_of
-from taskloom.papers.zest.description_experiments import KEPT_TRAITS, PARTS, description_experiments
-from taskloom.papers.zest.description_runs import (
+from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.papers.zest.experiments import KEPT_TRAITS, PARTS, description_experiments
+from taskloom.papers.zest.runs import (
     SCORES,
     SPLITS,
     DescriptionRuns,
@@ -29,7 +29,6 @@ from taskloom.papers.zest.description_runs import (
     percent,
     tasks_of,
 )
-from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.corrected import MISTAKES
 from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.task_files import is_structure

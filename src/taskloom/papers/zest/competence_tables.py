@@ -18,8 +18,9 @@ from taskloom.core.scoring import ROUNDING
 from taskloom.experiments.result_table import ResultTable
 from taskloom.experiments.statistics import over_task_differences, welch
 from taskloom.experiments.table import Runs
-from taskloom.papers.zest.description_experiments import KEPT_TRAITS, description_experiments
-from taskloom.papers.zest.description_runs import (
+from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
+from taskloom.papers.zest.experiments import KEPT_TRAITS, description_experiments
+from taskloom.papers.zest.runs import (
     ALWAYS_YES,
     SCORES,
     SPLITS,
@@ -33,7 +34,6 @@ from taskloom.papers.zest.description_runs import (
     percent,
     tasks_of,
 )
-from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
 from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
 from taskloom.suites.zest.evaluation.totals import PAIRED
 from taskloom.suites.zest.task_files import PAPER_NAMES

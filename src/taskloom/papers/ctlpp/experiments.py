@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taskloom.core.errors import ParameterError, nearest
-from taskloom.papers.ctlpp.trainings import MODELS
+from taskloom.papers.ctlpp.runs import MODELS
 
 Experiments = list[dict[str, Any]]
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from taskloom.analysis.conditions import Conditions, conditions_of
 from taskloom.analysis.seed_scores import repeated_runs
-from taskloom.analysis.settings import check_choice
-from taskloom.analysis.study import StudyError
+from taskloom.analysis.study import StudyError, check_choice
 from taskloom.experiments.table import Runs
 from taskloom.suites.ctl.fields import CtlFields
 
