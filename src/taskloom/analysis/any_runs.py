@@ -118,7 +118,7 @@ def learning_steps(runs: Runs, *, threshold: ShareSetting = 0.95, split: str = "
 
 
 def first_step(curve: Curve, threshold: float) -> int | None:
-    """Return the first step whose score reaches the threshold; None where none does.
+    """First step whose score reaches the threshold; None if none does.
 
     >>> first_step({100: 0.5, 200: 0.97, 300: 0.9}, 0.95)
     200
@@ -140,7 +140,7 @@ def _row(trainings: str, split: str, seeds: dict[str, Curve], threshold: float) 
 
 
 def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
-    """Return the earliest, the median and the last of some steps, as the columns of a table's row.
+    """Earliest, median and last of some steps, as columns of a table's row.
 
     >>> step_columns([300, 100, 500]), step_columns([])
     ({'first': 100, 'median': 300, 'last': 500}, {'first': None, 'median': None, 'last': None})
@@ -150,8 +150,8 @@ def step_columns(firsts: Sequence[int]) -> dict[str, int | None]:
 
 
 def _points(trainings: str, split: str, seeds: dict[str, Curve]) -> Iterator[dict[str, Any]]:
-    """Yield the mean curve; where seeds stop early it ends with the first that stops, since it
-    would jump to the others.
+    """Yield the mean curve. If seeds stop at different steps it ends at the first stop: beyond it
+    the mean would jump to the remaining seeds.
     """
     for step in sorted(set.intersection(*(set(curve) for curve in seeds.values()))):
         scores = [curve[step] for curve in seeds.values()]
@@ -216,8 +216,8 @@ def divergence_accuracy(runs: Runs) -> Finding:
 
 
 def _learner_names(runs: Runs) -> dict[str, str]:
-    """Return the learner of each run, with the settings in which learners vary: others are not
-    repetitions of it.
+    """Learner of each run, with the settings in which learners vary. Runs with different names are
+    not repetitions.
     """
     columns = [column for column in varying(runs) if column.startswith("learner.")]
     names = {}
@@ -232,14 +232,14 @@ def _learner_names(runs: Runs) -> dict[str, str]:
 
 
 def _over_seeds(scores: list[float]) -> tuple[float, float | None, float | None, int]:
-    """Return mean, ends of the interval, and number of scores."""
+    """Mean, ends of the interval, and number of scores."""
     point = seed_point(scores)
     return (point["mean"], point["low"], point["high"], point["seeds"])
 
 
 def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
-    """Return the divergence of each run's splits from what the run learned; each pair of datasets
-    is measured once.
+    """Divergence of each run's splits from its training data; each pair of datasets is measured
+    once.
     """
     datasets = stored_datasets(runs)
     known: dict[tuple[str, str], dict[str, Divergence]] = {}
@@ -260,7 +260,7 @@ def _measured(runs: Runs) -> dict[tuple[str, str], Divergence]:
 
 
 def stored_datasets(runs: Runs) -> dict[str, Dataset]:
-    """Return the finished datasets of a run store, by their digest."""
+    """Finished datasets of a run store, by digest."""
     datasets = {}
     for folder in sorted((runs.path / "data").glob("*")):
         try:
@@ -274,8 +274,8 @@ def stored_datasets(runs: Runs) -> dict[str, Dataset]:
 def _source(
     runs: Runs, run: str, split: str, own: Dataset | None, datasets: Mapping[str, Dataset]
 ) -> Dataset | None:
-    """Return the dataset that a split is of: the run's own, or the one whose first input it
-    answered; None where none is here.
+    """Dataset that a split belongs to: the run's own, or the one whose first input the run
+    answered; None if it is not in the store.
     """
     evaluate = parse(runs.config(run)).get("evaluate") or []
     if all(
@@ -293,7 +293,7 @@ def _source(
 
 
 def _between(own: Dataset, source: Dataset) -> list[Divergence]:
-    """Return the divergences of a dataset's splits from what another trains on."""
+    """Divergences of a dataset's splits from the training split of another."""
     trained = [name for name in own.splits if own.role(name) == "train"]
     tests = [name for name in source.splits if source.role(name) != "train"]
     tables = {f"train {name}": own.table(name) for name in trained} | {
@@ -312,8 +312,7 @@ def _correlations(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def pearson(x: list[float], y: list[float]) -> float:
-    """Return Pearson's correlation; nan for fewer than three points, or where one side does not
-    vary.
+    """Pearson's correlation; nan for fewer than three points, or if one side does not vary.
 
     >>> round(pearson([0.0, 0.5, 1.0], [1.0, 0.5, 0.0]), 3)
     -1.0

@@ -1,4 +1,4 @@
-"""What a study returns: a table, figures that are drawn from data, and judgements on published
+"""Results of a study: a table, figures that are drawn from data, and judgements on published
 numbers.
 """
 
@@ -52,13 +52,12 @@ class Finding:
     """The answer to one question.
 
     Attributes:
-        title: What it is about.
+        title: Title.
         text: What was measured, in a sentence or two.
         table: The numbers.
         figures: Figures, drawn from data.
         judgements: Our numbers beside the published ones.
-        notes: What a reader must know before believing it: conditions that differ, too few seeds,
-            what was not measured.
+        notes: Caveats: conditions that differ, too few seeds, things that were not measured.
     """
 
     title: str
@@ -81,7 +80,7 @@ class Finding:
         return "".join([*parts, *map(paragraph, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON, with the data of its figures."""
+        """The finding for JSON, with the data of its figures."""
         return {
             "title": self.title,
             "text": self.text,
@@ -96,8 +95,8 @@ class Finding:
 
 
 def judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table: ours with its interval, the published number, the difference,
-    the verdict.
+    """Judgements as a table: ours with its interval, the published number, the difference, the
+    verdict.
     """
     return ResultTable(COLUMNS, [dict(zip(COLUMNS, j.cells(), strict=True)) for j in judgements])
 
@@ -116,8 +115,8 @@ COLUMNS = (
 
 
 def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
-    """Return judgements as a table that fits a page: without conditions, and without a column that
-    tells no two rows apart.
+    """Judgements as a table that fits a page: without conditions, and without columns that are the
+    same in all rows.
 
     Conditions are long and many rows share them: `differing_conditions` has them. The place is the
     same for most findings, and numbers that no training made have no seeds.
@@ -125,9 +124,8 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
     judgements = list(judgements)
     table = judgement_table(judgements)
     units = {judgement.unit for judgement in judgements if judgement.seeds}
-    unit = (
-        units.pop() if len(units) == 1 else "seeds"
-    )  # what the column counts, where all rows count the same
+    # The column is named after its unit if all rows have the same.
+    unit = units.pop() if len(units) == 1 else "seeds"
     rows = [{**row, unit: row["seeds"].removesuffix(f" {unit}")} for row in table]
     shown = [unit if column == "seeds" else column for column in COLUMNS[:-1]]
     unsaid = {"place"} if len({row["place"] for row in rows}) < 2 else set()
@@ -136,12 +134,12 @@ def short_judgement_table(judgements: Iterable[Judgement]) -> ResultTable:
 
 
 CONDITIONS = "Conditions that differ from the paper's:"
-"""What leads to `differing_conditions` on pages and in the terminal."""
+"""Heading of `differing_conditions` on pages and in the terminal."""
 
 
 def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
-    """Return the conditions that differ from the paper's: first those of all claims, then a line
-    for all claims that share some.
+    """Conditions that differ from the paper's: first those of all claims, then a line for each set
+    that some claims share.
     """
     common = [
         c
@@ -161,8 +159,8 @@ def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Return claims, where all that there are about one thing ('chain, FPT: slope', 'chain, FPT:
-    r²') are named by it alone.
+    """Claims, with one name in place of all claims about one thing ('chain, FPT: slope' and 'chain,
+    FPT: r²' become 'chain, FPT').
     """
     things = {claim: claim.rpartition(": ")[0] for claim in every}
     whole = {

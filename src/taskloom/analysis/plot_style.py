@@ -1,5 +1,5 @@
-"""How every figure looks: one colour for each usual split, the same on every page and in every file,
-and the SVG text that is written of it.
+"""How every figure looks: one colour for each usual split, the same on every page and in every
+file, and the SVG text that is written of it.
 
 Drawings have the light colours as they are. On a page each colour is a CSS variable (`--c0`,
 `--f0`, …), which the page's style sheet sets for light and dark. There a drawing also takes the
@@ -105,7 +105,7 @@ _INDENT = re.compile(r"\n +<")
 
 
 def shorten(svg: str) -> str:
-    """Return the same drawing in fewer bytes.
+    """The same drawing in fewer bytes.
 
     Args:
         svg: The text of an `<svg>` element that matplotlib wrote.
@@ -127,7 +127,7 @@ def shorten(svg: str) -> str:
 
 
 def spelled_as_steps(path: str) -> str:
-    """Return a path of `M`, `L` and `z` as steps, in hundredths of its unit.
+    """A path of `M`, `L` and `z` as relative steps, in hundredths of its unit.
 
     >>> spelled_as_steps("M 10.001 5 L 14.72 5 L 14.72 9.5 z M 0 0 L 1 -2 ")
     'M10 5h4.72v4.5zM0 0l1-2'
@@ -154,7 +154,7 @@ def _pair(across: int, up: int) -> str:
 
 
 def _number(hundredths: int) -> str:
-    """Return a number of hundredths in the fewest letters.
+    """A number of hundredths in the fewest characters.
 
     >>> _number(472), _number(-5), _number(300), _number(0)
     ('4.72', '-.05', '3', '0')
@@ -199,7 +199,7 @@ def for_page(svg: str, alt: str) -> str:
     """
     body = _STYLE_SHEET.sub("", _METADATA.sub("", svg))
     tags = _TAG.findall(body)
-    used = {name for tag in tags for pair in _USED.findall(tag) for name in pair if name}
+    used = {match[1] or match[2] for tag in tags for match in _USED.finditer(tag)}
     follows = all(colour in ON_PAGES for tag in tags for colour in _HEX.findall(tag))
 
     def on_page(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Are vectors that stand for the same thing alike? Cosines, the cut of the CTL++ paper, and a
+"""Are vectors that represent the same thing alike? Cosines, the cut of the CTL++ paper, and a
 criterion that can say no.
 
 The paper orders functions by clusters: Euclidean distances between the rows of the cosine matrix,
@@ -79,19 +79,19 @@ class ClusterEvidence:
 
     @property
     def codes(self) -> str:
-        """Return `separate`, `one` or `scattered`."""
+        """`separate`, `one` or `scattered`."""
         if self.separate:
             return "separate"
         return "one" if self.mean >= ALIKE else "scattered"
 
     @property
     def separate(self) -> bool:
-        """Return whether there are separate codes, by the absolute criterion."""
+        """True if there are separate codes, by the absolute criterion."""
         return self.silhouette >= SILHOUETTE and self.gap >= GAP
 
 
 def cosines(vectors: Floats) -> Floats:
-    """Return the cosine of every two rows."""
+    """Cosine of every two rows."""
     norms = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), SMALLEST_NORM)
     unit = vectors / norms
     product: Floats = unit @ unit.T
@@ -99,8 +99,8 @@ def cosines(vectors: Floats) -> Floats:
 
 
 def paper_clusters(matrix: Floats) -> Labels:
-    """Return the cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in the
-    order of their first rows.
+    """Cluster of each row of a cosine matrix by the paper's cut, numbered from 0 in the order of
+    their first rows.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
 
@@ -111,8 +111,8 @@ def paper_clusters(matrix: Floats) -> Labels:
 
 
 def silhouette(matrix: Floats, labels: Labels) -> float:
-    """Return the mean silhouette of clusters, with the distance 1 - cosine; 0 for items that are
-    alone, and for one cluster.
+    """Mean silhouette of clusters, with the distance 1 - cosine. Items alone in their cluster, and
+    a single cluster, have 0.
     """
     names = np.unique(labels)
     if len(names) < 2:
@@ -132,8 +132,8 @@ def silhouette(matrix: Floats, labels: Labels) -> float:
 
 
 def gap(matrix: Floats, labels: Sequence[int] | Labels) -> float:
-    """Return the mean cosine of two items of one label minus that of two items of different labels;
-    nan without such pairs.
+    """Mean cosine of two items of one label minus that of two items of different labels; nan
+    without such pairs.
     """
     ids = np.asarray(labels)
     same = ids[:, None] == ids[None, :]
@@ -143,7 +143,7 @@ def gap(matrix: Floats, labels: Sequence[int] | Labels) -> float:
 
 
 def evidence(matrix: Floats, groups: Sequence[int] | Labels) -> ClusterEvidence:
-    """Return what a cosine matrix says about separate codes.
+    """Evidence of a cosine matrix for separate codes.
 
     Args:
         matrix: Cosines of one symbol's vectors.
@@ -191,7 +191,7 @@ def value_similarity(
     split: str = "",
     run: str = "",
 ) -> Finding:
-    """Compare the states that stand for one value across the parts of inputs that made it.
+    """Compare the states that represent one value across the parts of inputs that made it.
 
     Args:
         runs: Runs that kept their models.
@@ -293,7 +293,7 @@ def _chosen(runs: Runs, wanted: str) -> str:
 
 
 def _trait_values(answers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return the values of each trait of the examples."""
+    """Values of each trait of the examples."""
     values: dict[str, set[str]] = {}
     for row in answers:
         for name, value in row["traits"] or ():
@@ -302,7 +302,7 @@ def _trait_values(answers: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) -> str:
-    """Return the trait with most values that still are parts of many inputs each."""
+    """The trait with most values, each of which still is a part of many inputs."""
     known = {name: len(of) for name, of in sorted(_trait_values(answers).items()) if name != value}
     fit = {name: n for name, n in known.items() if FEWEST_PARTS <= n <= MOST_PARTS}
     if not fit:
@@ -316,7 +316,7 @@ def _most_parts(runs: Runs, answers: Sequence[Mapping[str, Any]], value: str) ->
 def _items(
     runs: Runs, answers: Sequence[Mapping[str, Any]], part: str, value: str
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the inputs that a run answered, with the value and the part of each."""
+    """Inputs that a run answered, with the value and the part of each."""
     known = sorted(_trait_values(answers))
     check_choice(runs, "part", part, known)
     check_choice(runs, "value", value, [*known, ANSWER])
@@ -335,7 +335,7 @@ def _items(
 def mean_vectors(
     states: Floats, values: list[str], parts: list[str]
 ) -> dict[str, dict[str, NDArray[np.float64]]]:
-    """Return the mean state for each value and part."""
+    """Mean state for each value and part."""
     sums: dict[str, dict[str, list[NDArray[np.float64]]]] = {}
     for state, value, part in zip(states, values, parts, strict=True):
         sums.setdefault(value, {}).setdefault(part, []).append(state)

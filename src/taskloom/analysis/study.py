@@ -48,13 +48,13 @@ ShareSetting = Annotated[float, Field(ge=0, le=1)]
 """A score, or a share of something."""
 
 CountSetting = Annotated[int, Field(ge=1)]
-"""A number of things, of which there must be one."""
+"""A count, at least 1."""
 
 NumberSetting = Annotated[int, Field(ge=0)]
-"""A place, counted from 0, or a number of things of which there may be none."""
+"""An index counted from 0, or a count that may be 0."""
 
 MOST_CHOICES = 12
-"""Choices that one sentence names; of more it names the nearest."""
+"""Maximum choices that an error lists; of more it names the nearest."""
 
 
 class StudyError(TaskloomError):
@@ -62,21 +62,20 @@ class StudyError(TaskloomError):
 
 
 def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: str) -> Any:
-    """Return a setting as the type that its parameter is annotated with; as it is where it has no
-    annotation.
+    """Convert a setting to the type that its parameter is annotated with; without an annotation it
+    is unchanged.
 
     Args:
         analyse: The function that has the parameter.
-        name: Of the parameter.
+        name: Name of the parameter.
         value: What was given.
         study: The name of the study, for the error.
     """
     kind = annotation_of(analyse, name)
     reader = _reader(kind)
     problem: ValidationError | None = None
-    for given in (
-        (value, "") if value is None else (value,)
-    ):  # `--set split=` is YAML's null, and means no text
+    # `--set split=` is YAML's null, and means no text.
+    for given in (value, "") if value is None else (value,):
         try:
             return reader.validate_python(given)
         except ValidationError as error:
@@ -88,8 +87,8 @@ def checked_setting(analyse: Callable[..., Any], name: str, value: Any, study: s
 
 
 def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
-    """Return the annotation of one parameter, whatever those of the others are; Any where only type
-    checkers can read it.
+    """Annotation of one parameter, even if others cannot be evaluated; Any if only type checkers
+    can read it.
     """
     alone = SimpleNamespace(__annotations__={name: analyse.__annotations__.get(name, Any)})
     try:
@@ -99,8 +98,8 @@ def annotation_of(analyse: Callable[..., Any], name: str) -> Any:
 
 
 def _reader(kind: Any) -> TypeAdapter[Any]:
-    """Return what reads values of an annotation; those of a class that pydantic does not know must
-    be its instances.
+    """Pydantic adapter for an annotation. Values of a class that pydantic does not know must be its
+    instances.
     """
     try:
         return TypeAdapter(
@@ -118,13 +117,13 @@ KINDS = {
     type(None): "nothing",
     Any: "any value",
 }
-"""What an error calls the types of settings."""
+"""Words for the types of settings in error messages."""
 
 BOUNDS = {"ge": "of at least {:g}", "gt": "above {:g}", "le": "of at most {:g}", "lt": "below {:g}"}
 
 
 def kind_of_value(kind: Any) -> str:
-    """Return what an error calls the values of an annotation.
+    """The words for an annotation in error messages.
 
     >>> kind_of_value(ShareSetting), kind_of_value(Literal["A", "R"]), kind_of_value(int | None)
     ('a number from 0 to 1', "'A' or 'R'", 'a whole number or nothing')
@@ -140,16 +139,18 @@ def kind_of_value(kind: Any) -> str:
 
 
 def _range(fields: Sequence[Any]) -> list[str]:
-    """Return the bounds of a number in words."""
-    constraints = [constraint for field in fields for constraint in getattr(field, "metadata", ())]
-    bounds = {name: getattr(c, name) for c in constraints for name in BOUNDS if hasattr(c, name)}
+    """Bounds of a number in words."""
+    bounds: dict[str, float] = {}
+    for field in fields:
+        for constraint in getattr(field, "metadata", ()):
+            bounds |= {n: getattr(constraint, n) for n in BOUNDS if hasattr(constraint, n)}
     if set(bounds) == {"ge", "le"}:
         return [f"from {bounds['ge']:g} to {bounds['le']:g}"]
     return [BOUNDS[name].format(bound) for name, bound in bounds.items()]
 
 
 def joined_choices(choices: Sequence[str]) -> str:
-    """Return choices as a sentence has them.
+    """Choices joined by commas and `or`.
 
     >>> joined_choices(["a", "b", "c"]), joined_choices(["a"])
     ('a, b or c', 'a')
@@ -162,9 +163,9 @@ def check_choice(runs: Runs, name: str, value: str, choices: Iterable[str]) -> N
 
     Args:
         runs: The runs, which the error names.
-        name: Of the setting.
+        name: Name of the setting.
         value: What was given.
-        choices: What the runs have.
+        choices: Values that the runs have.
     """
     known = sorted(set(choices))
     if value in known:
@@ -215,14 +216,14 @@ class Study:
     """A study.
 
     Attributes:
-        name: What commands call it: `ctlpp/table1`.
+        name: Name in commands: `ctlpp/table1`.
         describe: One line for lists.
-        analyse: From runs to findings; from a scale, where it needs no runs.
+        analyse: From runs to findings; from a scale if it needs no runs.
         place: The paper and the place of its table or figure; empty for our own questions.
         experiment: From a scale (`quick`, `full`) and a model (empty: the study's own) to the
             experiment that makes the runs, as its YAML file would have it, or to a list of
-            experiments; None for studies of runs that somebody else makes.
-        from_recipes: Whether it needs no runs: `analyse` then takes the scale.
+            experiments; None for studies of runs that the user makes.
+        from_recipes: True if it needs no runs: `analyse` then takes the scale.
         traits: Traits of examples that it looks at: files of scores keep them, with the answers to
             each example.
         follow: From the runs of `experiment` to further experiments that continue them; None where
@@ -243,12 +244,12 @@ class Study:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what may be set, with defaults: the keyword-only parameters of the function."""
+        """Settings with defaults: the keyword-only parameters of the function."""
         parameters = inspect.signature(self.analyse).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
     def setting_rows(self) -> list[tuple[str, Any, str, str]]:
-        """Return name, default, kind of value and meaning of each setting; meanings are the `Args`
+        """Name, default, kind of value and meaning of each setting. Meanings come from the `Args`
         of the function's docstring.
         """
         _, _, section = (inspect.getdoc(self.analyse) or "").partition("Args:\n")
@@ -261,11 +262,11 @@ class Study:
         ]
 
     def __call__(self, runs: Runs | str, **settings: Any) -> list[Finding]:
-        """Return the findings of runs, or of a scale where the study needs no runs.
+        """Findings of runs; of a scale if the study needs no runs.
 
         Args:
             runs: The runs; for a study without runs, `quick` or `full`.
-            **settings: Of the study.
+            **settings: Settings of the study.
         """
         from taskloom.analysis.finding import Finding
 
@@ -285,9 +286,7 @@ class Study:
         return several
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings as the types that the function annotates them with; refuse those that it
-        does not have.
-        """
+        """Convert settings to the types that the function annotates them with; reject unknown ones."""
         for name in settings:
             if name not in self.settings:
                 known = ", ".join(self.settings) or "none"
@@ -313,7 +312,7 @@ TAKEN = frozenset(
         "watch",
     }
 )
-"""What no setting may be called: `reproduce` takes settings beside its own parameters."""
+"""Names that no setting may have: `reproduce` takes settings beside its own parameters."""
 
 STUDIES: Registry[Study] = Registry("study", "taskloom.analysis", "taskloom.papers", indexed=True)
 
@@ -368,7 +367,7 @@ def study(
 
 
 def find_study(name: str) -> Study:
-    """Return a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
+    """Find a study by name (`ctlpp/table1`), by file (`mine.py`), or by a name in a file
     (`mine.py::mine/errors`).
     """
     return STUDIES.get(name_in_file(name, STUDIES.of, "study") if is_python(name) else name)
@@ -378,7 +377,7 @@ FILE = "quick_costs.json"
 
 
 def quick_costs() -> dict[str, int]:
-    """Return the CPU-seconds (user and system, all processes) of each study at quick scale."""
+    """CPU-seconds (user and system, all processes) of each study at quick scale."""
     costs: dict[str, int] = json.loads(
         files("taskloom.analysis").joinpath(FILE).read_text(encoding="utf-8")
     )["studies"]
@@ -386,7 +385,7 @@ def quick_costs() -> dict[str, int]:
 
 
 def shown_cost(seconds: int | None) -> str:
-    """Return a cost as lists have it.
+    """A cost for lists.
 
     >>> shown_cost(3), shown_cost(40), shown_cost(237), shown_cost(None)
     ('seconds', '1 min', '4 min', '')

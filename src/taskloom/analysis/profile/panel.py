@@ -59,8 +59,8 @@ class PanelRecipe(Fields):
         set: Changes of its fields.
         splits: The splits that are answered, as an experiment spells them under `evaluate`.
         ways: How a model is asked.
-        shots: Examples that few-shot prompts show.
-        tokens: The most tokens of an answer.
+        shots: Number of examples in few-shot prompts.
+        tokens: Maximum tokens of an answer.
     """
 
     recipe: str
@@ -72,7 +72,7 @@ class PanelRecipe(Fields):
 
     @property
     def split_names(self) -> list[str]:
-        """Return what runs call the splits: `test` for `SUITE/NAME:test`."""
+        """Names of the splits in runs: `test` for `SUITE/NAME:test`."""
         return [split.rpartition(":")[2] for split in self.splits]
 
 
@@ -92,7 +92,7 @@ class PanelSide(Fields):
 
     @property
     def key(self) -> str:
-        """Return the condition as one text: `NAME:test`, with its traits where it has some."""
+        """The condition as one text: `NAME:test`, followed by its traits if it has any."""
         return ":".join(
             [self.recipe, self.split, *(f"{k}={v}" for k, v in sorted(self.where.items()))]
         )
@@ -102,12 +102,12 @@ class PanelContrast(Fields):
     """Two conditions that differ in one thing.
 
     Attributes:
-        axis: What they differ in.
-        name: In words.
+        axis: The dimension in which they differ.
+        name: The contrast in words.
         easy: The condition that is measured against.
         hard: The other one.
-        same: Whether both have the same items, so that they are compared item by item.
-        control: Whether nothing can be known of the hard condition beforehand.
+        same: True if both have the same items, so that they are compared item by item.
+        control: True if the answers of the hard condition cannot be known beforehand.
     """
 
     axis: str
@@ -131,7 +131,7 @@ class TaskPanel(Fields):
     """A panel.
 
     Attributes:
-        version: Raised with every change.
+        version: Increased with every change.
         recipes: By name.
         contrasts: In the order of the page.
     """
@@ -158,12 +158,12 @@ class TaskPanel(Fields):
         return self
 
     def ways_of(self, contrast: PanelContrast) -> list[Way]:
-        """Return the ways in which both sides of a contrast are asked."""
+        """Ways in which both sides of a contrast are asked."""
         hard = self.recipes[contrast.hard.recipe].ways
         return [way for way in self.recipes[contrast.easy.recipe].ways if way in hard]
 
     def sides(self) -> list[PanelSide]:
-        """Return every condition once: all splits, and the parts of them that contrasts name."""
+        """Every condition once: all splits, and the parts of them that contrasts name."""
         whole = [
             PanelSide(recipe=name, split=split)
             for name, one in self.recipes.items()
@@ -180,15 +180,15 @@ def read_panel(path: Path = FILE) -> TaskPanel:
 
 @cache
 def packaged_panel() -> TaskPanel:
-    """Return the panel of this package."""
+    """The panel of this package."""
     return read_panel()
 
 
 SMALL = 0.1
-"""A loss of accuracy up to this size counts as holding."""
+"""Maximum loss of accuracy that counts as holding."""
 
 CLOSED = 32
-"""The most different answers of a condition that can be called its answer set."""
+"""Maximum number of different answers that form an answer set."""
 
 HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
 CLEAN, ABOVE = "clean", "above guessing"
@@ -204,14 +204,14 @@ class Measurement:
         way: How the model was asked.
         items: The items, by their places in the split.
         scores: The score of each item, for each seed.
-        answers: A short digest of the first seed's answer to each item, where a contrast compares
+        answers: A short digest of the first seed's answer to each item, if a contrast compares
             answers item by item.
-        chance: The score of guessing evenly among all answers of the condition.
-        constant: The score of the best constant answer of training; None where there is no training
+        chance: Score of a uniform guess among all answers of the condition.
+        constant: Score of the best constant answer of training; None if there is no training
             split.
         formed: The share of answers that are right for some item of the condition, whether or not
-            for their own: whether the model answers in the form that is asked for. None where there
-            are more than `CLOSED` answers.
+            for their own: whether the model answers in the requested form. None if there are
+            more than `CLOSED` answers.
     """
 
     side: str
@@ -225,19 +225,17 @@ class Measurement:
 
     @property
     def estimate(self) -> Estimate:
-        """Return the mean score with its interval, for new items, and for new seeds where there are
-        several.
-        """
+        """Mean score with its interval, over items, and over seeds as well if there are several."""
         return two_way(self.scores) if len(self.scores) > 1 else over_items(self.scores[0])
 
     @property
     def guessing(self) -> float:
-        """Return the better one of chance and the best constant."""
+        """The better of chance and the best constant."""
         return max(self.chance, self.constant or 0.0)
 
     @property
     def means(self) -> dict[int, float]:
-        """Return the mean score of each item over seeds."""
+        """Mean score of each item over seeds."""
         columns = zip(self.items, zip(*self.scores, strict=True), strict=True)
         return {item: sum(values) / len(values) for item, values in columns}
 
@@ -256,7 +254,7 @@ class ScoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ContrastResult:
-    """What came of a contrast in one way.
+    """Result of a contrast for one way of asking.
 
     Attributes:
         contrast: The contrast.
@@ -264,7 +262,7 @@ class ContrastResult:
         easy: The easy condition.
         hard: The hard one.
         difference: Hard - easy.
-        consistency: Where both have the same items, the share of them that got the same answer.
+        consistency: Share of items with the same answer on both sides, if the items are the same.
         verdict: One of `VERDICTS`.
     """
 
@@ -278,7 +276,7 @@ class ContrastResult:
 
 
 def contrast_results(panel: TaskPanel, measurements: Sequence[Measurement]) -> list[ContrastResult]:
-    """Return every contrast whose two conditions were measured, in every way."""
+    """Results of all contrasts whose two conditions were measured, for each way of asking."""
     known = {(m.side, m.way): m for m in measurements}
     results = []
     for contrast in panel.contrasts:
@@ -316,10 +314,10 @@ def result_of(
 
 
 def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
-    """Return b - a over the items that both answered, with the interval of Agresti and Min.
+    """Difference b - a over the items that both answered, with the interval of Agresti and Min.
 
     Two items are added to the n of the data, half of them on either side: the interval does not
-    collapse to a point where all items are alike, which a t interval does.
+    collapse to a point if all items are alike, as a t interval does.
     """
     first, second = a.means, b.means
     differences = [second[item] - first[item] for item in first if item in second]
@@ -331,8 +329,8 @@ def paired_difference(a: Measurement, b: Measurement) -> ScoreDifference:
 
 
 def unpaired_difference(a: Estimate, b: Estimate) -> ScoreDifference:
-    """Return b - a of two independent means, by the method of variance estimates recovered from
-    their intervals (Newcombe).
+    """Difference b - a of two independent means, with the interval recovered from their own
+    intervals (Newcombe).
     """
     mean = b.mean - a.mean
     low = mean - math.hypot(b.mean - b.low, a.high - a.mean)
@@ -354,7 +352,7 @@ def _verdict(
 
 
 def chance_of(targets: Sequence[Sequence[str]]) -> float:
-    """Return the score of guessing evenly among all answers that some items have.
+    """Score of a uniform guess among all answers of some items.
 
     >>> chance_of([["a"], ["b"], ["a", "c"], ["b"]])
     0.4166666666666667
@@ -364,8 +362,8 @@ def chance_of(targets: Sequence[Sequence[str]]) -> float:
 
 
 def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> float | None:
-    """Return the share of predictions that are an answer of some item; None where there are too
-    many different answers.
+    """Share of predictions that are the answer of some item; None if there are too many different
+    answers.
 
     >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
     0.5
@@ -378,5 +376,5 @@ def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -
 
 
 def matches(side: PanelSide, traits: Mapping[str, str | None]) -> bool:
-    """Return whether an example belongs to a condition."""
+    """True if an example belongs to a condition."""
     return all(traits.get(name) == value for name, value in side.where.items())

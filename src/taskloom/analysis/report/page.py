@@ -23,7 +23,7 @@ from taskloom.core.files import atomic
 from taskloom.core.tables import Table
 
 MOST_ROWS = 400
-"""Rows of one table; nobody reads a page with more."""
+"""Maximum rows of a table on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Section:
         on_screen: The end of the paragraph, on what can be opened or chosen; it is not printed.
         table: The table; one without rows is not shown.
         figure: SVG text.
-        caption: Of the figure, below it.
+        caption: Caption below the figure.
         lists: Lines below the table, one group after the other, each with the words that lead to
             it; empty for none.
         blocks: Preformatted texts, such as examples; a `Marked` one has a coloured edge.
@@ -44,8 +44,8 @@ class Section:
         sentences: Findings, one line each.
         panels: Figures side by side, which reflow on a narrow screen.
         legend: The colours of the panels' series, as numbers.
-        guessed: Whether the panels have a line for guessing.
-        explorer: Whether the examples behind the numbers are opened here.
+        guessed: True if the panels have a line for guessing.
+        explorer: True if the examples behind the numbers are opened here.
     """
 
     title: str

@@ -41,7 +41,7 @@ def _fixed(name: str) -> Any:
 
 
 def _opening(name: str, sign: str = "") -> Any:
-    """Return a cell that opens the examples behind it, where the row says which."""
+    """A cell that opens the examples behind it, if the row has a query for them."""
     return lambda row: (
         Opened(f"{row[name]:{sign}.3f}", row["opens"])
         if row.get("opens")
@@ -55,7 +55,7 @@ def share(row: Row) -> str:
 
 
 def known(name: str) -> Any:
-    """Return a cell with a measure, empty where it is not known."""
+    """A cell with a measure; empty if it is unknown."""
     return lambda row: "" if row[name] is None or math.isnan(row[name]) else f"{row[name]:.3f}"
 
 
@@ -70,12 +70,12 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def _seconds_a_run(row: Row) -> str:
-    """Return how long a run took on average; empty where nobody wrote it down."""
+    """Mean duration of a run; empty if it was not recorded."""
     return "" if math.isnan(row["seconds"]) else f"{row['seconds'] / len(row['seeds']):.1f}"
 
 
 CELL = (Column("recipe", itemgetter("recipe")), Column("learner", itemgetter("learner")))
-"""What tells the cells of an experiment apart."""
+"""Columns that identify a cell of an experiment."""
 
 OVERVIEW = (
     *CELL,
@@ -90,7 +90,7 @@ MEASURES = (
     Column("sd over seeds", known("sd"), number=True),
     Column("examples", _whole("n"), number=True),
 )
-"""Of each group of scores, whatever it is grouped by."""
+"""Columns of each group of scores, whatever it is grouped by."""
 
 SCORES = (
     *CELL,
@@ -150,10 +150,10 @@ FAILURES = (
 )
 
 GROUPED = ("recipe", "learner", "split")
-"""What the tables of scores are grouped by."""
+"""Columns by which the tables of scores are grouped."""
 
 MOST_PAIRS = 400
-"""Comparisons of two learners; more would be a page that nobody reads."""
+"""Maximum comparisons of two learners on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class RunNumbers:
     Args:
         table: The runs.
         level: The confidence level of the intervals.
-        threshold: Of the success rate; None: no such column.
+        threshold: Threshold of the success rate; None for no such column.
     """
 
     def __init__(self, table: Runs, level: float, threshold: float | None = None) -> None:
@@ -198,28 +198,26 @@ class RunNumbers:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Return one labelled row per run."""
+        """One labelled row per run."""
         table = self.runs.table.drop_columns(["split", "n", "score", *self.runs.suite_scores])
         return list({row["run"]: self.label(row) for row in table.to_pylist()}.values())
 
     @cached_property
     def cells(self) -> dict[str, dict[str, list[str]]]:
-        """Return the runs by recipe and learner."""
+        """Runs by recipe and learner."""
         groups: dict[str, dict[str, list[str]]] = {}
         for row in self.rows:
             groups.setdefault(row["recipe"], {}).setdefault(row["learner"], []).append(row["run"])
         return groups
 
     def accuracy(self, by: Sequence[str], over: str) -> list[Row]:
-        """Return means with intervals, labelled."""
+        """Means with intervals, labelled."""
         table = self.runs.accuracy(by=by, over=over, level=self.level, threshold=self.threshold)
         return [self.label(row) for row in table]
 
     @cached_property
     def means(self) -> list[Row]:
-        """Return the mean of every recipe, learner and split with its interval and the score of
-        guessing.
-        """
+        """Mean of every recipe, learner and split with its interval and the score of guessing."""
         rows = self.accuracy(GROUPED, "seeds+items" if self.scored else "seeds")
         guesses = self.guesses
         return [
@@ -229,7 +227,7 @@ class RunNumbers:
 
     @cached_property
     def seed_scores(self) -> dict[tuple[str, str, str], list[float]]:
-        """Return the score of every seed, by recipe, learner and split."""
+        """Score of every seed, by recipe, learner and split."""
         scores: dict[tuple[str, str, str], list[float]] = {}
         for row in self.runs.table.to_pylist():
             labels = self.label(row)
@@ -240,15 +238,13 @@ class RunNumbers:
         return scores
 
     def opens(self, row: Row, **more: str) -> dict[str, str]:
-        """Return the explorer's query for the examples behind a row; empty where predictions were
-        not kept.
-        """
+        """The explorer's query for the examples behind a row; empty if predictions were not kept."""
         own = {"recipe": row["recipe"], "a": row["learner"], "split": row["split"], **more}
         return own if self.predicted else {}
 
     @cached_property
     def guesses(self) -> dict[tuple[str, str], float]:
-        """Return the share of the most frequent answer, by recipe and split."""
+        """Share of the most frequent answer, by recipe and split."""
         if not self.predicted:
             return {}
         guesses: dict[tuple[str, str], float] = {}
@@ -267,12 +263,12 @@ class RunNumbers:
         return guesses
 
     def guesses_of(self, recipe: str) -> dict[str, float]:
-        """Return the score of guessing on each split of a recipe."""
+        """Score of guessing on each split of a recipe."""
         return {split: guess for (name, split), guess in self.guesses.items() if name == recipe}
 
     @cached_property
     def comparisons(self) -> PairedTests:
-        """Return the comparisons of all pairs of learners on the same items."""
+        """Comparisons of all pairs of learners on the same items."""
         if not self.predicted:
             return PairedTests()
         rows: list[Row] = []
@@ -305,9 +301,7 @@ class RunNumbers:
         return PairedTests(tuple(rows), pairs, tuple(left_out))
 
     def task_traits(self) -> list[str]:
-        """Return the traits that say what kind of task it is: one value for each task, and fewer
-        values than tasks.
-        """
+        """Traits that are kinds of tasks: one value for each task, and fewer values than tasks."""
         values: dict[str, dict[str, set[str]]] = {}
         # One run of each cell: other seeds answered the same tasks.
         firsts = [runs[0] for own in self.cells.values() for runs in own.values()]

@@ -43,19 +43,18 @@ SUCCESS = 0.95
 """A seed succeeds if its ood accuracy is over this (section 4.1)."""
 
 CONVERGED = 0.5
-"""A seed counts if its final iid accuracy is over this: how the public code tells what "converged"
+"""Minimum final iid accuracy of a seed that counts: the public code's criterion for "converged"
 (appendix A.2).
 """
 
 MOST = 25
-"""Seeds that enter the mean: the first so many that converged, of 50 for the Transformer (appendix
-A.2).
+"""Maximum seeds in the mean: the first that converged, of 50 for the Transformer (appendix A.2).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSeeds:
-    """The seeds of some trainings that enter the table; `name` tells the trainings apart from the
+    """The seeds of some trainings that enter the table; `name` distinguishes the trainings from the
     others of the table.
     """
 
@@ -65,12 +64,12 @@ class CountedSeeds:
     name: str = ""
 
     def scores(self, split: str) -> list[float]:
-        """Return the scores of the counted seeds."""
+        """Scores of the counted seeds."""
         return self.group.of(split, self.counted)
 
     @property
     def successes(self) -> int:
-        """Return how many counted seeds succeed."""
+        """Number of counted seeds that succeed."""
         return sum(score > SUCCESS for score in self.scores("ood"))
 
 
@@ -145,11 +144,11 @@ TELLING = {
     "steps": "{:,} steps",
     "precision": "{}",
 }
-"""Columns that are shown where they differ, and how the text says what is the same in all rows."""
+"""Columns that are shown if they differ between rows, and the words for those that do not."""
 
 
 def _of_all(rows: list[dict[str, Any]]) -> str:
-    """Return a sentence on what all rows have in common."""
+    """A sentence on what all rows have in common."""
     values = {column: {row[column] for row in rows} for column in TELLING}
     alike = [
         TELLING[c].format(*own)
@@ -166,8 +165,8 @@ def count(group: Trainings, converged: float = CONVERGED, most: int = MOST) -> C
 
 
 def short_names(groups: list[Trainings]) -> list[str]:
-    """Return model and variant of trainings, with whatever tells apart those that have both in
-    common.
+    """Model and variant of trainings, followed by the details in which trainings of the same model
+    and variant differ.
 
     The draw is named wherever trainings are of several.
     """
@@ -193,7 +192,7 @@ def short_names(groups: list[Trainings]) -> list[str]:
 
 
 def model_of_label(name: str) -> str:
-    """Return the model of a short name, whose panels stand in rows of their own.
+    """The model of a short name; each model has rows of panels of its own.
 
     >>> model_of_label("NDR, A (chains)")
     'NDR'
@@ -216,7 +215,7 @@ def _details(group: Trainings) -> tuple[str, ...]:
 
 
 def _precision(group: Trainings) -> str:
-    """Return what was computed in, where it is known: `auto` says nothing."""
+    """Numeric precision of the training, if it is known: `auto` says nothing."""
     wanted = str(group.conditions.get("learner.precision") or "")
     return str(group.environment.get("precision") or ("" if wanted == "auto" else wanted))
 
@@ -350,14 +349,14 @@ hundredth.
 
 
 def heat_map_finding(runs: Runs, number: int, usual: str, learner: str, split: str) -> Finding:
-    """Return the heat map of a model on S.
+    """The heat map of a model on S.
 
     Args:
         runs: The runs.
-        number: Of the paper's figure.
+        number: Number of the paper's figure.
         usual: The learner of that figure.
-        learner: Another one instead.
-        split: Of which the accuracy is.
+        learner: Another learner. Default: `usual`.
+        split: Split whose accuracy is shown.
     """
     maker = f"reproduce ctlpp/figure{number}"
     trained = trainings(runs, "S", maker)

@@ -9,6 +9,7 @@ import json
 import statistics
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,12 @@ def curves(runs: Runs, *, threshold: ShareSetting = 0.95) -> Finding:
     tested = [row for row in rows if row["corrected_p"] is not None]
     for row, p in zip(tested, correct([row["corrected_p"] for row in tested], "holm"), strict=True):
         row["corrected_p"] = float(p)
-    points = [
-        {"trainings": name, "seed": seed, "split": split, "step": step, "score": score}
-        for name, group in zip(names, groups, strict=True)
-        for seed, run in sorted(group.runs.items())
-        for split in SPLITS
-        for step, score in sorted(by_run.get((run, split), {}).items())
-    ]
+    points = []
+    for name, group in zip(names, groups, strict=True):
+        for (seed, run), split in product(sorted(group.runs.items()), SPLITS):
+            line = {"trainings": name, "seed": seed, "split": split}
+            curve = sorted(by_run.get((run, split), {}).items())
+            points += [{**line, "step": step, "score": score} for step, score in curve]
     data = ResultTable(("trainings", "seed", "split", "step", "score"), points)
     seeds = count_of((row["seeds"] for row in rows), "seed")
     caption = (
@@ -106,8 +106,8 @@ FEWEST = 4
 
 
 def _sooner_is_better(pairs: list[tuple[int, float]]) -> dict[str, float | None]:
-    """Return whether seeds that learn sooner do better on unseen compositions as soon as they have
-    learned, as columns of a row.
+    """Correlation between learning early and accuracy on unseen compositions right after learning,
+    as columns of a row.
     """
     steps, scores = [float(step) for step, _ in pairs], [score for _, score in pairs]
     if len(pairs) < FEWEST or len(set(steps)) == 1 or len(set(scores)) == 1:
@@ -319,7 +319,7 @@ def _answers(runs: Runs, group: Trainings) -> Answered:
 
 
 def _learned(group: Trainings) -> set[int]:
-    """Return the seeds that learned what they were trained on."""
+    """The seeds that learned their training data."""
     return {seed for seed, score in group.scores.get("iid", {}).items() if score > CONVERGED}
 
 

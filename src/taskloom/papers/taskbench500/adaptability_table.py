@@ -64,22 +64,22 @@ class TaskScores:
 
     @property
     def scores(self) -> list[float]:
-        """Return one score a task."""
+        """One score per task."""
         return [score for one in self.chosen if (score := one.adaptability) is not None]
 
     @property
     def estimate(self) -> Estimate | None:
-        """Return the mean over tasks with its interval; None for fewer than two tasks."""
+        """Mean over tasks with its interval; None for fewer than two tasks."""
         return over_tasks(self.scores) if len(self.scores) > 1 else None
 
     @property
     def mean(self) -> float:
-        """Return the mean over tasks."""
+        """Mean over tasks."""
         return sum(self.scores) / len(self.scores)
 
 
 def kind_of(one: Adaptation) -> str:
-    """Return the column of Table 1 that a task belongs to."""
+    """The column of Table 1 that a task belongs to."""
     if one.composition == "atomic":
         return ATOMIC
     if one.composition in ("map", "filter", "map_filter"):
@@ -88,7 +88,7 @@ def kind_of(one: Adaptation) -> str:
 
 
 def cells(chosen: Sequence[Adaptation]) -> list[TaskScores]:
-    """Return the cells of the table that have tasks, procedure by procedure."""
+    """Cells of the table that have tasks, procedure by procedure."""
     table = []
     for procedure in procedures(chosen):
         for kind in KINDS:
@@ -158,7 +158,7 @@ def _constant_findings(table: Sequence[TaskScores]) -> list[Finding]:
 
 
 def shown(mean: float, estimate: Estimate | None, n: int) -> str:
-    """Return mean ± standard error with the number of tasks."""
+    """Mean ± standard error with the number of tasks."""
     spread = f" ± {estimate.se:.3f}" if estimate is not None else ""
     return f"{mean:.3f}{spread} ({n})"
 
@@ -176,7 +176,7 @@ def signed(value: float, low: float, high: float) -> str:
 
 
 def wide_table(table: Sequence[TaskScores]) -> ResultTable:
-    """Return the table as the paper has it: a row for each procedure, a column for each kind."""
+    """The table as the paper has it: a row for each procedure, a column for each kind."""
     kinds = [kind for kind in KINDS if any(cell.kind == kind for cell in table)]
     rows: dict[str, dict[str, Any]] = {}
     for cell in table:
@@ -184,10 +184,10 @@ def wide_table(table: Sequence[TaskScores]) -> ResultTable:
             cell.procedure, {"procedure": cell.procedure, **dict.fromkeys(kinds, "–")}
         )
         row[cell.kind] = shown(cell.mean, cell.estimate, len(cell.scores))
-    constants = {
-        kind: constant_cell([one for cell in table if cell.kind == kind for one in cell.chosen])
-        for kind in kinds
-    }
+    chosen: dict[str, list[Adaptation]] = {kind: [] for kind in kinds}
+    for cell in table:
+        chosen[cell.kind] += cell.chosen
+    constants = {kind: constant_cell(own) for kind, own in chosen.items()}
     if set(constants.values()) != {"–"}:
         rows[CONSTANT] = {"procedure": "best constant", **constants}
     return ResultTable(("procedure", *kinds), list(rows.values()))
@@ -204,7 +204,7 @@ def constant_cell(chosen: Sequence[Adaptation]) -> str:
 
 
 def family_table(chosen: Sequence[Adaptation]) -> ResultTable:
-    """Return a row for each kind and family, a column for each procedure."""
+    """A row for each kind and family, a column for each procedure."""
     names = procedures(chosen)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for kind in KINDS:
@@ -236,7 +236,7 @@ def _table_cell(cell: TaskScores) -> TableCell:
 
 
 def method_difference(one: Adaptation) -> Iterator[str]:
-    """Yield a sentence where a learner stands for one of the paper's methods."""
+    """Yield a sentence if a learner takes the place of one of the paper's methods."""
     if one.learner == "lora":
         yield "LoRA (paper: all weights)"
 
@@ -272,13 +272,13 @@ CLAIMS = (
     ("32", WORDS, "32 examples: the two are comparable on composed words", "section 6", ALIKE),
     ("32", SEQUENCES, "32 examples: the two are comparable on sequences", "section 6", ALIKE),
 )
-"""What the paper says of fine-tuning and prompt tuning: of which column, where, and by how much
-comparable ones may differ.
+"""The paper's claims about fine-tuning and prompt tuning: column, place, and the difference up to
+which the two count as comparable.
 """
 
 
 def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
-    """Yield what the paper says of the table, on the tasks that both procedures of a comparison
+    """Yield the paper's claims about the table, on the tasks that both procedures of a comparison
     have.
     """
     by_place = {(cell.procedure, cell.kind): cell for cell in table}
@@ -297,9 +297,7 @@ def _claims(table: Iterable[TaskScores]) -> Iterator[PaperClaim]:
 def paired_scores(
     some: Sequence[Adaptation], others: Sequence[Adaptation]
 ) -> tuple[list[float], list[float], list[tuple[str, ...]]]:
-    """Return the scores of the tasks that two groups have in common, task by task, and the parts of
-    each.
-    """
+    """Scores of the tasks that two groups have in common, task by task, and the parts of each."""
     known = {one.task: one.adaptability for one in others}
     pairs = [(one.adaptability, known.get(one.task), one.parts) for one in some]
     both = [(a, b, parts) for a, b, parts in pairs if a is not None and b is not None]

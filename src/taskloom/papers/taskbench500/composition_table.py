@@ -163,8 +163,8 @@ class CompositionTasks:
 
     @property
     def beside_answers(self) -> Regression | None:
-        """Fit the line beside the logarithm of the number of answers; None where that is not known
-        or the same for all.
+        """Fit the line beside the logarithm of the number of answers; None if that is unknown or
+        the same for all.
         """
         known = [t for t in self.tasks if t.answers]
         sizes = [math.log(t.answers or 1) for t in known]
@@ -175,20 +175,18 @@ class CompositionTasks:
 
     @property
     def star(self) -> str:
-        """Return a star where the paper would not draw a line."""
+        """A star if the paper would not draw a line."""
         return "*" if len(self.tasks) < ENOUGH else ""
 
 
 def composition_of(one: Adaptation) -> str:
-    """Return the row of Table 3 that a composed task belongs to."""
+    """The row of Table 3 that a composed task belongs to."""
     apart = one.separators and one.composition in SEQUENCES
     return one.composition + (SEPARATED if apart else "")
 
 
 def composed_tasks(runs: Runs) -> tuple[list[CompositionTasks], list[Adaptation]]:
-    """Return the composed tasks whose atomic parts were adapted to as well; refuse runs that have
-    none.
-    """
+    """Composed tasks whose atomic parts were adapted to as well; an error if there are none."""
     chosen = generalising(runs)
     atomic = {(a.procedure, a.task): a for a in chosen if a.composition == "atomic"}
     groups = []
@@ -446,15 +444,15 @@ def figure5(runs: Runs) -> Finding:
         raise StudyError(
             f"{runs.path} has no runs on map(f) and on f itself; this study needs both"
         )
-    above = [
-        _above([g for g in maps if g.composition == name])
-        for name in dict.fromkeys(g.composition for g in maps)
-    ]
+    by_composition: dict[str, list[CompositionTasks]] = {}
+    for group in maps:
+        by_composition.setdefault(group.composition, []).append(group)
+    above = [_above(own) for own in by_composition.values()]
     return _figure("TaskBench500 Figure 5", "figure5", maps, (*model_notes(chosen), *above))
 
 
 def _above(groups: Sequence[CompositionTasks]) -> str:
-    """Return how many tasks of one composition score more than their parts, by procedure."""
+    """Number of tasks of one composition that score more than their parts, by procedure."""
     counts = (
         f"{sum(t.score > t.parts for t in g.tasks)} of {len(g.tasks)} ({g.procedure})"
         for g in groups
@@ -499,7 +497,7 @@ def _figure(
 
 
 def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """Return a row for each composition, procedure and way of scoring."""
+    """A row for each composition, procedure and way of scoring."""
     rows = []
     for group in groups:
         line, number = group.line, _number(group, "r2")
@@ -523,14 +521,14 @@ def line_table(groups: Sequence[CompositionTasks]) -> ResultTable:
 
 
 def interval(value: float, low: float, high: float) -> str:
-    """Return a number with its interval, a dash where it is not known."""
+    """A number with its interval; a dash if it is unknown."""
     if math.isnan(value):
         return "–"
     return f"{value:.2f}" if math.isnan(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def answer_table(groups: Sequence[CompositionTasks]) -> ResultTable:
-    """Return the lines beside the number of answers."""
+    """The lines beside the number of answers."""
     rows = []
     for group in groups:
         beside, plain = group.beside_answers, group.line
@@ -631,7 +629,7 @@ def _claim_text(group: CompositionTasks) -> tuple[str, bool]:
 
 
 def _scoring_notes(groups: Sequence[CompositionTasks]) -> Iterator[str]:
-    """Yield what the public code's way to score sequences changes."""
+    """Yield the effect of scoring sequences as the public code does."""
     means: dict[str, dict[str, dict[str, float]]] = {}
     for group in groups:
         ways_of = means.setdefault(group.composition, {}).setdefault(group.procedure, {})

@@ -38,7 +38,7 @@ MASS = "mass "
 
 EASIER, HARDER = "easier side", "harder side"
 UNORDERED = ("first side", "second side")
-"""What sides are called where no pair has an easier one."""
+"""Names of the two sides if no pair has an easier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TaskPair:
         harder: The other.
         gap: By how much.
         easier_mass: The mean probability of all answers of the easier side.
-        harder_mass: Of the harder side.
+        harder_mass: Mass on the harder side.
     """
 
     one: Adaptation
@@ -63,7 +63,7 @@ class TaskPair:
 
 
 def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
-    """Return the mean mass on each side by run, from the log-probabilities that runs kept."""
+    """Mean mass on each side by run, from the log-probabilities that runs kept."""
     sums: dict[str, dict[str, list[float]]] = {}
     for row in runs.predictions(columns=["traits", "logprobs"]).to_pylist():
         side = dict(row["traits"] or ()).get("side")
@@ -77,8 +77,8 @@ def kept_masses(runs: Runs) -> dict[str, dict[str, float]]:
 
 
 def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
-    """Return the balanced unions with their masses, and notes on those that are left out; refuse
-    runs without any.
+    """Balanced unions with their masses, and notes on those that are left out; an error if there
+    are none.
     """
     atomic = {(a.procedure, a.task): a.adaptability for a in _atomic(runs)}
     kept = kept_masses(runs)
@@ -127,7 +127,7 @@ def _atomic(runs: Runs) -> list[Adaptation]:
 
 
 def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean mass on each side over seeds."""
+    """Mean mass on each side over seeds."""
     by_seed = [kept[run] for run in one.runs.values() if run in kept]
     if by_seed:
         return {
@@ -211,7 +211,7 @@ def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iter
 
 
 def _published_pair(pairs: Sequence[TaskPair]) -> Iterator[TableCell]:
-    """Yield the one pair of which the paper gives numbers, trained once."""
+    """Yield the one pair for which the paper gives numbers, trained once."""
     for words in (number.of for number in published("taskbench500", "section 7")):
         for pair in pairs:
             masses = {pair.easier: pair.easier_mass, pair.harder: pair.harder_mass}

@@ -112,7 +112,7 @@ def _cells(group: DescriptionRuns, split: str) -> Iterator[TableCell]:
 
 
 def _directions(groups: list[DescriptionRuns], split: str) -> Iterator[ClaimedDirection]:
-    """Yield whether the whole input is worth more than each half of it."""
+    """Yield the directions from each half of the input to the whole of it."""
     for whole in (group for group in groups if group.part == "both"):
         for half in (
             group for group in groups if group.part != "both" and group.model == whole.model
@@ -168,7 +168,7 @@ TABLE6 = PaperTable(
 
 
 def share(category: str) -> Measure:
-    """Return the measure of a category: its share of all errors."""
+    """Measure of a category: its share of all errors."""
 
     def measure(report: ScoreReport) -> float | None:
         errors = sum(report.mistakes.values())
@@ -180,15 +180,12 @@ def share(category: str) -> Measure:
 
 
 def unreadable(report: ScoreReport) -> float | None:
-    """Return the share of structures that are asked for and answered by something that is not
-    JSON.
-    """
-    wanted = {
-        (score.task.id, place)
-        for score in report.tasks
-        for place, instance in enumerate(score.task.instances)
-        if isinstance(instance.answer, str) and is_structure(instance.answer)
-    }
+    """Share of requested structures that were answered by something that is not JSON."""
+    wanted = set()
+    for score in report.tasks:
+        for place, instance in enumerate(score.task.instances):
+            if isinstance(instance.answer, str) and is_structure(instance.answer):
+                wanted.add((score.task.id, place))
     broken = sum((i.task, i.index) in wanted and i.mistake == "malformed" for i in report.instances)
     return broken / len(wanted) if wanted else None
 
