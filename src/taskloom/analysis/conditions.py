@@ -65,7 +65,8 @@ def conditions_of(runs: Runs, run: str) -> Conditions:
     text = runs.config(run)
     settings = dict(runs[run].fields)
     if ".py" in text:
-        return settings  # code that only a store names is never run
+        # Code that only a store names is never run.
+        return settings
     config = parse(text)
     try:
         recipe = _recipe(config)
@@ -143,14 +144,16 @@ def comparable(number: PublishedNumber, ours: Conditions) -> bool:
 def _differing(number: PublishedNumber, ours: Conditions) -> dict[str, str]:
     differing = {}
     for key, theirs in number.conditions.items():
-        if key in ours and ours[key] != theirs:
-            own, their = (
-                MODEL_NAMES.get(str(value), _shown(value)) for value in (ours[key], theirs)
-            )
-            name = SETTING_NAMES.get(key) or key.partition(".")[2]
-            differing[key] = f"{name} {own} (paper: {their})"
-            if key == EPOCHS and not ours[key] and STEPS in ours:  # 0 says that steps count
-                differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their} epochs)"
+        if key not in ours or ours[key] == theirs:
+            continue
+        their_value = MODEL_NAMES.get(str(theirs), _shown(theirs))
+        if key == EPOCHS and not ours[key] and STEPS in ours:
+            # With 0 epochs the number of steps decides how long training takes.
+            differing[key] = f"steps {_shown(ours[STEPS])} (paper: {their_value} epochs)"
+            continue
+        our_value = MODEL_NAMES.get(str(ours[key]), _shown(ours[key]))
+        name = SETTING_NAMES.get(key) or key.partition(".")[2]
+        differing[key] = f"{name} {our_value} (paper: {their_value})"
     return differing
 
 
@@ -168,11 +171,9 @@ def flatten(values: Mapping[str, Any], head: str) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return (
-        f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else short_value(value)
-    )
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return short_value(value)
 
 
 STORED = re.compile(r"^.*/[0-9a-f]{2}/([0-9a-f]{8})[0-9a-f]{24}(/.*)?$")

@@ -74,10 +74,16 @@ class Finding:
         return f"<Finding '{self.title}': {', '.join(parts) or 'no numbers'}>"
 
     def _repr_html_(self) -> str:
-        parts = [paragraph(self.title, strong=True), *([paragraph(self.text)] if self.text else [])]
-        tables = [self.table, judgement_table(self.judgements) if self.judgements else None]
-        parts += [one._repr_html_() for one in (*tables, *self.figures) if one is not None]
-        return "".join([*parts, *map(paragraph, self.notes)])
+        parts = [paragraph(self.title, strong=True)]
+        if self.text:
+            parts.append(paragraph(self.text))
+        if self.table is not None:
+            parts.append(self.table._repr_html_())
+        if self.judgements:
+            parts.append(judgement_table(self.judgements)._repr_html_())
+        parts += [figure._repr_html_() for figure in self.figures]
+        parts += [paragraph(note) for note in self.notes]
+        return "".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The finding for JSON, with the data of its figures."""
@@ -141,21 +147,17 @@ def differing_conditions(judgements: Sequence[Judgement]) -> list[str]:
     """Conditions that differ from the paper's: first those of all claims, then a line for each set
     that some claims share.
     """
-    common = [
-        c
-        for c in (judgements[0].conditions if judgements else ())
-        if all(c in j.conditions for j in judgements)
-    ]
+    first = judgements[0].conditions if judgements else ()
+    common = [c for c in first if all(c in j.conditions for j in judgements)]
     concerned: dict[tuple[str, ...], list[str]] = {}
     for judgement in judgements:
         if further := tuple(c for c in judgement.conditions if c not in common):
             concerned.setdefault(further, []).append(judgement.claim)
     every = [judgement.claim for judgement in judgements]
     lines = [f"all: {', '.join(common)}"] if common else []
-    return lines + [
-        f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}"
-        for conditions, claims in concerned.items()
-    ]
+    for conditions, claims in concerned.items():
+        lines.append(f"{'; '.join(_joined_claims(claims, every))}: {', '.join(conditions)}")
+    return lines
 
 
 def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
@@ -163,11 +165,9 @@ def _joined_claims(claims: Sequence[str], every: Sequence[str]) -> list[str]:
     FPT: r²' become 'chain, FPT').
     """
     things = {claim: claim.rpartition(": ")[0] for claim in every}
-    whole = {
-        thing
-        for thing in things.values()
-        if thing and all(c in claims for c in every if things[c] == thing)
-    }
-    return list(
-        dict.fromkeys(things[claim] if things[claim] in whole else claim for claim in claims)
-    )
+    incomplete = {things[claim] for claim in every if claim not in claims}
+    names = []
+    for claim in claims:
+        thing = things[claim]
+        names.append(thing if thing and thing not in incomplete else claim)
+    return list(dict.fromkeys(names))

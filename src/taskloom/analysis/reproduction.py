@@ -151,7 +151,7 @@ def reproduce(
     """
     if not isinstance(name, str):
         raise ParameterError(
-            "name", f"must be that of a study, e.g. 'ctlpp/table1', not {echo(name)}"
+            "name", f"must be that of a study, e.g. 'runs/error-traits', not {echo(name)}"
         )
     study = find_existing(name)
     # Before hours of runs, not after them.

@@ -171,23 +171,19 @@ def short_names(groups: list[Trainings]) -> list[str]:
     The draw is named wherever trainings are of several.
     """
     details = [_details(group) for group in groups]
-    draws = len({group.draw for group in groups}) > 1
+    several_draws = len({group.draw for group in groups}) > 1
+    alike: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    for group, own in zip(groups, details, strict=True):
+        alike.setdefault((group.model, group.variant), []).append(own)
     names = []
     for group, own in zip(groups, details, strict=True):
-        others = [
-            d
-            for g, d in zip(groups, details, strict=True)
-            if (g.model, g.variant) == (group.model, group.variant)
-        ]
-        several = [len({other[place] for other in others} - {""}) > 1 for place in range(len(own))]
-        telling = [
-            part
-            for part, vary in zip((group.draw, *own), (draws, *several), strict=True)
-            if part and vary
-        ]
-        names.append(
-            f"{group.label}, {group.variant}" + (f" ({', '.join(telling)})" if telling else "")
-        )
+        telling = [group.draw] if several_draws and group.draw else []
+        columns = zip(*alike[group.model, group.variant], strict=True)
+        for part, values in zip(own, columns, strict=True):
+            if part and len(set(values) - {""}) > 1:
+                telling.append(part)
+        name = f"{group.label}, {group.variant}"
+        names.append(f"{name} ({', '.join(telling)})" if telling else name)
     return names
 
 
@@ -261,7 +257,9 @@ def _published_as(g: CountedSeeds, what: str) -> dict[str, str]:
 def _judgements(g: CountedSeeds) -> Iterator[Judgement]:
     yield from TABLE.judgements(_cells(g))
     where, ood, words = g.group.conditions, g.scores("ood"), _published_as(g, "success")
-    for number in published("ctlpp", **words)[:1] if words and ood else ():
+    if not words or not ood:
+        return
+    for number in published("ctlpp", **words)[:1]:
         yield judge_share(
             g.successes,
             len(ood),
@@ -315,10 +313,8 @@ def table2(scale: str) -> Finding:
     rows, judgements = [], []
     for model, label in MODELS.items():
         learner: Any = read({"learner": model, "preset": "ctlpp"})
-        counted, steps = (
-            count(learner.network_for(learner.reader(words), ANSWERS)),
-            learner.training.steps,
-        )
+        counted = count(learner.network_for(learner.reader(words), ANSWERS))
+        steps = learner.training.steps
         with_buffers = counted + BUFFERS[model]
         rows.append(
             {"model": label, "trainable": counted, "with buffers": with_buffers, "steps": steps}

@@ -221,9 +221,8 @@ def _cells(
 
 
 def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[dict[str, Any]]:
-    kept = PANELS[panel]
-    for known in (True, False):
-        scores = answers.of(lambda item, known=known: kept(item) and is_seen(item, seen) == known)  # type: ignore[misc]
+    on_seen, on_unseen = by_seen(answers, seen, PANELS[panel])
+    for known, scores in ((True, on_seen), (False, on_unseen)):
         if not scores.size:
             continue
         yield {
@@ -236,11 +235,9 @@ def _contrast_rows(answers: StoryAnswers, panel: str, seen: Seen) -> Iterator[di
 
 def by_seen(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> tuple[Scores, Scores]:
     """Scores [seeds, questions] on seen and on unseen compositions."""
-    one, other = (
-        answers.of(lambda item, k=k: kept(item) and is_seen(item, seen) == k)  # type: ignore[misc]
-        for k in (True, False)
-    )
-    return one, other
+    on_seen = answers.of(lambda item: kept(item) and is_seen(item, seen))
+    on_unseen = answers.of(lambda item: kept(item) and not is_seen(item, seen))
+    return on_seen, on_unseen
 
 
 def seen_gap(answers: StoryAnswers, seen: Seen, kept: Kept = everything) -> Gap | None:
@@ -290,11 +287,9 @@ def seen_gap_over_compositions(answers: StoryAnswers, seen: Seen) -> tuple[Gap, 
 def facts_gap(answers: StoryAnswers, seen: Seen, known: bool) -> Gap | None:
     """Accuracy with at most two facts minus that with more, on seen or on unseen compositions."""
     few = PANELS["n ≤ 2"]
-    one, other = (
-        answers.of(lambda item, k=k: few(item) == k and is_seen(item, seen) == known)  # type: ignore[misc]
-        for k in (True, False)
-    )
-    return kinds_gap(one, other) if one.size and other.size else None
+    at_most_two = answers.of(lambda item: few(item) and is_seen(item, seen) == known)
+    more = answers.of(lambda item: not few(item) and is_seen(item, seen) == known)
+    return kinds_gap(at_most_two, more) if at_most_two.size and more.size else None
 
 
 def _sentences(name: str, answers: StoryAnswers, seen: Seen) -> Iterator[str]:

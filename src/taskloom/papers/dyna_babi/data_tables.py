@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from taskloom.analysis.finding import Finding
 from taskloom.analysis.published_numbers import published
+from taskloom.analysis.seed_scores import count_of
 from taskloom.analysis.study import NumberSetting, study
 from taskloom.analysis.verdict import Judgement, judge_number
 from taskloom.core.example import Example
@@ -166,12 +167,7 @@ def _judged_trim(name: str, size: int) -> Judgement:
 
 
 def _sizes(rows: Sequence[dict[str, object]]) -> str:
-    sizes = [int(str(row["examples"])) for row in rows]
-    return (
-        f"{min(sizes):,} to {max(sizes):,} examples each"
-        if min(sizes) < max(sizes)
-        else f"{sizes[0]:,} examples each"
-    )
+    return f"{count_of((int(str(row['examples'])) for row in rows), 'example')} each"
 
 
 def _rule(scale: str) -> str:

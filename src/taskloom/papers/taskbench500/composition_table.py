@@ -28,7 +28,7 @@ from taskloom.analysis.conditions import comparable, differences
 from taskloom.analysis.finding import Finding, StudyFigure
 from taskloom.analysis.paper_table import table_of
 from taskloom.analysis.published_numbers import PublishedNumber, published
-from taskloom.analysis.seed_scores import mean_and_se
+from taskloom.analysis.seed_scores import count_range, mean_and_se
 from taskloom.analysis.study import CountSetting, StudyError, study
 from taskloom.analysis.verdict import Judgement, judge_estimate, judge_mean
 from taskloom.experiments.result_table import ResultTable
@@ -480,8 +480,7 @@ def _figure(
         for group in groups
         for t in group.tasks
     ]
-    counts = sorted({len(group.tasks) for group in groups})
-    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    n = count_range(len(group.tasks) for group in groups)
     caption = (
         "Generalisation of composed tasks against the mean of their atomic parts, by procedure; a"
         f" point is a task (n = {n} for each line), lines are least squares with r² and its 95 %"

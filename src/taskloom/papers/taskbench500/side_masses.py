@@ -104,12 +104,10 @@ def task_pairs(runs: Runs) -> tuple[list[TaskPair], list[str]]:
     chosen = [pair for pair in pairs if pair.gap > 0] or equal
     if equal:
         names = ", ".join(sorted({pair.one.task for pair in equal}))
-        which = (
-            "In no pair is one side easier"
-            if chosen is equal
-            else "Left out, since neither side is easier"
-        )
-        notes.append(f"{which}: {names}.")
+        reason = "Left out, since neither side is easier"
+        if chosen is equal:
+            reason = "In no pair is one side easier"
+        notes.append(f"{reason}: {names}.")
     if not chosen:
         raise StudyError(
             f"{runs.path} has no balanced union with masses on both sides and runs on each side by"
@@ -123,7 +121,8 @@ def _atomic(runs: Runs) -> list[Adaptation]:
     try:
         return [one for one in generalising(runs) if one.composition == "atomic"]
     except StudyError:
-        return []  # refused below, by what is missing here
+        # `task_pairs` raises the error, which names what is missing for this study.
+        return []
 
 
 def _masses(one: Adaptation, kept: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -192,14 +191,9 @@ def figure4(runs: Runs) -> list[Finding]:
         f"{RULE} Pairs share tasks: the interval is that over tasks, by the jackknife, where this"
         " is wider than t over pairs."
     )
-    return [
-        main,
-        *(
-            claim_findings("TaskBench500 Figure 4", _claims(groups), rule)
-            if sides[0] == EASIER
-            else []
-        ),
-    ]
+    if sides[0] != EASIER:
+        return [main]
+    return [main, *claim_findings("TaskBench500 Figure 4", _claims(groups), rule)]
 
 
 def _cells(name: str, pairs: Sequence[TaskPair], sides: tuple[str, str]) -> Iterator[TableCell]:
