@@ -23,6 +23,7 @@ from taskloom.experiments.table import Runs
 from taskloom.papers.dyna_babi.experiments import probe_experiments
 from taskloom.papers.dyna_babi.runs import (
     TRAITS,
+    Kept,
     StoryTrainings,
     compare_scores,
     gap_text,
@@ -334,6 +335,10 @@ def figure8(runs: Runs) -> Finding:
     return replace(main, notes=(*_example(), *main.notes, *passes_note(groups)))
 
 
+def _of_group(kind: str) -> Kept:
+    return lambda item: item.get("group") == kind
+
+
 def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
     """Yield the share of each answer to each kind of question; answers other than yes, maybe and no
     are one.
@@ -341,7 +346,7 @@ def answer_shares(group: StoryTrainings) -> Iterator[TableCell]:
     answers = group.answers(ENDING)
     by_paper = (group.paper_model, group.data, group.part) == ("t5", "diverse", "T12")
     for kind, label in KINDS.items():
-        places = answers.places(lambda item, kind=kind: item.get("group") == kind)  # type: ignore[misc]
+        places = answers.places(_of_group(kind))
         for answer in (*ANSWERS, "other") if places else ():
             hits = [
                 [float(_kind_of(seed[p]) == answer) for p in places] for seed in answers.predictions

@@ -180,21 +180,25 @@ def _claims(groups: Sequence[StoryTrainings]) -> Iterator[PaperClaim]:
     """Yield the claims on every two training sets of one model: the difference on mix."""
     for a in groups:
         for b in groups:
-            text = CLAIMS.get((a.data, b.data)) if (a.model, a.part) == (b.model, b.part) else None
-            result = contrast(a, b) if text else None
-            if text and result is not None:
-                measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
-                trainings = min(len(a.seeds), len(b.seeds))
-                interval = (result.difference, result.low, result.high)
-                yield PaperClaim(
-                    text, "Table 4", measure, *interval, trainings=trainings, df=result.df
-                )
+            text = CLAIMS.get((a.data, b.data))
+            if text is None or (a.model, a.part) != (b.model, b.part):
+                continue
+            result = contrast(a, b)
+            if result is None:
+                continue
+            measure = f"{b.model}, mix({b.part}): {b.data} - {a.data}"
+            trainings = min(len(a.seeds), len(b.seeds))
+            interval = (result.difference, result.low, result.high)
+            yield PaperClaim(text, "Table 4", measure, *interval, trainings=trainings, df=result.df)
 
 
-GIFTS: dict[tuple[int, str], Kept] = {
-    (size, give): lambda item, size=size, give=give: (
-        support_size(item) == size and has_gift(item) == (give == "with")
-    )  # type: ignore[misc]
+def _with_support(size: int, give: str) -> Kept:
+    """Questions with this number of supporting facts, `with` or `without` GIVE among them."""
+    return lambda item: support_size(item) == size and has_gift(item) == (give == "with")
+
+
+GIFTS = {
+    (size, give): _with_support(size, give)
     for size, give in ((1, "without"), (2, "without"), (2, "with"), (3, "without"), (3, "with"))
 }
 """The rows of Table 9."""

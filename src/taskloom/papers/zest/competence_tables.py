@@ -438,6 +438,11 @@ def _shown_split(group: DescriptionRuns) -> str:
     return "test" if "test" in group.reports else next(iter(group.reports))
 
 
+def _own_competence(kind: str) -> Measure:
+    """C@75 of derived tasks by themselves, without the minimum over their base tasks."""
+    return lambda report: report.own["type"].get(kind, {}).get("75")
+
+
 def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
     """How often a model is competent in one of a base task and its paraphrase (or flip), and not in
     the other.
@@ -448,10 +453,7 @@ def consistency_finding(groups: Sequence[DescriptionRuns]) -> Finding:
             for kind in PAIRED:
                 counts = [consistency(r, kind) for _, r in sorted(group.reports[split].items())]
                 shares = [c.inconsistent for c in counts if c.inconsistent is not None]
-                own = group.values(
-                    split,
-                    lambda report, kind=kind: report.own["type"].get(kind, {}).get("75"),  # type: ignore[misc]
-                )
+                own = group.values(split, _own_competence(kind))
                 rows.append(
                     {
                         "model": group.model,
