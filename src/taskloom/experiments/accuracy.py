@@ -219,7 +219,7 @@ MEASURES: dict[str, Callable[[Measured], Any]] = {
 }
 """The columns that every group gets (`success` where there is a threshold). se: standard error of
 the mean, over what the interval is over. sd: standard deviation over seeds. A new statistic is a
-line here, and a `Column` in `taskloom.analysis.report.report_columns`.
+line here, and a `Column` in `taskloom.analysis.report.run_numbers`.
 """
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from taskloom.analysis import palette
+from taskloom.analysis import plot_style
 from taskloom.apps.view import run_pages, stores
 from taskloom.apps.view.application import application
 from taskloom.apps.view.folders import ViewedFolders
@@ -345,5 +345,5 @@ def test_curves_of_any_values_are_drawn(last: float) -> None:
 
 def test_the_viewer_has_the_colours_of_reports() -> None:
     style = (Path(run_pages.__file__).parent / "static" / "viewer.css").read_text()
-    for number, (light, dark) in enumerate(palette.COLOURS):
+    for number, (light, dark) in enumerate(plot_style.COLOURS):
         assert re.findall(rf"--c{number}: (#\w+);", style) == [light, dark]

@@ -14,15 +14,18 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
-from taskloom.analysis.profile.measures import (
+from taskloom.analysis.profile.panel import (
     ContrastResult,
     Measurement,
+    PanelRecipe,
+    TaskPanel,
+    Way,
     chance_of,
     contrast_results,
     formed_share,
     matches,
+    packaged_panel,
 )
-from taskloom.analysis.profile.panel import PanelRecipe, TaskPanel, Way, packaged_panel
 from taskloom.core.arguments import path_of
 from taskloom.core.errors import DataError, ParameterError, TaskloomError, nearest
 from taskloom.core.files import atomic, digest, read_utf8
@@ -36,8 +39,7 @@ from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
 
 BATCH = 8
-"""Inputs that are answered at once: long few-shot prompts of a small model then need less than 1
-GB.
+"""Batch size: long few-shot prompts of a small model then need less than 1 GB.
 """
 
 
@@ -46,9 +48,9 @@ class ProfiledModel:
     """A model, and the learner that asks it.
 
     Attributes:
-        name: What pages call it.
+        name: Name on pages.
         settings: The learner and its settings, but for those that differ between ways.
-        prompted: Whether it is shown examples; a saved learner answers inputs as they are.
+        prompted: True if it is shown examples; a saved learner answers inputs as they are.
     """
 
     name: str
@@ -56,7 +58,7 @@ class ProfiledModel:
     prompted: bool = True
 
     def block(self, way: Way, recipe: PanelRecipe) -> dict[str, Any]:
-        """Return the learner that asks the model in a way."""
+        """The learner block that asks the model in one way."""
         if not self.prompted:
             return self.settings
         return {
@@ -66,8 +68,8 @@ class ProfiledModel:
         }
 
     def ways(self, recipe: PanelRecipe) -> Iterator[Way]:
-        """Yield the ways in which the model is asked; the examples of a few-shot prompt are nothing
-        to a saved learner.
+        """Yield the ways in which the model is asked. A saved learner ignores the examples of a
+        few-shot prompt, so it skips that way if there is another.
         """
         for way in recipe.ways:
             if self.prompted or way != "few-shot" or recipe.ways == ["few-shot"]:
@@ -75,8 +77,8 @@ class ProfiledModel:
 
     @property
     def twin(self) -> ProfiledModel | None:
-        """Return the same architecture with random weights; None for what is not a language model
-        here.
+        """The same architecture with random weights; None unless it is a language model that is
+        opened here.
         """
         if self.settings["learner"] != "in-context" or self.settings.get("pretrained") is False:
             return None
@@ -118,8 +120,8 @@ def read_model(model: str, *, random: bool = False, endpoint: str = "") -> Profi
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a digest of all files below a folder, so that a learner that is saved there again is
-    another one.
+    """Digest of all files below a folder, so that a learner saved again in the same folder counts
+    as another one.
     """
     hashed = blake2b(digest_size=16)
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -135,11 +137,11 @@ PROFILE, PAGE = "profile.json", "profile.html"
 """The files of a profile's folder."""
 
 QUICK, FULL = 24, 200
-"""Items of each split: quick ones tell 0.5 from 0.9, full ones 0.5 from 0.64."""
+"""Items of each split. Quick ones distinguish 0.5 from 0.9, full ones 0.5 from 0.64."""
 
 SEEDS = {True: 1, False: 3}
-"""Of few-shot prompts, quick and full: each shows other examples. The other ways have nothing that
-a seed changes.
+"""Seeds of few-shot prompts, quick and full: each shows other examples. Seeds do not affect the
+other ways.
 """
 
 CONSTANT = {"learner": "majority"}
@@ -153,11 +155,11 @@ class ModelProfile:
     Attributes:
         name: The model.
         settings: The learner that asked it.
-        quick: Whether few items were taken.
-        version: Of the panel.
-        measurements: Of every condition in every way.
-        complete: Whether all runs of the panel are there.
-        failures: Why some are not, one sentence each: an input may be too long for the model.
+        quick: True if few items were taken.
+        version: Version of the panel.
+        measurements: Measurements of every condition in every way.
+        complete: True if all runs of the panel are there.
+        failures: Reasons for missing runs, a sentence each: an input may be too long for the model.
     """
 
     name: str
@@ -169,15 +171,15 @@ class ModelProfile:
     failures: tuple[str, ...] = ()
 
     def contrasts(self, panel: TaskPanel) -> list[ContrastResult]:
-        """Return the contrasts of the panel."""
+        """Results of the panel's contrasts."""
         return contrast_results(panel, self.measurements)
 
     def find(self, side: str, way: str) -> Measurement | None:
-        """Return a measurement; None where it was not made."""
+        """A measurement; None if it was not made."""
         return next((m for m in self.measurements if (m.side, m.way) == (side, way)), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the profile for JSON."""
+        """The profile for JSON."""
         measurements = [
             {**asdict(m), "scores": [[_short(x) for x in row] for row in m.scores]}
             for m in self.measurements
@@ -196,15 +198,13 @@ class PanelJob:
 
     @property
     def block(self) -> dict[str, Any]:
-        """Return the recipe as an experiment has it."""
+        """The recipe as an experiment file spells it."""
         described = {"described": {"level": "explicit"}} if self.way == "described" else {}
         return {"recipe": self.recipe.recipe, "set": {**self.recipe.set, **described}}
 
 
 def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
-    """Return everything that a model is asked, the baseline that it is compared with not
-    counted.
-    """
+    """Everything that a model is asked, without the baseline that it is compared with."""
     return [
         PanelJob(name, recipe, way, model.block(way, recipe))
         for name, recipe in panel.recipes.items()
@@ -213,12 +213,12 @@ def jobs_of(model: ProfiledModel, panel: TaskPanel) -> list[PanelJob]:
 
 
 def baseline_jobs(panel: TaskPanel) -> list[PanelJob]:
-    """Return the best constant of every recipe."""
+    """The best constant of every recipe."""
     return [PanelJob(name, recipe, "zero-shot", CONSTANT) for name, recipe in panel.recipes.items()]
 
 
 def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> list[spec.Experiment]:
-    """Return the experiments of some jobs: those that differ in the recipe alone are one."""
+    """Experiments of some jobs: jobs that differ in the recipe alone share one."""
     groups: dict[str, list[PanelJob]] = {}
     for job in jobs:
         seeds = SEEDS[quick] if job.way == "few-shot" and job.learner.get("shots") else 1
@@ -241,7 +241,7 @@ def experiments(jobs: Iterable[PanelJob], quick: bool, gpus: float = 1.0) -> lis
 def planned(
     model: ProfiledModel, quick: bool, panel: TaskPanel | None = None, gpus: float = 1.0
 ) -> list[spec.Experiment]:
-    """Return the experiments of a model's profile, baselines first."""
+    """Experiments of a model's profile, baselines first."""
     chosen = panel or packaged_panel()
     return experiments([*baseline_jobs(chosen), *jobs_of(model, chosen)], quick, gpus)
 
@@ -299,7 +299,7 @@ def profile(
 def gather(
     model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None
 ) -> ModelProfile:
-    """Return what a store has of a model's profile."""
+    """The part of a model's profile that a store has."""
     chosen, opened = panel or packaged_panel(), Store(store)
     jobs, constants = jobs_of(model, chosen), _constants(opened, quick, chosen)
     runs = _runs_of(jobs, quick)
@@ -316,7 +316,7 @@ def gather(
 
 
 def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], list[str]]:
-    """Return the digests of the runs of each job."""
+    """Digests of the runs of each job."""
     runs: dict[tuple[str, Way], list[str]] = {}
     for job in jobs:
         for experiment in experiments([job], quick):
@@ -341,7 +341,7 @@ def _rows(store: Store, run: str) -> Rows:
 
 
 def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, list[int]]]:
-    """Yield each condition of a recipe, with the places of its rows in the order of the split."""
+    """Yield each condition of a recipe with the positions of its rows in the split."""
     for side in panel.sides():
         if side.recipe == recipe:
             places = [
@@ -362,12 +362,10 @@ def _measure(
 ) -> list[Measurement]:
     tables = [_rows(store, run) for run in runs]
     first = tables[0]
-    compared = {
-        side.key
-        for contrast in panel.contrasts
-        if contrast.same
-        for side in (contrast.easy, contrast.hard)
-    }
+    compared = set()
+    for contrast in panel.contrasts:
+        if contrast.same:
+            compared |= {contrast.easy.key, contrast.hard.key}
     measured = []
     for side, places in _places(first, panel, job.name):
         others = [dict(_places(table, panel, job.name))[side] for table in tables]
@@ -400,7 +398,7 @@ def _measure(
 
 
 def _constants(store: Store, quick: bool, panel: TaskPanel) -> dict[str, float]:
-    """Return the score of the best constant in each condition that has one."""
+    """Score of the best constant in each condition that has one."""
     constants = {}
     jobs = baseline_jobs(panel)
     for (name, _), [run] in _runs_of(jobs, quick).items():
@@ -466,5 +464,5 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
 
 
 def _short(score: float) -> float:
-    """Return a whole score as a whole number, which is shorter in JSON."""
+    """A score of 0 or 1 as a whole number, which is shorter in JSON."""
     return int(score) if score == int(score) else score

@@ -18,8 +18,7 @@ import taskloom
 from taskloom.analysis.report import page
 from taskloom.analysis.report.answer_data import Explorer
 from taskloom.analysis.report.page import Section
-from taskloom.analysis.report.report_columns import FAILURES
-from taskloom.analysis.report.run_numbers import RunNumbers
+from taskloom.analysis.report.run_numbers import FAILURES, RunNumbers
 from taskloom.analysis.report.run_sections import RunSections
 from taskloom.analysis.report.run_sentences import say
 from taskloom.core.errors import DataError
@@ -79,8 +78,8 @@ def report(
 
 
 def _lead(table: Runs, level: float, where: Sequence[str], parts: RunSections | None) -> str:
-    """Return the paragraph below the title: how many runs, from where and when, and what intervals
-    mean.
+    """Paragraph below the title: number, origin and dates of the runs, and the meaning of
+    intervals.
     """
     return say(
         "lead",
@@ -121,7 +120,7 @@ def _failures(store: Path, failed: dict[str, str]) -> Section:
 
 
 def _failed_cell(store: Path, run: str) -> str:
-    """Return the name that the driver gave to a failed cell."""
+    """The driver's name of a failed cell."""
     try:
         return str(json.loads(failure(store, run).read_text(encoding="utf-8")).get("cell", ""))
     except (OSError, ValueError):
@@ -147,7 +146,7 @@ AUDITS = (
 
 
 def _dataset_sections(folders: Sequence[str | Path]) -> list[Section]:
-    """Build the sections about datasets; none where there is no folder.
+    """Build the sections about datasets; empty if there is no folder.
 
     Args:
         folders: Datasets, or folders of datasets.

@@ -13,8 +13,8 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskloom.analysis.palette import colour_of
 from taskloom.analysis.panels import Curve, curve_panel
+from taskloom.analysis.plot_style import colour_of
 from taskloom.apps.view.datasets import inside
 from taskloom.apps.view.folders import VanishedError
 from taskloom.apps.view.page_templates import plain, render
