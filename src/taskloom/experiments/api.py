@@ -15,7 +15,7 @@ from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.spec.cells import Cell
 from taskloom.experiments.spec.experiment import Experiment
-from taskloom.experiments.store import Store, failures
+from taskloom.experiments.store import Store
 from taskloom.experiments.table import Runs
 from taskloom.recipe.recipe import task_name
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment.
+    """Result of an experiment.
 
     Attributes:
         store: Where its runs are.
@@ -39,8 +39,13 @@ class Outcome:
 
     @property
     def runs(self) -> list[str]:
-        """Return the digests of the cells that are finished."""
+        """Digests of the cells that are finished."""
         return [cell.run for cell in self.cells if cell.run in self.store]
+
+    @property
+    def table(self) -> Runs:
+        """The finished runs as a table."""
+        return Runs(self.store, dict.fromkeys(self.runs))
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,11 @@ def dry_run(
     opened = Store(path) if path.is_file() or (path.is_dir() and any(path.iterdir())) else None
     present = set(opened.names()) if opened is not None else set()
     missing = [cell for cell in table if cell.run not in present]
-    failed = failures(opened.path) if opened is not None else {}
-    mine = {cell.run for cell in missing}
+    failed = opened.failures() if opened is not None else {}
     return DryRun(
         table,
         {cell.run for cell in table} & present,
-        {run: why for run, why in failed.items() if run in mine},
+        {cell.run: failed[cell.run].reason for cell in missing if cell.run in failed},
         jobs.estimate(opened, missing),
     )
 
@@ -189,7 +193,7 @@ def run(
         )
     if outcome.state.failed:
         _warn(outcome)
-    return Runs(outcome.store, outcome.runs)
+    return outcome.table
 
 
 def _named(recipes: Any) -> Any:

@@ -149,6 +149,22 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise damaged(path, str(error).splitlines()[0]) from error
 
 
+def parquet_batches(path: Path, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+    """Columns of a Parquet file of a run, `size` rows at a time."""
+    schema = COLUMNS[path.name]
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
+                # `select` refuses a column that the file lacks, which iter_batches leaves out.
+                chosen = batch.select(list(columns)).cast(
+                    pa.schema([schema.field(name) for name in columns])
+                )
+                chosen.validate(full=True)
+                yield chosen
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from error
+
+
 UNCOMPRESSED = 100
 """Rows up to which a file is not compressed, which would take half of the time of writing and of
 reading it.

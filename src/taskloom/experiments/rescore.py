@@ -248,11 +248,10 @@ def verify_runs(path: str | Path) -> RunVerification:
 
 def _check(store: Store, run: str, result: RunVerification) -> None:
     scores = store.scores(run)
-    path = store.answer_file(run)
-    if path is None:
+    table = store.answers(run, run_files.PREDICTION_COLUMNS.names)
+    if table is None:
         result.without += 1
         return
-    table = run_files.read_parquet(path)
     splits = table["split"].cast(pa.string())
     strange = sorted(set(splits.to_pylist()) - set(scores["splits"]))
     if strange:

@@ -29,7 +29,7 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.files import StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
-from taskloom.experiments.store import RunSource
+from taskloom.experiments.store import FailedRun, RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
 OWN = ("run", "recipe", "learner", "seed")
@@ -77,6 +77,10 @@ class Runs:
         """The record of a run by its digest."""
         return self._records[name]
 
+    def __contains__(self, name: object) -> bool:
+        """True if there is a run of this digest."""
+        return name in self._names
+
     def __iter__(self) -> Iterator[Run]:
         """The records, in the order of the table."""
         return map(self._records.__getitem__, self.names)
@@ -90,6 +94,10 @@ class Runs:
     def names(self) -> list[str]:
         """Return the digests of the runs, in the table's order."""
         return list(dict.fromkeys(self.table["run"].to_pylist()))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     @property
     def fields(self) -> list[str]:
@@ -341,6 +349,16 @@ class Runs:
     def answers(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the predictions of one run; None if it kept none."""
         return self.source.answers(run, columns)
+
+    def answer_batches(
+        self, run: str, columns: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Columns of the predictions of one run, `size` rows at a time; nothing if it kept none."""
+        return self.source.answer_batches(run, columns, size)
+
+    def failures(self) -> dict[str, FailedRun]:
+        """Runs of the same folder that have failed and not succeeded since, by digest."""
+        return self.source.failures()
 
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""

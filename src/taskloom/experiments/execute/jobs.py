@@ -9,15 +9,19 @@ come out the same to the last bit.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from taskloom.core import files
 from taskloom.core.errors import TaskloomError
 from taskloom.core.files import digest
-from taskloom.experiments.execute.worker import SHARED, TOGETHER, Job
+from taskloom.experiments.execute.worker import SHARED, TOGETHER, Job, job_folder
+from taskloom.experiments.files import LOG
 from taskloom.experiments.record import BEST_OF_FIELD
 from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell
@@ -109,7 +113,7 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
 def _interrupted_stacks(store: Store) -> list[list[str]]:
     """Return the runs of each stack that a kill left behind."""
     stacks = []
-    for path in sorted((store.path / "work" / "jobs").glob(f"*/{TOGETHER}")):
+    for path in sorted(job_folder(store, "").glob(f"*/{TOGETHER}")):
         try:
             runs = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -117,6 +121,36 @@ def _interrupted_stacks(store: Store) -> list[list[str]]:
         if isinstance(runs, list):
             stacks.append([str(run) for run in runs])
     return stacks
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedJob:
+    """A job in hand, or one that was interrupted.
+
+    Attributes:
+        name: Its name.
+        log: The file with what it has printed so far.
+        written: When it last wrote, in seconds of the system's clock.
+    """
+
+    name: str
+    log: Path
+    written: float
+
+
+def unfinished_jobs(store: Store) -> list[UnfinishedJob]:
+    """The jobs that have a folder, those that wrote last first."""
+    unfinished = []
+    every = job_folder(store, "")
+    for name in files.listing(every) if every.is_dir() else ():
+        folder = job_folder(store, name)
+        log = folder / LOG
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        with contextlib.suppress(OSError):  # it has ended in this moment
+            written = (log if log.is_file() else folder).stat().st_mtime
+            unfinished.append(UnfinishedJob(name, log, written))
+    return sorted(unfinished, key=lambda job: (job.written, job.name), reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
