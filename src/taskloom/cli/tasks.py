@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from taskloom.cli.options import (
+    NOTHING,
     Json,
     RecipeName,
     Seed,
@@ -16,8 +17,8 @@ from taskloom.cli.options import (
     TaskFile,
     complete_recipes,
     complete_things,
+    of_suite,
 )
-from taskloom.cli.suite_options import NOTHING, as_changes
 from taskloom.core.errors import TaskloomError
 
 
@@ -130,9 +131,9 @@ def apply(
     """
     from taskloom.cli import examples as printing
     from taskloom.recipe.apply import answerer
-    from taskloom.recipe.overrides import parse_changes
+    from taskloom.recipe.overrides import option_changes, parse_changes
 
-    answer = answerer(name, {**parse_changes(set or ()), **as_changes(given, "apply")})
+    answer = answerer(name, {**parse_changes(set or ()), **option_changes(given, "apply")})
     for number, text in enumerate(inputs if inputs else _lines(), 1):
         try:
             result = answer(text)
@@ -171,7 +172,6 @@ def solve(
       $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
     """
     from taskloom.cli.output import emit
-    from taskloom.cli.suite_options import of_suite
     from taskloom.core.registry import suite_that
     from taskloom.verbs import solve as solve_file
 

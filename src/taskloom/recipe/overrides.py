@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from taskloom.core.arguments import path_of, plain
 from taskloom.core.errors import ParameterError, RecipeError, echo
+from taskloom.core.registry import SUITES
 from taskloom.recipe import yaml_files
 from taskloom.recipe.yaml_files import RepeatedKeyError, YamlError
 
@@ -108,6 +109,23 @@ def from_file(path: Path) -> Any:
     if value is None:
         raise RecipeError(f"{path} is empty; it should hold a value")
     return value
+
+
+def option_changes(given: Mapping[str, str], command: str) -> dict[str, Any]:
+    """Changes of a recipe's fields by the options that suites add to `make` and `apply`.
+
+    Args:
+        given: The options that were typed, by name.
+        command: The command.
+    """
+    if not given:
+        return {}  # and no suite is imported
+    files = set()
+    for suite in SUITES:
+        files |= {o.name for o in suite.options if o.command == command and o.file}
+    return {
+        name: from_file(Path(value)) if name in files else value for name, value in given.items()
+    }
 
 
 def _parse(text: str, change: str) -> Any:
