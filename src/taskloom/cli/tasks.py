@@ -130,8 +130,8 @@ def apply(
       $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
     """
     from taskloom.cli import examples as printing
-    from taskloom.recipe.apply import answerer
     from taskloom.recipe.overrides import option_changes, parse_changes
+    from taskloom.verbs import answerer
 
     answer = answerer(name, {**parse_changes(set or ()), **option_changes(given, "apply")})
     for number, text in enumerate(inputs if inputs else _lines(), 1):

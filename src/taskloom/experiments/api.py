@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from taskloom.core.arguments import path_of
 from taskloom.experiments.execute import engines, jobs, trackers
@@ -136,6 +136,22 @@ def _defined_here(cell: Cell) -> bool:
     return "__main__" in modules
 
 
+class FurtherKeys(TypedDict, total=False):
+    """Keys of an experiment that `run` passes on; `Experiment` describes them and checks their
+    values.
+    """
+
+    tasks: str | Sequence[str]
+    best_of: int | Mapping[str, Any]
+    train: str
+    evaluate: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+    limit: int
+    grid: Mapping[str, Sequence[Any]]
+    keep: Mapping[str, Any]
+    resources: Mapping[str, Any]
+    track: str | Sequence[str]
+
+
 def run(
     experiment: str | Path | Experiment | None = None,
     *,
@@ -149,7 +165,7 @@ def run(
     tracker: str | None = None,
     progress: Watch | bool | None = None,
     watch: Watch | bool | None = None,
-    **more: Any,
+    **more: Unpack[FurtherKeys],
 ) -> Runs:
     """Run recipes x learners x seeds and return the table of the runs; runs that are in the store
     are not repeated.
@@ -169,8 +185,8 @@ def run(
             log; by default in notebooks only. Or a function that is called with the state of the
             experiment now and then.
         watch: The old name of `progress`; deprecated.
-        **more: Further keys of an experiment: `evaluate`, `grid`, `keep`, `resources`, `train`,
-            `track`.
+        **more: Further keys of an experiment: `tasks`, `best_of`, `train`, `evaluate`, `limit`,
+            `grid`, `keep`, `resources`, `track`.
     """
     if experiment is None:
         given = {"recipes": _named(recipes), "learners": learners, "seeds": seeds, **more}

@@ -2,12 +2,19 @@
 
 A worker has one job in hand and, while jobs are small, one more waiting in its pipe, so that they
 follow each other without a round trip. When a worker dies, the job in hand has failed, with the
-signal and the end of its log as the reason; the one that waited goes to another worker.
+signal and the end of its log as the reason; the one that waited goes to another worker. A
+`ProcessPoolExecutor` can do neither: one dead worker breaks the pool with all its jobs, and jobs
+cannot be sent to the workers that have a GPU.
+
+A worker is a fresh interpreter that runs this module. It is not a fork (the threads of Arrow and
+torch do not survive one), and not multiprocessing's spawn either, which would run the caller's
+script again and so forbid `taskloom.run` at the top of one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -19,8 +26,9 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from taskloom.core.errors import TaskloomError
+from taskloom.data.workers import end_with_parent
 from taskloom.experiments import files as run_files
-from taskloom.experiments.execute.worker import Job, JobResult, job_folder
+from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perform
 from taskloom.experiments.store import Store
 
 QUICK = 0.5
@@ -138,7 +146,7 @@ class LocalEngine:
             [
                 sys.executable,
                 "-m",
-                "taskloom.experiments.execute.engines.worker_process",
+                "taskloom.experiments.execute.engines.local",
                 str(theirs.fileno()),
             ],
             pass_fds=(theirs.fileno(),),
@@ -207,3 +215,20 @@ def visible_gpus() -> list[str]:
     return [
         str(i) for i, line in enumerate(x for x in done.stdout.splitlines() if x.startswith("GPU "))
     ]
+
+
+def serve() -> None:
+    """Run in a worker process: perform jobs until the parent closes the connection."""
+    connection = Connection(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    end_with_parent()
+    faulthandler.enable()  # into the job's log, since that is where errors go
+    while True:
+        try:
+            connection.send(perform(connection.recv()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent has gone
+
+
+if __name__ == "__main__":
+    serve()
