@@ -264,7 +264,7 @@ def command_of(
 
 
 def _wants_more(hints: Mapping[str, Any], arguments: list[str]) -> bool:
-    """Return whether a command line has an option that is not among a command's own."""
+    """True if a command line has an option that the command itself does not have."""
     own = {
         name for hint in hints.values() for part in get_args(hint) for name in _option_names(part)
     }
@@ -289,9 +289,7 @@ def _helps(command: str, arguments: list[str]) -> dict[str, str]:
         arguments[place + 1] for place, word in enumerate(arguments[:-1]) if word in ("-o", "--out")
     }
     for word in (word for word in arguments if is_python(word) and word not in written):
-        with suppress(
-            TaskloomError
-        ):  # what is wrong with the file is reported by the command itself
+        with suppress(TaskloomError):  # the command itself reports what is wrong with the file
             load_file(Path(word.partition("::")[0]))
     helps: dict[str, list[str]] = {}
     for suite in SUITES:

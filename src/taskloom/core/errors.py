@@ -118,10 +118,8 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
     >>> nearest("zzz", ["b", "a"])
     'known: a, b'
     """
-    names, name = (
-        sorted(known),
-        name[:200],
-    )  # comparing takes time that grows with the square of a name's length
+    names = sorted(known)
+    name = name[:200]  # the time of a comparison grows with the square of the length
     folded = {n.casefold(): n for n in names}
     part = name.casefold() if len(name) >= SHORTEST_PART else None
     close = [original for text, original in folded.items() if text.endswith(f"/{name.casefold()}")][

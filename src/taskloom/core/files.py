@@ -232,13 +232,13 @@ def rename(source: Path, target: Path) -> None:
 
 
 def listing(folder: Path | str) -> list[str]:
-    """Return the names in a folder. On a network file system they may be of some seconds ago."""
+    """The names in a folder. On a network file system they may be some seconds old."""
     return os.listdir(folder)
 
 
 def is_readable(path: Path | str) -> bool:
-    """Return whether a file is there, by opening it: a network file system then asks its server,
-    where a look may be old.
+    """True if a file can be opened. Opening makes a network file system ask its server, while a
+    listing may be old.
     """
     try:
         os.close(os.open(path, os.O_RDONLY))

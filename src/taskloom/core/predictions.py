@@ -355,9 +355,9 @@ def _id_column(rows: list[_Row], name: str) -> str | None:
     Raises:
         InputError: If another column numbers the records in another order.
     """
-    columns = dict.fromkeys(
-        column for _, row in rows for column, value in row.items() if value is not None
-    )
+    columns: dict[str, None] = {}
+    for _, row in rows:
+        columns |= {column: None for column, value in row.items() if value is not None}
     for known in IDS:
         spelled = [column for column in columns if _plain(column) == known]
         if spelled:

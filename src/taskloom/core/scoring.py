@@ -426,9 +426,8 @@ def scorer(name: str, *, describe: str = "") -> Callable[[Callable[..., Any]], S
             if isinstance(thing, type)
             else FunctionScorer(name, thing, about)
         )
-        return register(
-            judge, thing.__module__ or "__main__"
-        )  # code of a notebook may have no module
+        module = thing.__module__ or "__main__"  # code of a notebook may have no module
+        return register(judge, module)
 
     return record
 

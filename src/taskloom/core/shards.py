@@ -413,7 +413,7 @@ def _look_at_names(fields: Iterable[pa.Field]) -> None:
 
 
 def intact(path: Path, stamp: Stamp) -> bool:
-    """Return whether a shard's rows still have the digests of its stamp."""
+    """True if a shard's rows still have the digests of its stamp."""
     try:
         return block_digests(read(path)) == list(stamp.blocks)
     except DataError:

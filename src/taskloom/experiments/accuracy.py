@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from taskloom.experiments.table import Runs
 
 OVER = ("seeds+items", "seeds", "items", "seeds+tasks", "tasks")
-"""What an interval may generalize to; the first is the default where runs have scores of items."""
+"""What an interval may generalize to. The first is the default if runs have scores of items."""
 
 
 def accuracy(
@@ -101,9 +101,7 @@ def accuracy(
 
 
 def _default_over(runs: Runs) -> str:
-    """Return what an interval generalizes to where nobody says it: as much as the scores of the
-    runs allow.
-    """
+    """What an interval generalizes to by default: as much as the scores of the runs allow."""
     return "seeds+items" if any(map(runs.keeps_item_scores, runs.names)) else "seeds"
 
 
@@ -150,7 +148,7 @@ def _seed_means(data: ScoredRows, group: ScoreGroup) -> list[float]:
 
 
 def _spread(means: Sequence[float]) -> float:
-    """Return the standard deviation over seeds; one seed has none."""
+    """Standard deviation over seeds; NaN for one seed."""
     return float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
 
 
@@ -243,9 +241,8 @@ def _estimate(data: ScoredRows, group: ScoreGroup, over: str, level: float) -> E
     means = [float(s.mean()) for s in group.scores]
     items = len(group.scores[0])
     if len(means) == items == 1 and means[0] not in (0.0, 1.0):
-        return _without_interval(
-            means, "one example", level
-        )  # a part of a point: right or wrong has Wilson's interval
+        # A part of a point. Right and wrong have Wilson's interval.
+        return _without_interval(means, "one example", level)
     if over == "seeds":
         return (
             over_seeds(means, level, items)
@@ -311,9 +308,8 @@ def columns_of(runs: Runs, by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split what to group by into columns of the runs and traits (or the task) of the examples."""
     own, traits = [], []
     for name in dict.fromkeys(by):
-        column = (
-            runs.find_column(name) if name != "task" else None
-        )  # the examples' own, of runs on one task as well
+        # `task` is the examples' own, of runs on one task as well.
+        column = runs.find_column(name) if name != "task" else None
         if column is not None and column != name and name in shown_traits(runs):
             # `length` is the examples' own, where they have it, before it is short for
             # `recipe.length`

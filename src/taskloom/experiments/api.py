@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What an experiment would do: its cells, which of them exist, and the estimated cost of the
+    """Plan of an experiment: its cells, which of them are finished, and the estimated cost of the
     rest.
     """
 
@@ -63,7 +63,7 @@ class DryRun:
 def dry_run(
     experiment: Experiment | Sequence[Experiment], store: str | Path | None = None
 ) -> DryRun:
-    """Return what running an experiment, or several as one, would do; nothing is written."""
+    """Plan an experiment, or several as one, without running or writing anything."""
     together = _together(experiment)
     table = _cells(together)
     path = path_of(store or together[0].store)
@@ -124,13 +124,13 @@ def _together(experiment: Experiment | Sequence[Experiment]) -> list[Experiment]
 
 
 def _cells(experiments: Sequence[Experiment]) -> list[Cell]:
-    """Return the cells of experiments, each once."""
+    """The cells of experiments, each once."""
     return list({cell.run: cell for one in experiments for cell in cells.expand(one)}.values())
 
 
 def _defined_here(cell: Cell) -> bool:
-    """Return whether a cell needs what only this process knows: a task or learner of a notebook or
-    of the running script.
+    """True if a cell needs a task or learner that only this process has: of a notebook or of the
+    running script.
     """
     modules = {data.recipe.suite.module for data in cell.datasets} | {type(cell.learner).__module__}
     return "__main__" in modules
@@ -213,7 +213,7 @@ def run(
 
 
 def _named(recipes: Any) -> Any:
-    """Return recipes as an experiment spells them: tasks by their names."""
+    """Recipes as an experiment writes them: tasks by their names."""
     if isinstance(recipes, list | tuple):
         return [task_name(one) or one for one in recipes]
     return task_name(recipes) or recipes

@@ -55,7 +55,7 @@ class ScoreGroup:
 
     @property
     def crossed(self) -> bool:
-        """Return whether every run answered the same items, each once."""
+        """True if every run answered the same items, each once."""
         first = self.items[0]
         if not (np.diff(first) > 0).all() or any(len(other) != len(first) for other in self.items):
             return False

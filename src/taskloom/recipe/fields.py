@@ -203,7 +203,7 @@ def _plainly(model: M, within: Any) -> M:
 
 
 def is_marked(text: str) -> bool:
-    """Return whether a text is written as a path rather than as a name.
+    """True if a text is written as a path rather than as a name.
 
     >>> is_marked("./castles"), is_marked("castles.yaml"), is_marked("castles")
     (True, True, False)

@@ -204,9 +204,8 @@ class Recipe:
         where kinds are declared.
         """
         core = self._core()
-        core.pop(
-            "code", None
-        )  # added functions change what is true of them, not which items a split has
+        # Added functions change what is true of items, not which items a split has.
+        core.pop("code", None)
         if isinstance(self.fields, Fields):
             core["fields"] = self.fields.key_fields()
         return Key(json_digest(core), self.seed if seed is None else whole(seed, "seed"))
@@ -288,7 +287,7 @@ def find(name: str) -> RawRecipe:
 
 
 def is_yaml(name: str) -> bool:
-    """Return whether a name is that of a recipe file."""
+    """True if a name is that of a recipe file."""
     return name.endswith((".yaml", ".yml"))
 
 

@@ -176,9 +176,8 @@ class Task:
             dict[str, Size],
             declare("draw", splits, description="The size of each split."),
         )
-        base = (
-            Fields if "parts" in self.knobs else InputParts
-        )  # a knob of that name is the author's
+        # A knob called `parts` is the author's own.
+        base = Fields if "parts" in self.knobs else InputParts
         model: type[BaseModel] = create_model(
             f"Fields of {self.name}", __base__=base, **definitions
         )

@@ -309,12 +309,8 @@ def _known(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
         else:
             inner = [a for a in get_args(here) if isinstance(a, type) and issubclass(a, BaseModel)]
             here = inner[0] if inner else None
-    types = [here, *get_args(here)]
-    return sorted(
-        {
-            name
-            for m in types
-            if isinstance(m, type) and issubclass(m, BaseModel)
-            for name in m.model_fields
-        }
-    )
+    names: set[str] = set()
+    for model in (here, *get_args(here)):
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            names |= model.model_fields.keys()
+    return sorted(names)

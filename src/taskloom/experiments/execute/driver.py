@@ -114,7 +114,7 @@ def owner_of(path: Path) -> str | None:
 
 
 def lives(folder: Path, owner: str) -> bool:
-    """True if the owner still works: somebody holds its lock."""
+    """True if the owner still works, because its lock is held."""
     from filelock import Timeout
 
     path = _owner_file(folder, owner)
@@ -144,24 +144,24 @@ long for a file system.
 """
 
 MOST_LOOKED_AT = 64
-"""Running jobs whose progress is read: as many files as a network file system gives in a moment."""
+"""Maximum running jobs whose progress is read, because each is a file, maybe on a network."""
 
 
 @dataclass
 class ExperimentState:
-    """How far an experiment is, for whoever shows it.
+    """Progress of an experiment.
 
     Attributes:
-        total: Cells in all.
-        before: Of them, finished before this driver began.
-        done: Finished since, by this driver or another.
-        running: In hand.
-        making: Datasets that are being made.
-        elsewhere: Claimed by other drivers.
+        total: Number of cells.
+        before: Number of cells that were finished when this driver began.
+        done: Number of cells finished since, by this driver or another.
+        running: Number of cells in hand.
+        making: Number of datasets that are being made.
+        elsewhere: Number of cells that other drivers have claimed.
         failed: Reasons by run.
-        began: By the monotonic clock.
-        slots: Jobs that can run at one time.
-        jobs: How far each running job is, where it says so, and how many runs it has.
+        began: Start by the monotonic clock.
+        slots: Number of jobs that can run at one time.
+        jobs: Progress of each running job that reports it, and its number of runs.
     """
 
     total: int
@@ -177,18 +177,18 @@ class ExperimentState:
 
     @property
     def open(self) -> int:
-        """Count the cells that are neither finished nor failed."""
+        """Number of cells that are neither finished nor failed."""
         return self.total - self.before - self.done - len(self.failed)
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the beginning."""
+        """Seconds since the beginning."""
         return time.monotonic() - self.began
 
     @property
     def left(self) -> float | None:
-        """Estimate the seconds to the end at the pace so far; None before anything is done, or
-        while others do all of it.
+        """Estimated seconds to the end at the pace so far; None before anything is done, or while
+        other drivers do all of it.
         """
         if self.elsewhere and not self.running:
             return None
@@ -320,7 +320,7 @@ class Driver:
         return True
 
     def _look_elsewhere(self) -> None:
-        """Check what has become of the jobs that others had claimed."""
+        """Try the jobs again that other drivers had claimed."""
         if not self.elsewhere or time.monotonic() - self._looked < POLL:
             return
         self._looked = time.monotonic()

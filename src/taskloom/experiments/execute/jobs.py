@@ -1,10 +1,10 @@
-"""Jobs: what the missing cells of an experiment come down to, and what they will cost.
+"""Jobs that fill in the missing cells of an experiment, and an estimate of their cost.
 
 Seeds of one learner are trained as one stacked program, and tasks of one learner in one mixed
 batch, where the learner can (`fit_many`, `fit_tasks`). Which cells are stacked follows from the
 experiment alone, not from the number of workers, and a job that was killed resumes with the very
 cells that it had: a stack equals its members trained alone only within rounding, and the table must
-come out the same to the last bit.
+be the same to the last bit.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def data_job(store: Store, cell: Cell, data: CellData) -> Job:
 
 
 def _has_device(cell: Cell) -> bool:
-    """Return whether the learner's settings let it use a GPU."""
+    """True if the learner's settings let it use a GPU."""
     settings: dict[str, Any] = cell.settings
     device = settings.get("device", (settings.get("training") or {}).get("device", "cpu"))
     return str(device) != "cpu"
@@ -111,7 +111,7 @@ def _stack_key(cell: Cell) -> tuple[Any, ...]:
 
 
 def _interrupted_stacks(store: Store) -> list[list[str]]:
-    """Return the runs of each stack that a kill left behind."""
+    """The runs of each stack whose job was killed."""
     stacks = []
     for path in sorted(job_folder(store, "").glob(f"*/{TOGETHER}")):
         try:
@@ -155,14 +155,14 @@ def unfinished_jobs(store: Store) -> list[UnfinishedJob]:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What is known of the cost of cells.
+    """Estimated cost of cells.
 
     Attributes:
-        seconds: Of those cells that are like a finished run, in all: the same but for the seed, or
+        seconds: Total of the cells that are like a finished run: the same but for the seed, or
             else the same learner with the same settings but for the length of its training, by
             which the seconds are scaled.
-        known: How many cells that is.
-        unknown: Cells that no finished run is like.
+        known: Number of these cells.
+        unknown: Number of cells that no finished run is like.
     """
 
     seconds: float
@@ -216,8 +216,8 @@ def _finished(store: Store, sample: int) -> Iterator[tuple[dict[str, Any], float
 
 
 def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLength | None:
-    """Return the length of a training; None where its settings do not give it: no steps, or epochs
-    over unknown data.
+    """The length of a training; None if its settings do not give it (no steps, or epochs over
+    unknown data).
     """
     loop = settings.get("training") or settings
     steps, batch = loop.get("steps"), loop.get("batch")
@@ -233,9 +233,7 @@ def _length(learner: str, settings: Mapping[str, Any], tries: int) -> TrainingLe
 
 
 def _stored_length(scores: Mapping[str, Any]) -> TrainingLength | None:
-    """Return the length of the training of a finished run, from the settings that its fields
-    have.
-    """
+    """The length of the training of a finished run, by the settings among its fields."""
     fields = dict(scores["fields"])
     tries = fields.pop(BEST_OF_FIELD, 1)
     own = {k.removeprefix("learner."): v for k, v in fields.items() if k.startswith("learner.")}

@@ -185,7 +185,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What came of a job.
+    """Result of a job.
 
     Attributes:
         name: Of the job.
@@ -234,9 +234,8 @@ def _perform(job: Job) -> JobResult:
         except Exception as error:
             failed = dict.fromkeys((job.data,) if job.kind == "data" else job.runs, reason(error))
     if failed:
-        (folder / TOGETHER).unlink(
-            missing_ok=True
-        )  # its log stays; only a kill leaves a job to be resumed as it was
+        # Its log stays. Only a kill leaves a job to be resumed as it was.
+        (folder / TOGETHER).unlink(missing_ok=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return JobResult(job.name, failed, time.monotonic() - began, published=tuple(published))

@@ -190,7 +190,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
 
 
 def is_seed(value: Any) -> bool:
-    """Return whether a value may be the seed of a run.
+    """True if a value may be the seed of a run.
 
     >>> is_seed(0), is_seed(-1), is_seed(1.5), is_seed(10**30)
     (True, False, False, False)
@@ -379,7 +379,7 @@ class ScoreFile(LoadedRuns):
         return pa.concat_tables(tables).select(list(columns))
 
     def keeps_item_scores(self, run: str) -> bool:
-        """Return whether the file has the answers of a run to items."""
+        """True if the file has the answers of a run to items."""
         return bool(self._groups[run].answers.get(str(self._scores[run]["seed"])))
 
     def environment(self, run: str) -> dict[str, Any]:

@@ -425,7 +425,7 @@ def matrix(values: ArrayLike) -> Floats:
 
 
 def is_binary(values: Floats) -> bool:
-    """Return whether all scores are right or wrong."""
+    """True if all scores are 0 or 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 

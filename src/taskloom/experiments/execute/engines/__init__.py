@@ -24,7 +24,7 @@ class HereEngine:
         self._results: list[JobResult] = []
 
     def room(self, job: Job) -> bool:
-        """Return whether the last result has been taken."""
+        """True if the last result has been taken."""
         return not self._results
 
     def submit(self, job: Job) -> None:
@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Return how many jobs can run at one time."""
 
     def room(self, job: Job) -> bool:
-        """Return whether the job would run at once, or next."""
+        """True if the job would run at once, or next."""
 
     def submit(self, job: Job) -> None:
         """Take a job."""

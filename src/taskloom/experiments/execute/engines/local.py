@@ -32,7 +32,7 @@ from taskloom.experiments.execute.worker import Job, JobResult, job_folder, perf
 from taskloom.experiments.store import Store
 
 QUICK = 0.5
-"""Seconds: a worker whose last job took less is given one more ahead. Nothing waits behind a long
+"""Seconds below which a job is small: a worker gets one more job ahead. Nothing waits behind a long
 job while others are idle.
 """
 
@@ -68,7 +68,7 @@ class LocalEngine:
         self.lost: deque[Job] = deque()  # waited in the pipe of a worker that died
 
     def room(self, job: Job) -> bool:
-        """Return whether some worker of the right kind can take a job."""
+        """True if a worker of the right kind can take a job."""
         return not self.lost and self._choose(job) is not None
 
     def submit(self, job: Job) -> None:
@@ -173,7 +173,7 @@ class LocalEngine:
 
 
 def exit_reason(status: int) -> str:
-    """Return how a process ended, in words."""
+    """How a process ended, in words."""
     if status >= 0:
         return f"the worker process ended with status {status}"
     name = (
@@ -197,7 +197,7 @@ def _log_ending(job: Job) -> str:
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
