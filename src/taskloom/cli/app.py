@@ -415,7 +415,7 @@ def _run(arguments: list[str], explain: Callable[[], None] = lambda: None) -> in
 
 
 def _smaller(arguments: list[str]) -> str:
-    """Return what makes a command need less memory."""
+    """How to make a command need less memory."""
     called = _called(arguments[len(_options_before(arguments)) :])
     own = inspect.signature(_function(called[0])).parameters if len(called) == 1 else {}
     options = [f"--{name.replace('_', '-')}" for name in ("workers", "shard_rows") if name in own]
@@ -423,8 +423,8 @@ def _smaller(arguments: list[str]) -> str:
 
 
 def _of_system(error: OSError) -> str:
-    """Return what the system refused, by the name of the file that was asked for, and what may
-    help.
+    """A sentence for an error of the operating system: the file that was asked for, the reason and
+    a remedy.
     """
     from taskloom.core.files import final_path
 

@@ -306,7 +306,7 @@ def _tell(report: dict[str, object], lines: list[str], as_json: bool) -> None:
 
 
 def _status(collection: Collection) -> dict[str, object]:
-    """Return how far a project has come."""
+    """Progress of a project."""
     from taskloom.apps.collect.records import CollectedTask, Document, GivenAnswer, Item
 
     store = collection.store

@@ -125,7 +125,7 @@ def _extras() -> Iterator[DoctorLine]:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return what the package requires, by extra; empty where it is not installed as a package.
+    """Requirements of the package by extra; empty if it is not installed as a package.
 
     Of a checkout the project file is read: what an editable installation wrote down may be older
     than the code.
@@ -145,7 +145,7 @@ def requirements() -> dict[str, list[str]]:
 
 
 def _declared(file: Path) -> dict[str, list[str]]:
-    """Return what Taskloom's project file requires, by extra; empty where there is no such file."""
+    """Requirements in Taskloom's project file by extra; empty if there is no such file."""
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
     except (OSError, ValueError):

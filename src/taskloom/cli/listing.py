@@ -69,7 +69,7 @@ HEADS = ("field", "kind", "default", "what it is")
 
 
 def thing(name: str, changes: Iterable[str] | None, as_json: bool, schema: bool) -> None:
-    """Print what a name stands for; raise one sentence where it stands for nothing.
+    """Print what a name stands for; an error if it stands for nothing.
 
     Args:
         name: Of a suite, a recipe, a task, a learner, a scorer or a study; a file.
@@ -325,7 +325,7 @@ def _method(name: str) -> str:
 
 
 def is_learner(name: str) -> bool:
-    """Return whether a name is that of a learner; a file with a task counts as the task's."""
+    """True if a name is that of a learner. A file with a task counts as the task."""
     from taskloom.core.registry import TASKS, is_python, load_module
     from taskloom.learners import LEARNERS
 

@@ -150,7 +150,7 @@ def nearest(name: str, known: Iterable[str], many: int = 3) -> str:
 
 
 def raised_at(error: BaseException, file: str = "") -> str:
-    """Return where a person's own code raised an error, as ` (FILE, line N)`: the last place in
+    """The place where a person's own code raised an error, as ` (FILE, line N)`: the last one in
     `file`, or the last of all.
     """
     place, trace = "", error.__traceback__

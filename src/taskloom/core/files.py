@@ -74,10 +74,10 @@ def refuse_special(
 ) -> None:
     """Refuse a folder, device, pipe or socket that is named as a file. Links are followed.
 
-    A path that does not exist passes: whoever opens it has a better sentence.
+    A path that does not exist passes: opening it gives a better error.
 
     Args:
-        path: What a person, or somebody's data, named.
+        path: A path from a person or from data.
         error: The error to raise.
         pipes: Accept pipes, for commands to which shells connect other programs.
     """

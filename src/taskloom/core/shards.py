@@ -320,7 +320,7 @@ class Stamp:
     counts: dict[str, Any]
 
     def same_place(self, recipe: str, seed: int, split: str, start: int, stop: int) -> bool:
-        """Return whether the shard holds just these rows of this recipe and seed."""
+        """True if the shard holds just these rows of this recipe and seed."""
         return (self.recipe, self.seed, self.split, self.start, self.stop) == (
             recipe,
             seed,

@@ -386,9 +386,7 @@ def _common(
 
 
 def _same_items(data: Sequence[ScoredRows], sides: Sequence[ScoreGroup]) -> bool:
-    """Return whether both sides answered the same items: the same indices, and under them the same
-    inputs.
-    """
+    """True if both sides answered the same items: equal indices with equal inputs."""
     if not (
         sides[0].crossed
         and sides[1].crossed

@@ -92,7 +92,7 @@ class Runs:
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the digests of the runs, in the table's order."""
+        """Digests of the runs, in the table's order."""
         return list(dict.fromkeys(self.table["run"].to_pylist()))
 
     @cached_property
@@ -101,18 +101,18 @@ class Runs:
 
     @property
     def fields(self) -> list[str]:
-        """Return the columns of what was set or tried: `recipe.FIELD`, `learner.SETTING`."""
+        """Columns of settings that were made or tried: `recipe.FIELD`, `learner.SETTING`."""
         others = (*OWN, "split", "n", "score", *self.suite_scores)
         return [c for c in self.table.column_names if c not in others]
 
     @property
     def suite_scores(self) -> list[str]:
-        """Return the columns of scores that the suites compute themselves: `score.C@90`."""
+        """Columns of scores that the suites compute themselves: `score.C@90`."""
         return [c for c in self.table.column_names if c.startswith(SUITE_SCORE)]
 
     @cached_property
     def splits(self) -> list[str]:
-        """Return the splits that were answered."""
+        """The splits that were answered."""
         return sorted(self.table["split"].unique().to_pylist())
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class Runs:
         )
 
     def overview(self) -> ResultTable:
-        """Return `accuracy()`; over seeds alone for very many runs, and where some runs kept no
+        """`accuracy()`, but over seeds alone for very many runs, or if some runs kept no
         predictions.
 
         Thousands of runs are shown at once by their scores alone; `accuracy()` opens the
@@ -152,9 +152,7 @@ class Runs:
             return self.accuracy(over="seeds")
 
     def _over_tasks(self) -> list[str]:
-        """Return the lines with mean and standard error over tasks, where every task has runs of
-        its own.
-        """
+        """Lines with mean and standard error over tasks, if every task has runs of its own."""
         tasks = (
             set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
         )
@@ -187,8 +185,8 @@ class Runs:
         return self._some(self.table.filter(pc.is_in(self.table["run"], strings(sorted(chosen)))))
 
     def best(self, n: int, split: str) -> Runs:
-        """Select the n seeds with the highest score on a split, of each recipe, learner and fields;
-        all where there are no more.
+        """Select the n seeds with the highest score on a split, for each recipe, learner and
+        fields; all if there are no more.
 
         Equal scores are taken in the order of the seeds.
         """
@@ -203,7 +201,7 @@ class Runs:
         return self.where({"run": [run for rows in kinds.values() for *_, run in sorted(rows)[:n]]})
 
     def select(self, selection: Selection) -> list[str]:
-        """Return the digests of the runs that a selection means.
+        """Digests of the runs that a selection means.
 
         Args:
             selection: Columns with the value, or the list of values, that they must have; an
@@ -243,7 +241,7 @@ class Runs:
         return matching
 
     def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
-        """Return the runs for which an inequality holds; a score that is missing fulfils none."""
+        """Runs for which an inequality holds. A missing score fulfils none."""
         rows = self.table.to_pylist()
         if name in self.splits:
             pairs = [(row["run"], row["score"]) for row in rows if row["split"] == name]
@@ -279,8 +277,8 @@ class Runs:
         )
 
     def column(self, name: str) -> str:
-        """Return the table's column of that name; `state` is short for `learner.state` where no
-        other column ends so.
+        """The table's column of that name. `state` is short for `learner.state` if no other column
+        ends so.
         """
         column = self.find_column(name)
         if column is None:
@@ -290,7 +288,7 @@ class Runs:
         return column
 
     def find_column(self, name: str) -> str | None:
-        """Return the column that a name stands for; None where there is none, or several."""
+        """The column that a name stands for; None if there is none, or several."""
         if name in self.table.column_names:
             return name
         ends = [c for c in self.fields if c.rpartition(".")[2] == name]

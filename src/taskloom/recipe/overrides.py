@@ -33,9 +33,7 @@ class ChangeError(ParameterError, RecipeError):
 
 
 def given_changes(changes: Changes, set: Changes) -> Changes:
-    """Return the changes that a function was given, as `changes` or, as on the command line, as
-    `set`.
-    """
+    """The changes that a function was given, as `changes` or, as on the command line, as `set`."""
     if _given(changes) and _given(set):
         raise ParameterError("changes", "and set are two names of one argument; give one of them")
     return changes if _given(changes) else set
@@ -145,9 +143,7 @@ def _parse(text: str, change: str) -> Any:
 
 
 def _glued_key(value: Any) -> str:
-    """Return a key such as `n:60`, which YAML reads as a name without a value; nothing if there is
-    none.
-    """
+    """A key such as `n:60`, which YAML reads as a name without a value; empty if there is none."""
     if isinstance(value, list):
         return next(filter(None, map(_glued_key, value)), "")
     if not isinstance(value, dict):
@@ -186,8 +182,8 @@ def _assign(data: dict[str, Any], path: str, value: Any, model: type[BaseModel] 
 
 
 def _default_group(field: FieldInfo | None) -> Any:
-    """Return the default of a group of fields or a list, as a recipe would write it; an empty group
-    where there is none.
+    """The default of a group of fields or a list, as a recipe would write it; an empty group if
+    there is none.
     """
     default = (
         None
@@ -199,8 +195,8 @@ def _default_group(field: FieldInfo | None) -> Any:
 
 
 def _model_within(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that a group has, or the members of a list or a mapping; None where there
-    are none or several.
+    """The model of a group, or of the members of a list or mapping; None if there are none or
+    several.
     """
     waiting, models = [annotation], []
     while waiting:

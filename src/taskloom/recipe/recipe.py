@@ -124,14 +124,12 @@ class Recipe:
         return [name for name in self.file_names() if not self.find_file(name).exists()]
 
     def find_file(self, name: str) -> Path:
-        """Return where a file is that its fields name."""
+        """Path of a file that its fields name."""
         return self.fields.find_file(name) if isinstance(self.fields, Fields) else path_of(name)
 
     @cached_property
     def digest(self) -> str:
-        """Return 32 hexadecimal digits that stand for everything that determines the data, but the
-        seed.
-        """
+        """32 hexadecimal digits for everything that determines the data, except the seed."""
         core = self._core()
         if self.described is not None:
             core["described"] = self.described.model_dump(mode="json")

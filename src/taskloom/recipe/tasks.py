@@ -281,8 +281,8 @@ def _check(name: str, example: object) -> None:
 
 
 def _describe_knob(make: Callable[..., Example], name: str, knob: Knob) -> str:
-    """Return what a knob means, by its line in the `Args` of the task's docstring where there is
-    one, and its bounds.
+    """Meaning of a knob by its line in the `Args` of the task's docstring, if there is one, and its
+    bounds.
     """
     _, _, section = (inspect.getdoc(make) or "").partition("Args:\n")
     line = re.search(rf"^    {name}: (.+(?:\n        .+)*)", section, re.MULTILINE)

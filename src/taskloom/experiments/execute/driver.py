@@ -2,7 +2,7 @@
 
 It holds no state that matters. What is finished is in the store; what is claimed is in the store;
 killed at any moment, the next driver starts from there. Several drivers may work on one store: each
-takes what nobody has claimed, and waits for the rest.
+takes unclaimed cells and waits for the rest.
 
 A claim is a file that is named after its run and contains the name of its owner. Every owner holds
 a lock on a file of its own. The system releases that lock when the process ends, however it ends,
@@ -414,7 +414,7 @@ def claimed_runs(store: Store) -> list[str]:
 
 
 def sweep(store: Store, claims: Claims) -> None:
-    """Remove half-written runs whose claim nobody alive holds, and owners that have ended."""
+    """Remove half-written runs without a live claim, and owners that have ended."""
     work = store.path / "work"
     for path in work.glob(".tmp-*"):
         run = path.name.split("-")[1]

@@ -193,7 +193,7 @@ class JobResult:
         seconds: Its duration.
         fatal: Why nothing more can be done in this store: a full disk, a folder that cannot be
             written.
-        published: The runs that this job put in their place, and nobody else before it.
+        published: The runs that this job, and no other, put in their place.
     """
 
     name: str
@@ -651,9 +651,7 @@ def _open_log(path: Path) -> int:
 
 
 def _log(folder: Path, own: bool) -> bytes | Path:
-    """Return what a job has printed: the file itself where all of it is of one run, which may then
-    have it.
-    """
+    """The output of a job; the file itself if all of it is from one run, which may then keep it."""
     path = folder / run_files.LOG
     try:
         sys.stdout.flush()

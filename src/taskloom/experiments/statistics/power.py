@@ -78,7 +78,7 @@ class PowerQuestion:
 
     @property
     def within(self) -> float:
-        """Return the correlation between seeds of one learner."""
+        """Correlation between seeds of one learner."""
         return (
             (1 + self.paired_correlation) / 2
             if self.seed_correlation is None

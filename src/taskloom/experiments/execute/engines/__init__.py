@@ -32,7 +32,7 @@ class HereEngine:
         self._results.append(perform(job))
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Return what has been run since the last call."""
+        """Run the next job and return its result."""
         results, self._results = self._results, []
         return results
 
@@ -48,7 +48,7 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """Return how many jobs can run at one time."""
+        """Number of jobs that can run at one time."""
 
     def room(self, job: Job) -> bool:
         """True if the job would run at once, or next."""
@@ -57,7 +57,7 @@ class Engine(Protocol):
         """Take a job."""
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Wait at most so many seconds for a job to end; return the results of those that have."""
+        """Wait for results and return those since the last call."""
 
     def close(self) -> None:
         """Stop at once what still runs, and leave."""
