@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.options import Engine, Json, OnlyPlan, Workers
-from taskloom.cli.output import console, emit, percent, table
+from taskloom.cli.output import console, counted, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome
@@ -94,13 +94,12 @@ def run(
             tracker=tracker,
             watch=watch,
         )
-    print_outcome(
-        outcome,
-        f"taskloom run {file}"
-        + (f" --store {store}" if store else "")
-        + (f" --limit {limit}" if limit else ""),
-        as_json,
-    )
+    command = f"taskloom run {file}"
+    if store:
+        command += f" --store {store}"
+    if limit:
+        command += f" --limit {limit}"
+    print_outcome(outcome, command, as_json)
     if outcome.state.failed:
         raise typer.Exit(1)
 
@@ -184,15 +183,16 @@ def print_plan(plan: DryRun, as_json: bool) -> None:
     from taskloom.experiments.execute.progress import duration
 
     console().print(table("runs", *_plan_table(plan)), "")
-    e = plan.estimate
+    estimate = plan.estimate
+    costs = []
+    if estimate.known:
+        costs.append(f"about {duration(estimate.seconds)} of work for {estimate.known:,} of them")
+    if estimate.unknown:
+        costs.append(f"unknown for {estimate.unknown:,} (the store has no finished run like them)")
+    cost = ", ".join(costs) or "nothing"
+    runs = counted(len(plan.cells), "run")
     missing = len(plan.cells) - len(plan.present)
-    cost = f"about {duration(e.seconds)} of work for {e.known:,} of them" if e.known else ""
-    unknown = (
-        f"unknown for {e.unknown:,} (the store has no finished run like them)" if e.unknown else ""
-    )
-    costs = ", ".join(x for x in (cost, unknown) if x) or "nothing"
-    runs = "1 run" if len(plan.cells) == 1 else f"{len(plan.cells):,} runs"
-    print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {costs}")
+    print(f"{runs}, {len(plan.present):,} present, {missing:,} missing; cost: {cost}")
 
 
 TASK = "recipe.task"
@@ -204,85 +204,88 @@ LISTED = 2
 """Values of a list that a plan names; of a longer one it names the first."""
 
 
-_Repeated = tuple[str | None, list[Any]]
-"""The repetitions of one run, with its task where there are several."""
+PLAN_HEADS = (
+    "recipe",
+    "learner",
+    "fields that differ",
+    "tasks",
+    "seeds",
+    "present",
+    "failed before",
+)
+
+_Repeated = tuple[str | None, list["Cell"]]
+"""The repetitions of one run, with its task if there are several."""
 
 
 def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
-    """Return the heads and the lines of a plan; tasks have a column where there are several."""
-    kinds: dict[str, list[Any]] = {}
+    """Heads and lines of a plan. Tasks have a column if there are several."""
+    kinds: dict[str, list[Cell]] = {}
     for cell in plan.cells:
         kinds.setdefault(cell.kind, []).append(cell)
-    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in kinds.values()]
+    repeated = list(kinds.values())
+    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in repeated]
+    differing = _differing(firsts)
     groups: dict[tuple[str, str, str], list[_Repeated]] = {}
-    for (recipe, learner, fields), differ, same in zip(
-        firsts, _differing(firsts), kinds.values(), strict=True
-    ):
-        others = {name: fields[name] for name in differ if name != TASK}
-        task = fields[TASK] if TASK in differ else None
+    for (recipe, learner, fields), names, same in zip(firsts, differing, repeated, strict=True):
+        others = {name: fields[name] for name in names if name != TASK}
+        task = fields[TASK] if TASK in names else None
         groups.setdefault((recipe, learner, json.dumps(others)), []).append((task, same))
-    heads = (
-        "recipe",
-        "learner",
-        "fields that differ",
-        "tasks",
-        "seeds",
-        "present",
-        "failed before",
-    )
     lines = [
-        (r, k, *_plan_cells(plan, json.loads(text), tasks))
-        for (r, k, text), tasks in groups.items()
+        [recipe, learner, *_plan_cells(plan, json.loads(text), tasks)]
+        for (recipe, learner, text), tasks in groups.items()
     ]
-    shown = [i for i, head in enumerate(heads) if head != "tasks" or any(line[i] for line in lines)]
-    return [heads[i] for i in shown], [[line[i] for i in shown] for line in lines]
+    heads = list(PLAN_HEADS)
+    tasks_column = heads.index("tasks")
+    if not any(line[tasks_column] for line in lines):
+        for row in (heads, *lines):
+            del row[tasks_column]
+    return heads, lines
 
 
 def _plan_cells(plan: DryRun, fields: Mapping[str, Any], tasks: list[_Repeated]) -> tuple[Any, ...]:
-    """Return a line of a plan, from its third column on, of one or several tasks that differ in
-    nothing else.
-    """
+    """A line of a plan, from its third column on, for tasks that differ in nothing else."""
     cells = [cell for _, same in tasks for cell in same]
     shown = {name: _first_values(value) for name, value in fields.items()}
     if len(tasks) == 1 and tasks[0][0] is not None:
         shown[TASK] = tasks[0][0]
     seeds = " or ".join(str(n) for n in sorted({len(same) for _, same in tasks}))
-    present, failed = (
-        sum(cell.run in those for cell in cells) for those in (plan.present, plan.failed)
-    )
-    return _as_text(shown), len(tasks) if len(tasks) > 1 else "", seeds, present, failed
+    present = sum(cell.run in plan.present for cell in cells)
+    failed = sum(cell.run in plan.failed for cell in cells)
+    several = len(tasks) if len(tasks) > 1 else ""
+    return _as_text(shown), several, seeds, present, failed
 
 
 def _first_values(value: Any) -> Any:
-    return (
-        f"{value[0]} and {len(value) - 1} more"
-        if isinstance(value, list) and len(value) > LISTED
-        else value
-    )
+    if isinstance(value, list) and len(value) > LISTED:
+        return f"{value[0]} and {len(value) - 1} more"
+    return value
 
 
-def _differing(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
-    """Return for each row the fields in which it differs from others of its recipe and learner."""
-    values: dict[tuple[str, str, str], set[str]] = {}
+def _differing(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[list[str]]:
+    """The fields in which each row differs from others of its recipe and learner."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for recipe, learner, fields in rows:
-        for name, value in fields.items():
-            values.setdefault((recipe, learner, name), set()).add(json.dumps(value))
-    counts: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for recipe, learner, fields in rows:
-        counts.setdefault((recipe, learner), []).append(fields)
+        groups.setdefault((recipe, learner), []).append(fields)
+    differing = {key: _names_that_differ(group) for key, group in groups.items()}
     return [
-        sorted(
-            name
-            for name in fields
-            if len(values[recipe, learner, name]) > 1
-            or any(name not in other for other in counts[recipe, learner])
-        )
-        for recipe, learner, fields in rows
+        sorted(differing[recipe, learner].intersection(fields)) for recipe, learner, fields in rows
     ]
 
 
-def _telling(rows: list[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
-    """Return the fields in which rows of one recipe and learner differ, as text."""
+def _names_that_differ(group: list[Mapping[str, Any]]) -> set[str]:
+    """Fields that have several values in a group, or that some of it lacks."""
+    values: dict[str, list[str]] = {}
+    for fields in group:
+        for name, value in fields.items():
+            values.setdefault(name, []).append(json.dumps(value))
+    return {
+        name for name, given in values.items() if len(set(given)) > 1 or len(given) < len(group)
+    }
+
+
+def _telling(rows: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+    """The fields in which rows of one recipe and learner differ, as text."""
     differing = _differing(rows)
     return [
         _as_text({name: row[2][name] for name in names})
@@ -390,16 +393,10 @@ def print_power(
     if as_json:
         emit({**asdict(question), "seed_correlation": question.within, "plans": rows})
         return
-    shown = []
-    for row in rows:
-        smallest = f"{row['smallest_gap']:+.4f}" if row.get("smallest_gap") is not None else "none"
-        sizes = ["none is enough" if row[k] is None else row[k] for k in ("seeds", "examples")]
-        shown.append(
-            (*sizes, "-" if row["power"] is None else percent(row["power"]), smallest)[
-                : 3 + ("smallest_gap" in row)
-            ]
-        )
-    heads = ("seeds of each", "examples", "power", "smallest gap found")[: len(shown[0])]
+    heads = ["seeds of each", "examples", "power"]
+    if "smallest_gap" in rows[0]:
+        heads.append("smallest gap found")
+    shown = [_power_cells(row) for row in rows]
     out = console()
     other = question.accuracy + question.gap
     out.print(
@@ -411,3 +408,12 @@ def print_power(
             "\nOne seed each compares two trained models; whether the two learners differ takes"
             " several seeds."
         )
+
+
+def _power_cells(row: Mapping[str, Any]) -> list[Any]:
+    cells = ["none is enough" if row[size] is None else row[size] for size in ("seeds", "examples")]
+    cells.append("-" if row["power"] is None else percent(row["power"]))
+    if "smallest_gap" in row:
+        gap = row["smallest_gap"]
+        cells.append("none" if gap is None else f"{gap:+.4f}")
+    return cells

@@ -22,39 +22,51 @@ if TYPE_CHECKING:
     from taskloom.experiments.result_table import ResultTable
 
 
+Gold = Annotated[
+    Path,
+    typer.Option(
+        "--gold",
+        "--data",
+        help="A dataset's folder; a file where the suite has an evaluation of its own.",
+    ),
+]
+Predictions = Annotated[
+    Path,
+    typer.Option(
+        "--pred",
+        "--predictions",
+        help=(
+            "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
+            " Parquet with 'prediction' and, to be matched in any order, 'id' or 'index' (the"
+            " example's number from 0); of a dataset, some of its examples are enough. - is"
+            " standard input."
+        ),
+    ),
+]
+Thresholds = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--at",
+        "--thresholds",
+        help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
+    ),
+]
+Extract = Annotated[
+    str,
+    typer.Option(
+        "--extract",
+        help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
+    ),
+]
+
+
 def score(
     suite: Annotated[
         str, typer.Argument(metavar="SUITE", help="The suite or task that the examples are of.")
     ],
-    gold: Annotated[
-        Path,
-        typer.Option(
-            "--gold",
-            "--data",
-            help="A dataset's folder; a file where the suite has an evaluation of its own.",
-        ),
-    ],
-    pred: Annotated[
-        Path,
-        typer.Option(
-            "--pred",
-            "--predictions",
-            help=(
-                "One prediction a line, in the order of the gold examples; or JSON lines, CSV or"
-                " Parquet with 'prediction' "
-                "and, to be matched in any order, 'id' or 'index' (the example's number from 0); of"
-                " a dataset, some of its examples are enough. - is standard input."
-            ),
-        ),
-    ],
-    at: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--at",
-            "--thresholds",
-            help="A T of C@T, in percent; 75 and 90 by default. May be repeated.",
-        ),
-    ] = None,
+    gold: Gold,
+    pred: Predictions,
+    at: Thresholds = None,
     split: Annotated[
         str,
         typer.Option(
@@ -68,13 +80,7 @@ def score(
         str,
         typer.Option("--linked", help="The trait that tasks of one family share, for consistency."),
     ] = "",
-    extract: Annotated[
-        str,
-        typer.Option(
-            "--extract",
-            help="How answers are cut out of replies, e.g. final, last-line or tag:answer [as they are].",
-        ),
-    ] = "",
+    extract: Extract = "",
     details: Annotated[
         bool, typer.Option("--details", help="With --json: every task, or what the suite adds.")
     ] = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,26 +141,8 @@ def reproduce(
 
     name = name.removesuffix("/")  # as shells complete folders
     if not name or name in paper_names():
-        options = {
-            "scale": scale != "quick",
-            "model": model,
-            "out": out,
-            "dry-run": dry_run,
-            "set": set,
-        }
-        for option, given in options.items():
-            if given:
-                raise ParameterError(
-                    option,
-                    "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are"
-                    " listed",
-                )
-        rows = [
-            row
-            for row in reproduction.catalogue()
-            if not name or row["study"].startswith(f"{name}/")
-        ]
-        print_catalogue(rows, as_json)
+        given = {"scale": scale != "quick", "model": model, "out": out}
+        _list_studies(name, {**given, "dry-run": dry_run, "set": set}, as_json)
         return
     named, settings = reproduction.find_existing(name), parse_changes(set or ())
     named.checked(settings)  # here as well: a key may be the name of a parameter below
@@ -181,6 +163,23 @@ def reproduce(
         **settings,
     )
     print_findings(result.findings, result.page, as_json, result.note)
+
+
+def _list_studies(paper: str, given: Mapping[str, Any], as_json: bool) -> None:
+    """List the studies of a paper, or all of them; refuse options that are for one study."""
+    from taskloom.analysis import reproduction
+
+    for option, value in given.items():
+        if value:
+            raise ParameterError(
+                option,
+                "is for one study, e.g. 'taskloom reproduce ctlpp/table1'; without it, all are"
+                " listed",
+            )
+    rows = reproduction.catalogue()
+    if paper:
+        rows = [row for row in rows if row["study"].startswith(f"{paper}/")]
+    print_catalogue(rows, as_json)
 
 
 def print_findings(
@@ -243,12 +242,11 @@ def print_dry_run(study: Study, plan: DryRun | None, *, own_cost: bool, as_json:
     """
     from taskloom.analysis.study import quick_costs
 
+    if plan is None and as_json:
+        emit({"cells": []})
+        return
     if plan is None:
-        (
-            emit({"cells": []})
-            if as_json
-            else print(f"{study.name} needs no runs: it is computed from recipes")
-        )
+        print(f"{study.name} needs no runs: it is computed from recipes")
         return
     print_plan(plan, as_json)
     if as_json:
@@ -287,17 +285,42 @@ def print_catalogue(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     print("taskloom list STUDY shows its settings")
 
 
-def profile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help=(
-                "smollm2, a model's folder, a hub id, or the folder of a saved learner; with"
-                " --endpoint, its name there."
-            ),
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help=(
+            "smollm2, a model's folder, a hub id, or the folder of a saved learner; with"
+            " --endpoint, its name there."
         ),
-    ] = "",
+    ),
+]
+Endpoint = Annotated[
+    str,
+    typer.Option(
+        "--endpoint",
+        metavar="URL",
+        help="An OpenAI-compatible endpoint, up to and including /v1.",
+    ),
+]
+TwoProfiles = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--compare", metavar="A B", help="Two profiles that were written before: A beside B."
+    ),
+]
+Gpus = Annotated[
+    float,
+    typer.Option(
+        "--gpus",
+        min=0.01,
+        help="GPUs of one run; 0.25 lets four runs of a small model share one.",
+    ),
+]
+
+
+def profile(
+    model: Model = "",
     quick: Annotated[
         bool, typer.Option("--quick", help="24 items of each split instead of 200.")
     ] = False,
@@ -305,34 +328,15 @@ def profile(
         bool,
         typer.Option("--random", help="The same architecture with random weights, as a baseline."),
     ] = False,
-    endpoint: Annotated[
-        str,
-        typer.Option(
-            "--endpoint",
-            metavar="URL",
-            help="An OpenAI-compatible endpoint, up to and including /v1.",
-        ),
-    ] = "",
-    compare: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--compare", metavar="A B", help="Two profiles that were written before: A beside B."
-        ),
-    ] = None,
+    endpoint: Endpoint = "",
+    compare: TwoProfiles = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", metavar="DIR", help="Where the page goes [profile-MODEL]."),
     ] = None,
     store: RunStore = Path("runs"),
     workers: Workers = None,
-    gpus: Annotated[
-        float,
-        typer.Option(
-            "--gpus",
-            min=0.01,
-            help="GPUs of one run; 0.25 lets four runs of a small model share one.",
-        ),
-    ] = 1.0,
+    gpus: Gpus = 1.0,
     dry_run: OnlyPlan = False,
     panel: Annotated[
         bool, typer.Option("--panel", help="Only list what is asked: recipes and contrasts.")
@@ -357,13 +361,12 @@ def profile(
       taskloom profile NAME --endpoint http://127.0.0.1:8000/v1
       taskloom profile --compare profile-a profile-b -o a-beside-b
     """
+    from taskloom.analysis.profile import profile as profiles
+    from taskloom.experiments import api
+
     if panel:
         _print_panel(as_json)
         return
-    from taskloom.analysis.profile import profile as profiles
-    from taskloom.analysis.profile.profile import read_model
-    from taskloom.experiments import api
-
     if not model and compare is None:
         raise TaskloomError(
             "name a model, e.g. 'taskloom profile smollm2 --quick', or two profiles with"
@@ -372,37 +375,39 @@ def profile(
     if model and compare is not None:
         raise ParameterError("compare", f"takes two profiles and no model; leave out '{model}'")
     if compare is not None:
-        _write_profile(
-            [profiles.read_profile(path) for path in compare],
-            out or Path("profile-comparison"),
-            as_json,
-            False,
-        )
+        written = [profiles.read_profile(path) for path in compare]
+        _write_profile(written, out or Path("profile-comparison"), as_json, own=False)
         return
-    asked = read_model(model, random=random, endpoint=endpoint)
+    asked = profiles.read_model(model, random=random, endpoint=endpoint)
     if dry_run:
         print_plan(api.dry_run(profiles.planned(asked, quick), store), as_json)
         return
-    result = profiles.profile(
-        model,
-        quick=quick,
-        random=random,
-        endpoint=endpoint,
-        store=store,
-        workers=workers,
-        gpus=gpus,
-        progress=True,
-    )
-    twin = asked.twin
-    beside = profiles.gather(twin, store, quick) if twin is not None else None
-    name = "".join(c if c.isalnum() or c in "-." else "-" for c in result.name).strip("-")
-    folder = out or Path(f"profile-{name}")
-    _write_profile(
-        [result, *([beside] if beside is not None and beside.measurements else [])],
-        folder,
-        as_json,
-        True,
-    )
+    results = [
+        profiles.profile(
+            model,
+            quick=quick,
+            random=random,
+            endpoint=endpoint,
+            store=store,
+            workers=workers,
+            gpus=gpus,
+            progress=True,
+        )
+    ]
+    if asked.twin is not None:
+        twin = profiles.gather(asked.twin, store, quick)
+        results += [twin] if twin.measurements else []
+    _write_profile(results, out or _profile_folder(results[0].name), as_json, own=True)
+
+
+def _profile_folder(model: str) -> Path:
+    """The folder for the profile of a model: its name, with `-` for what a path should not have.
+
+    >>> _profile_folder("org/model v1.5").name
+    'profile-org-model-v1.5'
+    """
+    name = "".join(c if c.isalnum() or c in "-." else "-" for c in model).strip("-")
+    return Path(f"profile-{name}")
 
 
 def _print_panel(as_json: bool) -> None:
@@ -426,7 +431,7 @@ def _print_panel(as_json: bool) -> None:
     out.print(table("contrasts", ("axis", "contrast", "easy", "hard"), contrasts))
 
 
-def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, own: bool) -> None:
+def _write_profile(results: list[ModelProfile], folder: Path, as_json: bool, *, own: bool) -> None:
     """Write the page, and the profile itself where it was made here; print what was found."""
     from taskloom.analysis.profile import profile as profiles
     from taskloom.analysis.profile import profile_page

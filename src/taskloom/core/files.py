@@ -1,9 +1,9 @@
 """Files: written whole or not at all, read within limits, locked, digested, and cached.
 
 A file or a folder is written beside its place and renamed into it, so that a reader, or a process
-that resumes after a kill, never meets half of it. Whatever file a person or somebody's data name is
-read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
-device would fill the memory, and a pipe that nobody writes to would never answer.
+that resumes after a kill, never meets half of it. A file that a person or data from elsewhere names
+is read by `read_bytes` or `read_utf8`, or checked by `refuse_special` before a library opens it: a
+device would fill the memory, and a pipe without a writer would never answer.
 """
 
 from __future__ import annotations

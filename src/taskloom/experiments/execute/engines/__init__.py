@@ -32,7 +32,7 @@ class HereEngine:
         self._results.append(perform(job))
 
     def wait(self, seconds: float) -> list[JobResult]:
-        """Run the next job and return its result."""
+        """Return the results since the last call."""
         results, self._results = self._results, []
         return results
 
