@@ -281,7 +281,7 @@ def test_an_error_of_the_system_has_a_remedy_and_the_name_that_was_given(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("taskloom.cli.examples.resource_status", fails)
+    monkeypatch.setattr("taskloom.display.resource_status", fails)
     assert run(["data"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"taskloom: {sentence}; nothing that was finished is lost: ")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from taskloom.analysis.report.run_report import report as report
     from taskloom.analysis.reproduction import reproduce as reproduce
     from taskloom.analysis.study import study as study
-    from taskloom.cli.examples import show as show
     from taskloom.core.errors import TaskloomError as TaskloomError
     from taskloom.core.example import Answer as Answer
     from taskloom.core.example import Example as Example
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from taskloom.data.competence import score as score
     from taskloom.data.make import make as make
     from taskloom.data.verify import verify as verify
+    from taskloom.display import show as show
     from taskloom.experiments import statistics as statistics
     from taskloom.experiments.api import run as run
     from taskloom.experiments.rescore import verify_runs as verify_runs
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "audit": "data.audit",
-    "show": "cli.examples",
+    "show": "display",
     "Dataset": "data",
     "load": "data",
     "score": "data.competence",

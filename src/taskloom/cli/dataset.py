@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.options import NOTHING, Folder, Json, RecipeName, Seed, Set, TaskFile
-from taskloom.cli.output import cell, console, emit, percent, printable, table
 from taskloom.core.errors import DataError, ParameterError
+from taskloom.core.output import cell, console, emit, percent, printable, table
 
 if TYPE_CHECKING:
     from taskloom.core.tables import Table

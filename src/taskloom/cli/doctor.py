@@ -48,7 +48,7 @@ def doctor(as_json: Json = False) -> None:
       $ taskloom doctor
       $ taskloom doctor --json
     """
-    from taskloom.cli.output import console, emit, table
+    from taskloom.core.output import console, emit, table
 
     lines = [*_program(), *_folders(), *_extras(), _gpu()]
     if as_json:

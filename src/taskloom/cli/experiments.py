@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taskloom.cli.options import Engine, Json, OnlyPlan, Workers
-from taskloom.cli.output import console, counted, emit, percent, table
+from taskloom.core.output import console, counted, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.experiments.api import DryRun, Outcome

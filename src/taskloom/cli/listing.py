@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.cli.output import cell, console, emit, table
 from taskloom.core.errors import TaskloomError, nearest
+from taskloom.core.output import cell, console, emit, table
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taskloom.cli.options import NOTHING, Json, TaskFile, Threshold, Where, of_suite
-from taskloom.cli.output import console, emit, percent, table
 from taskloom.core.errors import TaskloomError
+from taskloom.core.output import console, emit, percent, table
 
 if TYPE_CHECKING:
     from taskloom.core.offers import Evaluation

@@ -60,7 +60,7 @@ def view(
 
     def ready(address: str) -> None:
         if as_json:
-            from taskloom.cli.output import emit
+            from taskloom.core.output import emit
 
             emit({"address": address})
         else:
@@ -75,7 +75,7 @@ def view(
 
 def _list(folders: list[Path], as_json: bool) -> None:
     from taskloom.apps.view.folders import viewed_folders
-    from taskloom.cli.output import console, emit, table
+    from taskloom.core.output import console, emit, table
 
     viewed = viewed_folders(folders).every()
     if as_json:

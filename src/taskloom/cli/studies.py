@@ -11,8 +11,8 @@ import typer
 
 from taskloom.cli.experiments import print_plan
 from taskloom.cli.options import Engine, Json, OnlyPlan, RunStore, Where, Workers
-from taskloom.cli.output import console, emit, table
 from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.output import console, emit, table
 
 if TYPE_CHECKING:
     from taskloom.analysis.finding import Finding

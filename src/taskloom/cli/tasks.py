@@ -104,7 +104,7 @@ def show(
       $ taskloom show ctl/A -n 2
       $ taskloom show ctl/S --split ood --set overlap=8 --json
     """
-    from taskloom.cli.examples import examples, views
+    from taskloom.display import examples, views
 
     if given:
         views(name, given, set or (), as_json, task)
@@ -129,7 +129,7 @@ def apply(
       $ taskloom apply ctl/A "c b a 3"
       $ printf 'b a 3\\na 0\\n' | taskloom apply ctl/A --json
     """
-    from taskloom.cli import examples as printing
+    from taskloom import display as printing
     from taskloom.recipe.overrides import option_changes, parse_changes
     from taskloom.verbs import answerer
 
@@ -171,7 +171,7 @@ def solve(
       $ printf '1 Mary went to the park.\\n2 Where is Mary?\\n' | taskloom solve -
       $ printf '1 Mary got the milk.\\n2 What is Mary carrying?\\tapple\\t1\\n' | taskloom solve - --json
     """
-    from taskloom.cli.output import emit
+    from taskloom.core.output import emit
     from taskloom.core.registry import suite_that
     from taskloom.verbs import solve as solve_file
 
@@ -200,9 +200,9 @@ def data(
       $ taskloom data
       $ taskloom data status --json
     """
-    from taskloom.cli.examples import resource_status
-    from taskloom.cli.output import emit
     from taskloom.core import resources
+    from taskloom.core.output import emit
+    from taskloom.display import resource_status
 
     if action == "status" and name is None:
         resource_status(as_json)

@@ -1,4 +1,7 @@
-"""What there is and what it looks like: lists, examples, answers, resources."""
+"""Printing examples, answers and resources: `tl.show`, and the commands show, apply and data.
+
+It is not part of the command line, because `tl.show` has to work without one.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskloom.cli.output import cell, console, emit, printable, table
 from taskloom.core.arguments import path_of, whole
 from taskloom.core.errors import ParameterError, TaskloomError
 from taskloom.core.example import Answer, Example
+from taskloom.core.output import cell, console, emit, printable, table
 
 if TYPE_CHECKING:
     from taskloom.data import Dataset, Examples
