@@ -57,8 +57,8 @@ def accuracy(
         by: Columns of the runs, `task`, or traits of the examples.
         splits: Only these; all by default.
         over: What the interval generalizes to: new `seeds`, `items`, `tasks`, `seeds+items`,
-            `seeds+tasks`. Where there is one seed, the items alone are left. By default
-            `seeds+items`; `seeds` where no run has scores of items.
+            `seeds+tasks`. With one seed it is over the items alone. Default: `seeds+items`, or
+            `seeds` if no run has scores of items.
         level: The confidence level.
         threshold: Adds the column `success`: the share of seeds whose score is over it.
     """
@@ -67,37 +67,35 @@ def accuracy(
         raise RunsError(f"an interval cannot be over '{over}'; {nearest(over, OVER)}")
     check_splits(runs, splits)
     own, traits = columns_of(runs, by)
-    apart = [
-        c
-        for c in _apart(runs, over, splits)
-        if c not in own and not (c == TASK_FIELD and "task" in traits)
-    ] + own
+    varying = [c for c in _apart(runs, over, splits) if c not in own]
+    if "task" in traits and TASK_FIELD in varying:
+        varying.remove(TASK_FIELD)  # the examples' own task says the same
+    apart = varying + own
     if over == "seeds" and not traits:
         return _of_scores(runs, apart, splits, level, threshold)
     data = ScoredRows(runs, apart, traits, splits, tasks=over.endswith("tasks"))
+    # A suite scores whole splits: it has no numbers of single traits, and none of tasks.
     suite = SuiteScores(runs, splits) if not traits and not over.endswith("tasks") else None
     rows = []
     sorted_scores = data.sorted_scores()
+    # Groups in which all seeds answered the same items are estimated together, as arrays.
     known = _two_way_estimates(data, sorted_scores, level) if over == OVER[0] else {}
     for number in range(len(sorted_scores)):
         values = dict(zip([*apart, *traits], sorted_scores.values(number), strict=True))
         if number in known:
-            row = _row(values, Measured(*known[number], threshold))
+            measured = Measured(*known[number], threshold)
         else:
             group = sorted_scores.group(number)
             means = _seed_means(data, group)
-            row = _row(
-                values,
-                Measured(_estimate(data, group, over, level), means, _spread(means), threshold),
-            )
+            estimate = _estimate(data, group, over, level)
+            measured = Measured(estimate, means, _spread(means), threshold)
+        row = _row(values, measured)
         if suite is not None:
-            row |= suite.of(
-                [data.names[run] for run in sorted_scores.runs_of(number)], row.get("split")
-            )
+            names = [data.names[run] for run in sorted_scores.runs_of(number)]
+            row |= suite.of(names, row.get("split"))
         rows.append(row)
-    return ResultTable(
-        [*apart, *traits, *_measures(threshold), *(suite.columns if suite else ())], rows
-    )
+    further = [] if suite is None else suite.columns
+    return ResultTable([*apart, *traits, *_measures(threshold), *further], rows)
 
 
 def _default_over(runs: Runs) -> str:

@@ -1,5 +1,4 @@
-"""Runs as a table, and the questions that people ask of it: how accurate, by what; is b better than
-a.
+"""The run table, and the questions that people ask of it: how accurate, by what; is b better than a.
 
 runs = taskloom.runs("runs/")
 print(runs.accuracy(by=["question", "support"], split="mix"))
@@ -47,7 +46,10 @@ INEQUALITY = re.compile(
 """`iid > 0.5`: a name, a relation and a number."""
 
 MANY = 200
-"""Up to this many runs, printing them opens their predictions, which takes a second or two."""
+"""Maximum number of runs whose predictions are opened to print them, which takes a second or two."""
+
+SHORTEST_DIGEST = 6
+"""Minimum digits of a digest that select a run."""
 
 
 class Runs:
@@ -125,10 +127,7 @@ class Runs:
         parts = [f"{count:,} runs in {self.path}" if count > 1 else f"1 run in {self.path}"]
         for column in ("recipe", "learner", "seed", "split"):
             values = sorted(set(self.table[column].to_pylist()))
-            shown = ", ".join(map(str, values[:6])) + (
-                f" and {len(values) - 6} more" if len(values) > 6 else ""
-            )
-            parts.append(f"  {column}s: {shown}")
+            parts.append(f"  {column}s: {_first(values, 6)}")
         return "\n".join([*parts, "", str(self.overview()), *self._over_tasks()])
 
     def _repr_html_(self) -> str:
@@ -153,19 +152,16 @@ class Runs:
 
     def _over_tasks(self) -> list[str]:
         """Lines with mean and standard error over tasks, if every task has runs of its own."""
-        tasks = (
-            set(self.table[TASK_FIELD].to_pylist()) - {None} if TASK_FIELD in self.fields else set()
-        )
-        if len(tasks) < 2 or len(self) > MANY:
+        if TASK_FIELD not in self.fields or len(self) > MANY:
+            return []
+        tasks = set(self.table[TASK_FIELD].to_pylist()) - {None}
+        if len(tasks) < 2:
             return []
         try:
-            return [
-                "",
-                "over tasks",
-                str(self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks")),
-            ]
+            by_task = self.where({TASK_FIELD: sorted(tasks)}).accuracy(over="tasks")
         except StoreError:
             return []  # predictions were not kept
+        return ["", "over tasks", str(by_task)]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas frame."""
@@ -215,30 +211,31 @@ class Runs:
         if isinstance(selection, str) and "=" in selection:
             return self.select(_columns(selection))
         if isinstance(selection, Mapping):
-            mask = pa.chunked_array([numbers(np.ones(table.num_rows, np.bool_))])
-            for name, wanted in selection.items():
-                many = _choices(wanted)
-                chosen = [value in many for value in table[self.column(name)].to_pylist()]
-                mask = pc.and_(mask, pa.chunked_array([numbers(np.array(chosen, np.bool_))]))
-            matching = table.filter(mask)["run"].to_pylist()
-            if not matching:
-                wanted_values = ", ".join(
-                    f"{name} {_either(wanted)}" for name, wanted in selection.items()
-                )
-                raise RunsError(f"no run has {wanted_values}; {self._known(selection)}")
-            return list(dict.fromkeys(matching))
+            return self._having(selection)
         for column in ("learner", "recipe"):
             if selection in set(table[column].to_pylist()):
                 return self.select({column: selection})
-        matching = [
-            name for name in self.names if len(selection) >= 6 and name.startswith(selection)
-        ]
+        matching = []
+        if len(selection) >= SHORTEST_DIGEST:
+            matching = [name for name in self.names if name.startswith(selection)]
         if not matching:
             known = {*table["learner"].to_pylist(), *table["recipe"].to_pylist()}
             raise RunsError(
                 f"'{selection}' is not a learner, recipe or run here; {nearest(selection, known)}"
             )
         return matching
+
+    def _having(self, selection: Mapping[str, Any]) -> list[str]:
+        """Runs whose columns have the given values."""
+        fits = np.ones(self.table.num_rows, np.bool_)
+        for name, wanted in selection.items():
+            many = _choices(wanted)
+            fits &= [value in many for value in self.table[self.column(name)].to_pylist()]
+        matching = self.table["run"].filter(numbers(fits)).to_pylist()
+        if not matching:
+            wanted_values = [f"{name} {_either(wanted)}" for name, wanted in selection.items()]
+            raise RunsError(f"no run has {', '.join(wanted_values)}; {self._known(selection)}")
+        return list(dict.fromkeys(matching))
 
     def _over(self, selection: str, name: str, relation: str, number: str) -> list[str]:
         """Runs for which an inequality holds. A missing score fulfils none."""
@@ -255,9 +252,8 @@ class Runs:
                 )
             pairs = [(row["run"], row[column]) for row in rows]
         for _, value in pairs:
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int | float)
-            ):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not is_number:
                 raise RunsError(f"'{selection}': {name} is not a number, but e.g. {value!r}")
         holds = RELATIONS[relation]
         matching = [
@@ -272,9 +268,7 @@ class Runs:
     def _known(self, selection: Mapping[str, Any]) -> str:
         name = next(iter(selection))
         values = sorted({str(v) for v in self.table[self.column(name)].to_pylist()})
-        return f"values of {name}: {', '.join(values[:10])}" + (
-            f" and {len(values) - 10} more" if len(values) > 10 else ""
-        )
+        return f"values of {name}: {_first(values, 10)}"
 
     def column(self, name: str) -> str:
         """The table's column of that name. `state` is short for `learner.state` if no other column
@@ -406,8 +400,18 @@ def _columns(selection: str) -> dict[str, list[Any]]:
     return columns
 
 
+def _first(values: Sequence[Any], n: int) -> str:
+    """The first n values as text, and how many more there are.
+
+    >>> _first([1, 2], 2), _first([1, 2, 3], 2)
+    ('1, 2', '1, 2 and 1 more')
+    """
+    more = f" and {len(values) - n} more" if len(values) > n else ""
+    return ", ".join(map(str, values[:n])) + more
+
+
 def _either(wanted: Any) -> str:
-    """Return the values that a column may have; a number that is tried as text as well stands once.
+    """The values that a column may have. A number that is also tried as text is listed once.
 
     >>> _either(["7", 7]), _either([1, 2]), _either("bilstm")
     ('7', '1 or 2', 'bilstm')
