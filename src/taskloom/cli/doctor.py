@@ -1,5 +1,5 @@
-"""What is installed, what is missing and how to get it, where data and caches are, whether a GPU is
-usable: doctor.
+"""The doctor command: what is installed, what is missing and how to get it, where data and caches
+are, and whether a GPU is usable.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""One thing by its name: a suite, a recipe, a task, a learner, a scorer or a study, with its fields
-or settings.
+"""Printing one suite, recipe, task, learner, scorer or study by its name, with its fields or
+settings.
 """
 
 from __future__ import annotations

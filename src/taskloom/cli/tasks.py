@@ -1,4 +1,4 @@
-"""What there is and what it looks like: list, show, apply, solve, data."""
+"""Finding and trying tasks: list, show, apply, solve, data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow arrays by their buffers, for what `make`, `show` and `verify` do with every row.
+"""Arrow arrays from buffers, for work that `make`, `show` and `verify` do with every row.
 
 `pa.array`, `pa.scalar` and `to_numpy` import pandas if it is installed, even for values that have
 nothing to do with it. That takes 0.25 s of CPU, half as long as the whole of `taskloom show`.

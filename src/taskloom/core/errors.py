@@ -1,4 +1,4 @@
-"""One error family. Every message says what is wrong, where, and what would be right.
+"""One error family. Every message states what is wrong, where, and what would be right.
 
 The command line prints the message of a `TaskloomError` as one sentence and exits with status 2;
 anything else that escapes is a bug in Taskloom and keeps its traceback.

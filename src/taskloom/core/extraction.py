@@ -1,4 +1,4 @@
-"""Extraction: how an answer is cut out of what a model writes, before a scorer sees it.
+"""Extraction: how an answer is cut out of a model's reply, before a scorer sees it.
 
 A scorer compares answers; a model writes replies, with reasoning before the answer, a label, a box,
 quotes. The extraction is part of how a model is prompted, so a learner has it as a setting, which

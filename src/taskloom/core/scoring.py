@@ -1,5 +1,5 @@
-"""Scorers that several suites share: typed objects that score a prediction and explain themselves
-to people.
+"""Scorers that several suites share: typed objects that score a prediction and can explain the
+score.
 
 A scorer is a frozen dataclass with `score(prediction, example) -> float` in [0, 1] and
 `explain(prediction, example) -> str`. Its settings are its fields, so its `repr` rebuilds it.

@@ -1,4 +1,4 @@
-"""Is b better than a: paired tests on the same items, corrected for the number of tests."""
+"""Paired comparison of two groups of runs on the same items, corrected for the number of tests."""
 
 from __future__ import annotations
 

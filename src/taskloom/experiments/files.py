@@ -1,5 +1,4 @@
-"""The files of a run: their names and columns, reading them, and writing them durably beside the
-place that the run then takes.
+"""The files of a run: their names and columns, reading them, and writing them durably.
 
 `environment.json` describes the machine and the libraries: for people, and for estimates of cost.
 No result depends on it.

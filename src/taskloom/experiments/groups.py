@@ -1,4 +1,4 @@
-"""From millions of scored rows to one table of seeds × items for each group, by sorting once.
+"""Groups of scores: millions of scored rows, sorted once into a table of seeds × items per group.
 
 Groups in which every run answered the same items are cut out many at a time
 (`SortedScores.tables`): ten thousand small groups would else cost more than their million rows.

@@ -1,4 +1,4 @@
-"""The index of a run store: what questions about many runs need, in one SQLite file.
+"""The index of a run store: scores and traits of many runs in one SQLite file.
 
 A store of 10,000 runs has 20,000 small files, and opening them takes seconds whatever is asked. The
 index holds the contents of every scores.json, and the scores and traits of the predictions. It is

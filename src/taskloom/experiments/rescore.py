@@ -1,5 +1,5 @@
-"""Rescoring: scores recomputed from stored predictions by another scorer, or by the suite's own
-one. No model is called.
+"""Rescoring: scores recomputed from stored predictions, by another scorer or the suite's own. No
+model is called.
 
 What the scores were is kept beside: `scores-OLD.json` and, example by example,
 `scores-OLD.parquet`, named by the scorer. First the predictions get their new scores, then

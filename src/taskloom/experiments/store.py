@@ -1,4 +1,4 @@
-"""The run store: one directory a run, named by the run's digest, there whole or not at all.
+"""The run store: one folder per run, named by the run's digest, either whole or absent.
 
     STORE/store.json                 which format this is
     STORE/ab/abcd…/                  a finished run

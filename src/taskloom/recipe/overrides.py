@@ -1,4 +1,4 @@
-"""Changing a recipe before it is checked: what `extends:` builds on, and `set`."""
+"""Changing a recipe before it is checked: the base that `extends:` names, and `set`."""
 
 from __future__ import annotations
 

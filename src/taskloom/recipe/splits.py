@@ -1,5 +1,5 @@
-"""The splits of a task that is one function: which contents each owns, which hold what is held out,
-and how rows are drawn.
+"""The splits of a task that is one function: which contents each owns, which are held out, and how
+rows are drawn.
 
 Every split owns a fixed part of all contents, by its name. Sizes do not matter and other splits do
 not either, so a test split is the same beside a small and a large training set, and a smaller split

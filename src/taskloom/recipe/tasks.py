@@ -1,4 +1,4 @@
-"""Tasks that are one Python function: the decorator, its knobs, and the plan it comes down to.
+"""Tasks that are one Python function: the decorator, the knobs and the plan.
 
 The function receives a keyed `rng` and its knobs and returns one example. Which split an example
 belongs to is decided by the keyed hash of its content (`splits.py`), so no content is ever in

@@ -1,5 +1,4 @@
-"""Reading YAML: the one way in for recipes, experiments, values of `set` and the configurations of
-runs.
+"""Reading YAML, for recipes, experiments, values of `set` and the configurations of runs.
 
 Every text may come from somebody else, so its size, its nesting and its number of values are
 bounded before a reader builds anything from it. YAML's own readers let a key that is given twice

@@ -1,4 +1,4 @@
-"""The worker: runs jobs, in whatever process or on whatever machine it lives.
+"""The worker: runs jobs, in any process and on any machine.
 
 A job is plain values, so that any engine can send it. It makes a dataset, or it trains and scores
 one or several cells: one learner and seed; many seeds of one learner as one stacked program; or

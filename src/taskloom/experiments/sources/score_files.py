@@ -1,5 +1,5 @@
-"""Scores of many runs in one small file: what is committed of a large experiment, or brought along
-from another program.
+"""Scores of many runs in one small file: the part of a large experiment that is committed, or
+scores from another program.
 
     {"format": "taskloom scores", "schema": 1, "groups": [
       {"recipe": "ctl/A", "learner": "bilstm", "fields": {"recipe.draw": "published", "learner.preset": "ctlpp"},

@@ -1,5 +1,4 @@
-"""Cells: what an experiment comes down to, one for each run, with a digest of everything that
-determines it.
+"""The cells of an experiment, one for each run, with a digest of everything that determines it.
 
 The digest covers the recipe with all its fields and the suite's version, the digests of outside
 resources, the data seed, the learner's name, version and settings (and its code, where it comes

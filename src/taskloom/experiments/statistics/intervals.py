@@ -1,5 +1,4 @@
-"""A mean and how well it is known: over items, over seeds, over tasks, over seeds and items at
-once.
+"""Means with intervals: over items, over seeds, over tasks, over seeds and items at once.
 
 Which one is right depends on what a reader will generalize to:
 

@@ -1,4 +1,4 @@
-"""Engines: where jobs run. Local processes, or tasks on a Ray cluster; the same jobs, the same
+"""Engines run jobs in local processes or as tasks on a Ray cluster. Every engine writes the same
 bytes.
 """
 

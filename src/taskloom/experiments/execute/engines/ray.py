@@ -1,4 +1,4 @@
-"""The Ray engine: jobs as Ray tasks, on a cluster that is there or on one started on this machine.
+"""The Ray engine: jobs as Ray tasks, on an existing cluster or on one started on this machine.
 
 All nodes must see the store under the same path (a shared file system). When a node dies, its jobs
 go to others; a job whose worker process dies again and again has failed, like one that kills its
