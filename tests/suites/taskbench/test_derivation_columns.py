@@ -19,7 +19,7 @@ from taskloom.data.audit import audit
 from taskloom.recipe import read
 from taskloom.suites.taskbench.evaluation import evaluator
 from taskloom.suites.taskbench.evaluation.derivation_columns import WordPaths, outline
-from taskloom.suites.taskbench.evaluation.function_table import FunctionTable
+from taskloom.suites.taskbench.evaluation.evaluator import FunctionTable
 from taskloom.suites.taskbench.evaluation.second_solver import PlainSolver
 from taskloom.suites.taskbench.language import Type, normal, read_typed
 from taskloom.suites.taskbench.language.operators import Atom, Inverse

@@ -50,8 +50,7 @@ from taskloom.experiments.files import StoreError, environment
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted, Learner, Progress, watched
-from taskloom.learners.notes import noted
+from taskloom.learners.interface import Fitted, Learner, Progress, noted, watched
 
 FILE = "progress.json"
 

@@ -34,8 +34,7 @@ from taskloom.papers.zest.description_runs import (
     tasks_of,
 )
 from taskloom.papers.zest.directions import ClaimedDirection, directions_finding
-from taskloom.suites.zest.evaluation.score_report import Mode, ScoreReport
-from taskloom.suites.zest.evaluation.totals import PAIRED
+from taskloom.suites.zest.evaluation.score_report import PAIRED, Mode, ScoreReport
 from taskloom.suites.zest.task_files import PAPER_NAMES
 
 ROWS = {**PAPER_NAMES, "overall": "overall"}
