@@ -188,7 +188,7 @@ def _run(
             f"{len(outcome.state.failed)} of {len(outcome.cells)} runs of '{study.name}' failed;"
             f" the first: {first}; rerun the command to retry just those"
         )
-    return Runs(outcome.store, dict.fromkeys(outcome.runs))
+    return outcome.table
 
 
 def analyse(

@@ -35,6 +35,7 @@ from taskloom.experiments.execute.progress import watching
 from taskloom.experiments.spec import cells
 from taskloom.experiments.spec import experiment as spec
 from taskloom.experiments.store import Store
+from taskloom.experiments.table import Runs
 from taskloom.learners.pretrained.models import check_model_name
 from taskloom.learners.saved import CARD, read_card
 
@@ -300,16 +301,19 @@ def gather(
     model: ProfiledModel, store: str | Path, quick: bool, panel: TaskPanel | None = None
 ) -> ModelProfile:
     """The part of a model's profile that a store has."""
-    chosen, opened = panel or packaged_panel(), Store(store)
-    jobs, constants = jobs_of(model, chosen), _constants(opened, quick, chosen)
-    runs = _runs_of(jobs, quick)
+    chosen = panel or packaged_panel()
+    jobs = jobs_of(model, chosen)
+    names, baselines = _runs_of(jobs, quick), _runs_of(baseline_jobs(chosen), quick)
+    runs = _present(Store(store), [*names.values(), *baselines.values()])
+    constants = _constants(runs, baselines, chosen)
     measurements: list[Measurement] = []
     complete = True
     for job in jobs:
-        done = [run for run in runs[job.name, job.way] if run in opened]
-        complete = complete and len(done) == len(runs[job.name, job.way])
+        wanted = names[job.name, job.way]
+        done = [run for run in wanted if run in runs]
+        complete = complete and len(done) == len(wanted)
         if done:
-            measurements += _measure(opened, chosen, job, done, constants)
+            measurements += _measure(runs, chosen, job, done, constants)
     return ModelProfile(
         model.name, model.settings, quick, chosen.version, tuple(measurements), complete
     )
@@ -326,15 +330,21 @@ def _runs_of(jobs: Sequence[PanelJob], quick: bool) -> dict[tuple[str, Way], lis
     return runs
 
 
+def _present(store: Store, groups: Iterable[Sequence[str]]) -> Runs:
+    """The runs that a store has of those that are named."""
+    names = dict.fromkeys(name for group in groups for name in group)
+    return Runs(store, [name for name in names if name in store])
+
+
 Rows = dict[str, list[Any]]
 COLUMNS = ("split", "index", "targets", "prediction", "score", "traits")
 
 
-def _rows(store: Store, run: str) -> Rows:
-    table = store.answers(run, COLUMNS)
+def _rows(runs: Runs, run: str) -> Rows:
+    table = runs.answers(run, COLUMNS)
     if table is None:
         raise DataError(
-            f"the run {run} in {store.path} has no predictions, so that nothing can be measured"
+            f"the run {run} in {runs.path} has no predictions, so that nothing can be measured"
             " of it"
         )
     return {name: table[name].to_pylist() for name in COLUMNS}
@@ -354,13 +364,13 @@ def _places(rows: Rows, panel: TaskPanel, recipe: str) -> Iterator[tuple[str, li
 
 
 def _measure(
-    store: Store,
+    runs: Runs,
     panel: TaskPanel,
     job: PanelJob,
-    runs: Sequence[str],
+    done: Sequence[str],
     constants: Mapping[str, float],
 ) -> list[Measurement]:
-    tables = [_rows(store, run) for run in runs]
+    tables = [_rows(runs, run) for run in done]
     first = tables[0]
     compared = set()
     for contrast in panel.contrasts:
@@ -397,13 +407,14 @@ def _measure(
     return measured
 
 
-def _constants(store: Store, quick: bool, panel: TaskPanel) -> dict[str, float]:
+def _constants(
+    runs: Runs, baselines: Mapping[tuple[str, Way], Sequence[str]], panel: TaskPanel
+) -> dict[str, float]:
     """Score of the best constant in each condition that has one."""
     constants = {}
-    jobs = baseline_jobs(panel)
-    for (name, _), [run] in _runs_of(jobs, quick).items():
-        if run in store:
-            rows = _rows(store, run)
+    for (name, _), [run] in baselines.items():
+        if run in runs:
+            rows = _rows(runs, run)
             for side, places in _places(rows, panel, name):
                 constants[side] = sum(float(rows["score"][i]) for i in places) / len(places)
     return constants

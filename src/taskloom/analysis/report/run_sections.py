@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -100,7 +100,7 @@ class RunSections:
         """The one finding that a reader should remember."""
         return gap_sentence(self.numbers.means)
 
-    def findings(self, failed: Mapping[str, str]) -> Section:
+    def findings(self, failed: Collection[str]) -> Section:
         """Say in sentences what came out."""
         threshold = SUCCESS if self.threshold is None else self.threshold
         sentences = score_sentences(

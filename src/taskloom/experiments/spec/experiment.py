@@ -234,7 +234,7 @@ class Experiment(Fields):
 
     @property
     def seed_list(self) -> list[int]:
-        """Return the seeds one by one."""
+        """The seeds one by one."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
