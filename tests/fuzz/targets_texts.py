@@ -21,7 +21,6 @@ from taskloom.core.plan import Plan
 from taskloom.experiments import api
 from taskloom.experiments.spec import experiment as spec
 from taskloom.recipe import read
-from taskloom.recipe.apply import answerer
 from taskloom.recipe.yaml_files import load
 from taskloom.suites.babi.reasoner import second_solver
 from taskloom.suites.babi.solve_file import places_of, solve_story, solve_text
@@ -32,6 +31,7 @@ from taskloom.suites.taskbench.language import read_typed
 from taskloom.suites.taskbench.language import show as printed
 from taskloom.suites.zest.synthetic.domain_files import domain_names, load_domain
 from taskloom.suites.zest.task_files import read_tasks, write_tasks
+from taskloom.verbs import answerer
 from tests.fuzz.engine import Refuted, Verdict, target
 from tests.fuzz.strategies import (
     as_text,
