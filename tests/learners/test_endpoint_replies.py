@@ -23,6 +23,7 @@ from taskloom.core.http import AnswerCache
 from taskloom.learners import LearnerError, find_learner
 from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError, ModelReply
+from tests.learners.test_endpoint import BARE
 
 KEY = "sk-SECRET-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 
@@ -97,14 +98,15 @@ def server() -> Iterator[Server]:
 
 
 def endpoint(server: Server, **more: Any) -> Any:
-    quick = {"url": server.url, "model": "m", "pause": 0.01, "timeout": 5, **more}
+    quick = {**BARE, "url": server.url, "model": "m", "pause": 0.01, "timeout": 5, **more}
     return read({"learner": "endpoint", **quick}).fit([("one", "ONE"), ("two", "TWO")])
 
 
 def experiment(server: Server, folder: Path, **settings: Any) -> list[str]:
     """Write an experiment of four questions; return the command that runs it."""
     small = {"splits": {"train": {"n": 300}, "iid": {"n": 4}}}
-    learner = {"learner": "endpoint", "url": server.url, "model": "m", "attempts": 2, "pause": 0.01}
+    quick = {"model": "m", "attempts": 2, "pause": 0.01}
+    learner = {"learner": "endpoint", **BARE, "url": server.url, **quick}
     content = {
         "recipes": [{"recipe": "ctl/A-independent", "set": small}],
         "learners": [{**learner, **settings}],
@@ -416,7 +418,7 @@ def test_other_parameters_are_other_questions(server: Server, tmp_path: Path) ->
 def test_settings_that_were_added_leave_digests_as_they_were() -> None:
     entry = find_learner("endpoint")
     plain = entry.identity(entry(model="m"))
-    added = {"request", "limit_name", "system", "headers", "thinking"}
+    added = {"request", "limit_name", "system", "headers", "thinking", "prices", "protocol"}
     assert not added & set(plain[2])
     assert plain[1] == 1
     changed = entry.identity(entry(model="m", request={"temperature": 0}))
@@ -429,7 +431,10 @@ def test_settings_that_were_added_leave_digests_as_they_were() -> None:
         ({"request": {"messages": []}}, "request has 'messages'"),
         ({"request": {"stream": True}}, "request has 'stream'"),
         ({"headers": {"api-key": "abc"}}, "write an environment variable for 'api-key'"),
-        ({"limit_name": ""}, "limit_name is empty"),
+        ({"protocol": "smtp"}, "protocol is 'smtp'"),
+        ({"guided": "tightly"}, "guided is 'tightly'"),
+        ({"shots_as": "songs"}, "shots_as is 'songs'"),
+        ({"prices": {"in": 1}}, "prices: write the price"),
         ({"thinking": "<plan>"}, "thinking is '<plan>'"),
         ({"headers": {"api-key": "$NO_SUCH_VARIABLE"}}, "variable NO_SUCH_VARIABLE is not set"),
     ],

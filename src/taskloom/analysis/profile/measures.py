@@ -22,17 +22,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from taskloom.analysis.profile.panel import PanelContrast, PanelSide, TaskPanel, Way
-from taskloom.core.example import Example
-from taskloom.core.scoring import any_of
+from taskloom.core.scoring import any_of, form_of
 from taskloom.experiments.statistics import Estimate, over_items, two_way
 from taskloom.experiments.statistics.distributions import normal_quantile
 from taskloom.experiments.statistics.intervals import LEVEL
 
 SMALL = 0.1
 """A loss of accuracy up to this size counts as holding."""
-
-CLOSED = 32
-"""The most different answers of a condition that can be called its answer set."""
 
 HOLDS, BREAKS, ABSENT, OPEN = "holds", "breaks", "not above guessing", "inconclusive"
 CLEAN, ABOVE = "clean", "above guessing"
@@ -214,10 +210,9 @@ def formed_share(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -
     >>> formed_share([["a"], ["b"]], ["B.", "The answer may be b", "a", "c"])
     0.5
     """
-    answers = {target for row in targets for target in row}
-    if not answers or len(answers) > CLOSED:
+    anything = form_of(targets)
+    if anything is None:
         return None
-    anything = Example("", sorted(answers))
     return sum(any_of.score(prediction, anything) for prediction in predictions) / len(predictions)
 
 
