@@ -96,8 +96,8 @@ class ChatHandler(BaseHTTPRequestHandler):
         if is_first:
             return self.send({"error": {"message": "slow down"}}, 429, {"Retry-After": "0.1"})
         if model.startswith("new-") and "max_tokens" in body:
-            message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-            return self.send({"error": {"message": message, "param": "max_tokens"}}, 400)
+            why = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+            return self.send({"error": {"message": why, "param": "max_tokens"}}, 400)
         turns = body.get("messages") or body["input"]
         text, thinking, finish = self.server.reply(model, turns[-1]["content"])
         asked, written = len(str(turns)) // 4, len((text or "") + thinking) // 4 + 1

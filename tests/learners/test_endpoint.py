@@ -21,7 +21,6 @@ from taskloom.learners.config import read
 from taskloom.learners.models.client import BudgetSpent, EndpointError, Gate, Limits, ModelClient
 from taskloom.learners.pretrained.in_context import Prompt
 
-
 BARE = {"answer_format": "", "join": " |", "extract": "line", "longest_answer": 32}
 """Settings under which a prompt is the input alone and the answer a reply's first line."""
 

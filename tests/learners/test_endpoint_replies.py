@@ -17,13 +17,13 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
+from tests.learners.test_endpoint import BARE
 
 from taskloom.cli.app import run
 from taskloom.core.http import AnswerCache
 from taskloom.learners import LearnerError, find_learner
 from taskloom.learners.config import read
 from taskloom.learners.models.client import EndpointError, ModelReply
-from tests.learners.test_endpoint import BARE
 
 KEY = "sk-SECRET-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 

@@ -54,6 +54,11 @@ anything.
 
 REQUIRED_KEYS = frozenset((*KINDS, "data"))
 
+REPLY_MEASURES = ("in_form", "tokens_in", "tokens_out", "tokens_thinking", "cost")
+"""Measures of a chat model's replies to a split, in the order of tables: the share of answers in
+form, mean tokens of a reply, and the cost of all replies.
+"""
+
 PLAIN_KEYS = frozenset(("n", "score", "items"))
 """Keys of a split whose values need no look inside."""
 
@@ -247,8 +252,9 @@ def _score_columns(scored: Sequence[SplitScores]) -> dict[str, pa.Array]:
         "score": column([scores.score for scores in scored], pa.float64()),
     }
     measured = [{**scores.further, **scores.replies} for scores in scored]
-    names = [name for measures in measured for name in measures]
-    for name in sorted(set(names)):
+    of_suites = {name for scores in scored for name in scores.further}
+    of_replies = [name for name in REPLY_MEASURES if any(name in s.replies for s in scored)]
+    for name in dict.fromkeys([*sorted(of_suites), *of_replies]):
         values = [measures.get(name) for measures in measured]
         columns[SUITE_SCORE + name] = column(values, pa.float64())
     return columns

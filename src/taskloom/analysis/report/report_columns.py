@@ -124,6 +124,20 @@ COMPARISONS = (
     Column("test", itemgetter("test"), wraps=True),
 )
 
+REPLIES = (
+    *CELL,
+    Column("split", itemgetter("split")),
+    Column("replies", _whole("n"), number=True),
+    Column("in form", lambda row: f"{row['in_form']:.1%}", number=True),
+    Column("without an answer", itemgetter("missing"), wraps=True),
+    Column("tokens in", itemgetter("tokens_in"), number=True),
+    Column("tokens out", itemgetter("tokens_out"), number=True),
+    Column("of these thinking", itemgetter("tokens_thinking"), number=True),
+    Column("seconds a reply", itemgetter("seconds"), number=True),
+    Column("cost", itemgetter("cost"), number=True),
+)
+"""Of the replies of chat models."""
+
 FOLDERS = (
     *CELL,
     Column("seed", itemgetter("seed"), number=True),

@@ -4,8 +4,9 @@ whole run are in memory.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from taskloom.apps.view.split_rows import BATCH, TASK, damaged, opened
 from taskloom.core.errors import DataError
-from taskloom.experiments.files import PREDICTION_COLUMNS
+from taskloom.experiments.files import PREDICTION_COLUMNS, REPLIES, read_parquet
 from taskloom.experiments.groups import trait
 
 RIGHT = 1.0
@@ -33,7 +34,7 @@ SHOWN = ("index", "task", "input", "targets", "prediction", "score", "traits")
 
 @dataclass(frozen=True, slots=True)
 class ScoredAnswer:
-    """A row of predictions.parquet."""
+    """A row of predictions.parquet and, of a chat model, that of replies.parquet."""
 
     index: int
     task: str
@@ -42,6 +43,7 @@ class ScoredAnswer:
     prediction: str
     score: float | None
     traits: Mapping[str, str]
+    reply: Mapping[str, Any] | None = None
 
     @property
     def right(self) -> bool:
@@ -121,8 +123,13 @@ class PredictionRows:
             columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2].astype(np.float64)
         )
 
-    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> list[ScoredAnswer]:
-        """Read rows by their numbers in the file, in the given order."""
+    def take(self, rows: Sequence[int] | NDArray[np.int64], split: str = "") -> list[ScoredAnswer]:
+        """Read rows by their numbers in the file, in the given order.
+
+        Args:
+            rows: The numbers.
+            split: The split that they are of, for whole replies; empty: without these.
+        """
         wanted = np.asarray(rows, dtype=np.int64)
         answers: dict[int, ScoredAnswer] = {}
         if not len(wanted):
@@ -135,7 +142,19 @@ class PredictionRows:
                     answers[place] = _answer(row)
             if len(answers) == len(set(wanted.tolist())):
                 break
-        return [answers[row] for row in wanted.tolist() if row in answers]
+        chosen = [answers[row] for row in wanted.tolist() if row in answers]
+        return self._with_replies(chosen, split)
+
+    def _with_replies(self, answers: list[ScoredAnswer], split: str) -> list[ScoredAnswer]:
+        """The answers with the whole replies that a chat model sent, if the run kept them."""
+        path = self.path.with_name(REPLIES)
+        if not split or not path.is_file():
+            return answers
+        wanted = pa.array([answer.index for answer in answers], pa.int64())
+        table = read_parquet(path)
+        mine = pc.and_(pc.equal(table["split"], split), pc.is_in(table["index"], wanted))
+        replies = {row["index"]: _reply(row) for row in table.filter(mine).to_pylist()}
+        return [replace(answer, reply=replies.get(answer.index)) for answer in answers]
 
     def traits(self) -> dict[str, list[str]]:
         """Return the traits that the first rows have, each with its values, sorted."""
@@ -218,6 +237,15 @@ def _answer(row: Mapping[str, Any]) -> ScoredAnswer:
         row["score"],
         dict(row["traits"] or ()),
     )
+
+
+def _reply(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of replies.parquet with its messages read."""
+    try:
+        messages = json.loads(row["messages"] or "[]")
+    except (ValueError, RecursionError):
+        messages = []
+    return {**row, "messages": [one for one in messages if isinstance(one, dict)]}
 
 
 def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
