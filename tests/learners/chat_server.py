@@ -124,6 +124,10 @@ class ChatHandler(BaseHTTPRequestHandler):
         usage = {"prompt_tokens": asked, "completion_tokens": written, **counts}
         return self.send(
             {
+                "id": "reply-1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": model,
                 "choices": [{"index": 0, "message": message, "finish_reason": finish}],
                 "usage": {**usage, "completion_tokens_details": details},
             }

@@ -129,7 +129,7 @@ class ModelReply:
         """
         try:
             if not kept.startswith(_KEPT):
-                return cls(_repaired(kept.decode("utf-8", "surrogatepass")))
+                return cls(repaired(kept.decode("utf-8", "surrogatepass")))
             return cls(**json.loads(kept.removeprefix(_KEPT)))
         except (ValueError, TypeError):
             return None
@@ -602,9 +602,9 @@ def _counts(usage: Mapping[str, Any], asked: str, replied: str) -> _TokenCounts:
 
 def _reply(text: str, thinking: str, reason: str, counts: _TokenCounts) -> ModelReply:
     return ModelReply(
-        _repaired(text),
-        _repaired(thinking),
-        _repaired(reason[:100]),
+        repaired(text),
+        repaired(thinking),
+        repaired(reason[:100]),
         counts.asked,
         counts.replied,
         counts.thought,
@@ -640,7 +640,7 @@ def _count(value: object) -> int | None:
     return value if is_count and isinstance(value, int) else None
 
 
-def _repaired(text: str) -> str:
+def repaired(text: str) -> str:
     """Return a text that can be written: half a surrogate pair, as of a cut emoji, is replaced."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
