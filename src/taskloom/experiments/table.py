@@ -29,6 +29,7 @@ from taskloom.experiments.compare import Selection, compare
 from taskloom.experiments.files import REPLY_COLUMNS, StoreError
 from taskloom.experiments.record import SUITE_SCORE, TASK_FIELD, Run, RunsError, run_table
 from taskloom.experiments.result_table import ResultTable, to_pandas, to_polars
+from taskloom.experiments.samples import samples
 from taskloom.experiments.store import RunSource
 from taskloom.recipe.yaml_files import YamlError, parse
 
@@ -370,6 +371,17 @@ class Runs:
                     rows.append({**about, **reply, **answer})
         chosen = [row for row in rows if not wanted or row["split"] in wanted]
         return ResultTable(["learner", "seed", *own, *kept], chosen)
+
+    def samples(
+        self, split: str | Sequence[str] | None = None, *, level: float = 0.95
+    ) -> ResultTable:
+        """Mean, majority vote and pass@k of models with several samples (seeds).
+
+        Args:
+            split: Only these splits.
+            level: The confidence level of the interval.
+        """
+        return samples(self, _listed(split), level)
 
     def curve(self, run: str, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the learning curve of one run; None if it has none."""
