@@ -28,11 +28,14 @@ from taskloom.recipe import read
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "how-to" / "evaluate-an-api-model.md"
 BLOCK = re.compile(r"^```(yaml|sh)( [^\n]*)?\n(.*?)^```$", re.M | re.S)
+SMALL: dict[str, Any] = {"mix-T7": {"mix": {"n": 70}}, "diverse-T7": {"train": {"n": 60}}}
+"""Sizes of the recipes' splits, a small part of their own."""
+
 KEY = "sk-SECRET-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
 
 
 def stories() -> list[Example]:
-    plan = read("babi/mix-T7", {}).plan(None)
+    plan = read("babi/mix-T7", {"splits": SMALL["mix-T7"]}).plan(None)
     split = plan.split("mix")
     return list(to_examples(table_of(plan, split, 0, split.n)))
 
@@ -49,10 +52,10 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Chat
         for language, mark, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
             if language == "yaml":
                 name = body.partition("\n")[0].removeprefix("# ")
-                # A tenth of the examples; small training splits for the same prompts.
                 short = re.sub(r"limit: \d+", "limit: 40", body)
-                small = "{recipe: babi/diverse-T7, set: {splits: {train: {n: 200}}}}"
-                short = short.replace("[babi/diverse-T7]", f"[{small}]")
+                for recipe, splits in SMALL.items():
+                    block = {"recipe": f"babi/{recipe}", "set": {"splits": splits}}
+                    short = short.replace(f"[babi/{recipe}]", json.dumps([block]))
                 local = short.replace("http://localhost:8000/v1", server.url)
                 (folder / name).write_text(local)
             elif "needs a server" in mark:
