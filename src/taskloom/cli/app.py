@@ -208,7 +208,7 @@ def _whole_program(
         ),
     ] = False,
 ) -> None:
-    """Weave controlled language tasks, teach them to models, and see what was learned."""
+    """Find out what a language model has really learned."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -54,7 +54,7 @@ class AnswerPair:
 
     @property
     def same(self) -> bool:
-        """Return whether both were asked the same."""
+        """True if both were asked the same."""
         return self.a.input == self.b.input
 
     @property

@@ -47,7 +47,7 @@ class ScoredAnswer:
 
     @property
     def right(self) -> bool:
-        """Return whether the answer has the full score."""
+        """True if the answer has the full score."""
         return self.score is not None and self.score >= RIGHT
 
 
@@ -259,7 +259,7 @@ def _spread(column: Sequence[str], scores: NDArray[np.float64]) -> float:
 
 
 def _same_groups(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Return whether one of two traits is a function of the other."""
+    """True if one of two traits is a function of the other."""
     pairs = len(set(zip(a, b, strict=True)))
     return pairs in (len(set(a)), len(set(b)))
 

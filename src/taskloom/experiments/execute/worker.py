@@ -53,8 +53,7 @@ from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
-from taskloom.learners.interface import Fitted, Learner, Progress, watched
-from taskloom.learners.notes import noted
+from taskloom.learners.interface import Fitted, Learner, Progress, noted, watched
 
 FILE = "progress.json"
 

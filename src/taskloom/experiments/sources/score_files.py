@@ -401,9 +401,9 @@ def check_names(recipe: str, learner: str, fields: Mapping[str, Any], where: str
     """
     # Finding a learner may import all of them, which reading a run store does not need.
     from taskloom.core.registry import SUITES, TASKS
+    from taskloom.learners.config import presets_of
     from taskloom.learners.config import settings as settings_of
     from taskloom.learners.interface import LEARNERS
-    from taskloom.learners.presets import presets_of
     from taskloom.recipe import read as read_recipe
     from taskloom.recipe.recipe import RESERVED
 

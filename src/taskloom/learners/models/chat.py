@@ -31,10 +31,10 @@ from taskloom.learners.interface import (
     Point,
     WithoutSteps,
     later_setting,
+    noting,
     report_answers,
 )
 from taskloom.learners.models.client import Message, ModelClient, ModelReply
-from taskloom.learners.notes import noting
 from taskloom.learners.pretrained.in_context import (
     KNOWN,
     Prompt,
