@@ -515,24 +515,3 @@ def test_a_wait_is_announced(
     assert (
         "the endpoint asks to wait 90 seconds; trying again in 60 to 90" in capsys.readouterr().err
     )
-
-
-def test_the_experiment_of_the_how_to_page_runs(server: Server, tmp_path: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "evaluate-an-api-model.md"
-    block = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
-    file = tmp_path / "api.yaml"
-    file.write_text(
-        block.replace("http://localhost:8000/v1", server.url).replace("limit: 200", "limit: 5")
-    )
-    server.answer = lambda request: (
-        200,
-        {},
-        completion("<think>Answer: garden</think>She is there.\nAnswer: kitchen"),
-    )
-    assert run(["run", str(file), "--store", str(tmp_path / "runs"), "--workers", "1"]) == 0
-    (replies,) = (tmp_path / "runs").glob("??/*/replies.parquet")
-    predictions = pq.read_table(replies.with_name("predictions.parquet"))
-    assert predictions["prediction"].to_pylist() == ["kitchen"] * 5
-    first = server.seen[0].body["messages"]
-    assert [message["role"] for message in first] == ["system", "user"]
-    assert not first[1]["content"].endswith("|")

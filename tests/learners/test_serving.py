@@ -25,7 +25,7 @@ from taskloom.learners.models.client import EndpointError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-for _needed in ("fastapi", "uvicorn"):
+for _needed in ("fastapi", "uvicorn", "openai"):  # what `transformers serve` asks for
     pytest.importorskip(_needed)
 if importlib.util.find_spec("transformers.cli.serve") is None:
     pytest.skip("this version of transformers has no 'serve'", allow_module_level=True)
