@@ -114,7 +114,8 @@ def by_score(folder: Path, graded: GradedSplit, texts: list[str], work: Path) ->
     for index, text in enumerate(texts):  # a file with one id scores one example
         file = work / "one.jsonl"
         file.write_text(json.dumps({"id": index, "prediction": text}) + "\n")
-        scores.append(float(tl.score(folder, file, "test", extract=EXTRACT).accuracy))
+        scored: Any = tl.score(folder, file, "test", extract=EXTRACT)
+        scores.append(float(scored.accuracy))
     return scores
 
 
