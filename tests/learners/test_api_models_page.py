@@ -118,6 +118,33 @@ def test_every_wrong_answer_opens_with_its_prompt_and_reply(
     assert prompting.ANSWER_FORMAT[:20] in shown
 
 
+def test_the_viewer_names_the_models_and_shows_prompt_and_reply(
+    typed: tuple[Path, ChatServer],
+) -> None:
+    testing = pytest.importorskip("starlette.testclient")
+    from taskloom.apps.view.application import application
+    from taskloom.apps.view.folders import ViewedFolders
+
+    folder, _ = typed
+    stores = {f.path.name: f.name for f in ViewedFolders([folder]).every() if f.kind == "store"}
+    at = f"/runs/{stores['runs']}"
+    runs = tl.runs(folder / "runs")
+    first, second = sorted(runs, key=lambda run: run.learner)
+    with testing.TestClient(application([folder]), base_url="http://127.0.0.1") as viewer:
+        listed = viewer.get(at).text
+        assert "large" in listed
+        assert "small" in listed
+        assert "endpoint" not in listed
+        answers = viewer.get(f"{at}/predictions", params={"run": first.name, "split": "mix"}).text
+        assert "Prompt and reply" in answers
+        assert prompting.ANSWER_FORMAT[:20] in answers
+        sides = {"a": first.name, "b": second.name, "split": "mix"}
+        compared = viewer.get(f"{at}/compare", params=sides).text
+        assert "large on babi/mix-T7" in compared
+        assert "small on babi/mix-T7" in compared
+        assert "Prompt and reply" in compared
+
+
 def test_the_key_is_nowhere_on_disk(typed: tuple[Path, ChatServer]) -> None:
     folder, _ = typed
     for path in folder.rglob("*"):

@@ -109,7 +109,8 @@ FEWEST = 10
 
 def form_sentences(rows: Sequence[Row]) -> list[str]:
     """Warn of scores of chat models that may be a matter of form."""
-    loose = [row for row in rows if (row.get("in_form") or 1.0) < LOOSE]
+    known = [row for row in rows if row.get("in_form") is not None]
+    loose = [row for row in known if row["in_form"] < LOOSE]
     return [say("form", row=row) for row in loose[:MOST]]
 
 
