@@ -224,7 +224,7 @@ def _plan_table(plan: DryRun) -> tuple[list[str], list[list[Any]]]:
     for cell in plan.cells:
         kinds.setdefault(cell.kind, []).append(cell)
     repeated = list(kinds.values())
-    firsts = [(same[0].data.name, same[0].learner_name, same[0].fields) for same in repeated]
+    firsts = [(same[0].data.name, same[0].label, same[0].fields) for same in repeated]
     differing = _differing(firsts)
     groups: dict[tuple[str, str, str], list[_Repeated]] = {}
     for (recipe, learner, fields), names, same in zip(firsts, differing, repeated, strict=True):
@@ -299,7 +299,8 @@ def _as_text(fields: Mapping[str, Any]) -> str:
 
 def _mean(runs: list[Run], split: str, name: str = "") -> str:
     answered = [run.splits[split] for run in runs if split in run.splits]
-    entries = [one.further.get(name) if name else one.score for one in answered]
+    measures = [{"": one.score, **one.replies, **one.further} for one in answered]
+    entries = [each.get(name) for each in measures]
     scores = [score for score in entries if score is not None]
     return percent(sum(scores) / len(scores)) if scores else "-"
 
@@ -307,7 +308,7 @@ def _mean(runs: list[Run], split: str, name: str = "") -> str:
 def _row(cell: Any) -> dict[str, Any]:
     return {
         "recipe": cell.data.name,
-        "learner": cell.learner_name,
+        "learner": cell.label,
         "fields": cell.fields,
         "seed": cell.seed,
     }
@@ -341,6 +342,7 @@ def print_outcome(result: Outcome, command: str, as_json: bool) -> None:
         groups.setdefault((run.recipe, run.learner, fields), []).append(run)
     answered = [item for run in runs for item in run.splits.items()]
     suite = sorted({(split, name) for split, scores in answered for name in scores.further})
+    suite += sorted({(split, "in_form") for split, scores in answered if scores.replies})
     shown = [(split, "") for split in splits] + suite
     lines = [
         (*key, len(same), *(_mean(same, *column) for column in shown))
@@ -372,9 +374,7 @@ def _reasons(result: Outcome) -> Iterator[str]:
         if len(stopped) == 1:
             yield f"{stopped[0]} ({stopped[0].run[:8]}…): {why}"
         else:
-            kinds = list(
-                dict.fromkeys(f"{cell.learner_name} on {cell.data.name}" for cell in stopped)
-            )
+            kinds = list(dict.fromkeys(f"{cell.label} on {cell.data.name}" for cell in stopped))
             more = f" and {len(kinds) - 4} more" if len(kinds) > 4 else ""
             yield f"{len(stopped):,} runs ({', '.join(kinds[:4])}{more}): {why}"
     if len(by_reason) > MOST_REASONS:

@@ -237,6 +237,7 @@ class Suite:
             option.
         picture: Draws an example for `taskloom view`: a proof, a tree, a chain, a family; suites
             without one show the derivation.
+        trait_words: What its traits are, in a few words, for people who read a report.
         predictions: Reads files of predictions that programs for this suite write: `taskloom
             study`; lines or records by default.
     """
@@ -258,6 +259,7 @@ class Suite:
     task_form: TaskForm | None = None
     views: Mapping[str, View] = MappingProxyType({})
     picture: PictureMaker | None = None
+    trait_words: Mapping[str, str] = MappingProxyType({})
     predictions: PredictionReader | None = None
 
     def weave(self, fields: Any, key: Key, /) -> Plan:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -330,6 +330,27 @@ any_of = AnyOf()
 set_of = SetOf()
 per_position = PerPosition()
 number_words = NumberWord()
+
+CLOSED = 32
+"""Maximum different answers of items that have a known form."""
+
+
+def form_of(targets: Iterable[Sequence[str]]) -> Example | None:
+    """An example that every answer in form is right for: one of some item, right or wrong; None
+    unless the items have few different answers.
+
+    >>> form = form_of([["garden"], ["kitchen"]])
+    >>> any_of("Kitchen.", form), any_of("She may be in the kitchen", form)
+    (1.0, 0.0)
+
+    Args:
+        targets: The acceptable answers of each item.
+    """
+    answers = {target for row in targets for target in row}
+    if not answers or len(answers) > CLOSED:
+        return None
+    return Example("", sorted(answers))
+
 
 SCORERS: dict[str, Scorer] = {
     s.name: s

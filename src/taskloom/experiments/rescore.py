@@ -119,7 +119,8 @@ def _one(store: Store, run: str, name: str) -> list[Change]:
             )
         elif "scores" in entry:
             scored["scores"] = entry["scores"]  # the suite's own, whoever scores the single answers
-        new["splits"][split] = {**scored, **({"items": entry["items"]} if "items" in entry else {})}
+        kept = {key: entry[key] for key in ("items", "replies") if key in entry}
+        new["splits"][split] = {**scored, **kept}
         changed = pc.sum(pc.not_equal(pa.chunked_array([after]), before)).as_py() or 0
         head = (run, old["recipe"], old["learner"], old["seed"], split, scored["n"])
         changes.append(Change(*head, entry["score"], scored["score"], changed))

@@ -32,6 +32,7 @@ from taskloom.data import dataset
 from taskloom.data import make as making
 from taskloom.experiments import files as run_files
 from taskloom.experiments.execute.predictions import (
+    asked_as,
     choosing_rows,
     data_folder,
     dataset_in,
@@ -40,6 +41,7 @@ from taskloom.experiments.execute.predictions import (
     read_examples,
     read_part,
     reply_counts,
+    reply_measures,
     reply_rows,
     score_split,
     scorer_name,
@@ -47,6 +49,7 @@ from taskloom.experiments.execute.predictions import (
     write_replies,
 )
 from taskloom.experiments.files import StoreError, environment
+from taskloom.experiments.spec.cell_data import CellData
 from taskloom.experiments.spec.cells import Cell, expand
 from taskloom.experiments.spec.experiment import check
 from taskloom.experiments.store import Store
@@ -386,6 +389,8 @@ def _fit_alone(store: Store, cell: Cell, folder: Path) -> Chosen:
     """
     train, tests = _splits(store, cell)
     learner: Any = _with_cache(store, cell)
+    if getattr(learner, "shots", 0) and isinstance(cell.data, CellData):
+        train = asked_as(learner, cell.data, train)
     if cell.best_of.seeds == 1:
         return Chosen(learner.fit(train, tests, cell.seed, folder=folder))
     scores: list[float] = []
@@ -427,7 +432,7 @@ def _with_cache(store: Store, cell: Cell) -> Learner:
     Not where the model is kept: its card would name a file of this machine.
     """
     learner: Any = cell.learner
-    if cell.learner_name != "endpoint" or learner.cache or cell.keep.model:
+    if getattr(learner, "cache", None) != "" or cell.keep.model:
         return cell.learner
     replaced: Learner = dataclasses.replace(
         learner, cache=str((store.path / ENDPOINT_ANSWERS).resolve())
@@ -542,7 +547,10 @@ def _finish(
                 store, cell, model, test, (answers or {}).get(test.name)
             )
             parts.append(part)
-            replies += reply_rows(test.name, part, model)
+            own = reply_rows(test.name, part, model)
+            replies += own
+            if measures := reply_measures(own):
+                scores[test.name]["replies"] = measures
         if cell.keep.model:
             with run_files.writing(beside):
                 beside.mkdir(parents=True, exist_ok=True)
@@ -604,7 +612,7 @@ def scores_json(store: Store, cell: Cell, splits: Mapping[str, Any]) -> dict[str
         "run": cell.run,
         "kind": cell.kind,
         "recipe": cell.data.name,
-        "learner": cell.learner_name,
+        "learner": cell.label,
         "seed": cell.seed,
         "fields": cell.fields,
         "scorer": scorer_name(test.data for test in cell.tests),
