@@ -9,6 +9,7 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taskloom.core.offers import View
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from taskloom.core.example import Answer, Example
     from taskloom.core.pictures import TreePicture
     from taskloom.core.plan import Plan
+    from taskloom.core.scoring import Scorer
     from taskloom.core.seeding import Key
     from taskloom.suites.taskbench.atoms import atom as atom
 
@@ -58,6 +60,20 @@ VIEWS = {
 }
 
 
+def reference_positions(plan: Plan) -> Scorer:
+    """Return the scorer of the published code: the first n words against the n positions."""
+    from taskloom.suites.taskbench.scorers import ByTask, Positions, ReferencePositions
+
+    def of_sequences(task: str) -> Scorer | None:
+        assert isinstance(plan.scorer, ByTask)
+        scorer = plan.scorer.sequences(task)
+        if isinstance(scorer, Positions):
+            return ReferencePositions(scorer.sets, scorer.separators)
+        return scorer
+
+    return ByTask(of_sequences, "reference-positions")
+
+
 @suite
 class TaskbenchSuite(Suite):
     """Functions of the language on words, facts and random maps."""
@@ -68,6 +84,7 @@ class TaskbenchSuite(Suite):
     version = 4
     resources = (NLTK_DATA, WIKIDATA)
     views = VIEWS
+    plan_scorers = MappingProxyType({"reference-positions": reference_positions})
 
     def weave(self, fields: TaskbenchFields, key: Key) -> Plan:
         """Plan a function recipe."""

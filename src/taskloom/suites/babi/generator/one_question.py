@@ -123,6 +123,10 @@ class Wish(NamedTuple):
     concepts: dict[str, bool]
 
 
+class VainGroupError(RecipeError):
+    """A group wants supports that no question of its kind can have."""
+
+
 class GroupExamples:
     """The examples of one group, each a story with one question."""
 
@@ -160,7 +164,7 @@ class GroupExamples:
                     if group.composition
                     else ""
                 )
-                raise RecipeError(
+                raise VainGroupError(
                     f"group '{group.name}': no {kind} question has a support of"
                     f" {group.support or 'any size'} with the events {', '.join(group.events)}, the"
                     f" wording {', '.join(group.wording) or 'none'}{required};"
