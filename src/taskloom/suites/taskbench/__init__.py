@@ -9,6 +9,7 @@ Pre-trained Language Models with 500 Tasks (NAACL 2022).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,26 @@ WIKIDATA = Resource(
     "wikidata",
     "a Wikidata subset as N-Triples (taskbench: factual tasks)",
     ("wikidata/wikidata-subset.nt.gz",),
+)
+
+
+def _build_facts(source: str, folder: Path) -> dict[str, Any]:
+    """Build a world of facts from a dump; see `worlds.facts.dump`."""
+    from taskloom.suites.taskbench.worlds.facts.dump import build_world
+
+    manifest = build_world(source, folder)
+    facts = sum(manifest["facts"].values())
+    summary = (
+        f"{facts:,} facts and {manifest['labels']:,} labels of {manifest['triples']:,} triples"
+    )
+    return {**manifest, "facts": facts, "summary": summary}
+
+
+FACTS = Resource(
+    "facts",
+    "a world of facts built from a Wikidata dump (taskbench: factual tasks)",
+    ("facts/world.json",),
+    build=_build_facts,
 )
 
 
@@ -82,7 +103,7 @@ class TaskbenchSuite(Suite):
     fields = TaskbenchFields
     describe = "Word and sequence functions from a typed language (TaskBench500)"
     version = 4
-    resources = (NLTK_DATA, WIKIDATA)
+    resources = (NLTK_DATA, WIKIDATA, FACTS)
     views = VIEWS
     plan_scorers = MappingProxyType({"reference-positions": reference_positions})
 
@@ -97,7 +118,6 @@ class TaskbenchSuite(Suite):
         to the search for recipes.
         """
         from difflib import get_close_matches
-        from pathlib import Path
 
         from taskloom.suites.taskbench.language import ExpressionError, read
 
