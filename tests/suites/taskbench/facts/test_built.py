@@ -98,7 +98,9 @@ def test_tasks_and_answers_are_those_of_the_dump(dump: Path, tmp_path: Path) -> 
     for place in (dump, tmp_path / "world"):
         plan = read("taskbench/chain(occupation, father)", [*changes, f"facts={place}"]).plan(0)
         split = plan.split("train")
-        rows.append([(e.input, e.targets) for e in split.rows(0, split.n)])
+        made = split.rows(0, split.n)
+        assert isinstance(made, pa.Table)
+        rows.append(made.select(["input", "targets"]).to_pylist())
     assert rows[0] == rows[1]
     assert rows[0]
 
