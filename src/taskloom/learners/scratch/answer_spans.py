@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from taskloom.core.errors import InputError
 from taskloom.core.example import Example
+from taskloom.data.squad import QUESTION_MARK
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:
@@ -29,17 +30,11 @@ Missing = Literal["refuse", "skip"]
 _SENTENCE = re.compile(r"[^.?!\n]*[^.?!\s][^.?!\n]*[.?!]*")
 
 
-MARK = "\n\nQuestion: "
-"""Stands before a question that is not simply the last sentence: one of SQuAD may have a full
-stop.
-"""
-
-
 def split_question(text: str) -> tuple[str, str]:
     """Split an input into context and question: what follows the mark, or else the last
     sentence.
     """
-    context, mark, question = text.rpartition(MARK)
+    context, mark, question = text.rpartition(QUESTION_MARK)
     if mark and context.strip() and question.strip():
         return context, question.strip()
     pieces = list(_SENTENCE.finditer(text))
