@@ -112,7 +112,7 @@ def mean_loss(net: NDR, data: Encoded, seed: int, way: str, steps: int) -> float
     order = Order(data.lengths, settings.batch, 0)
     with RoundedProducts() if way == "tf32" else contextlib.nullcontext():  # type: ignore[no-untyped-call]
         for step in range(steps):
-            epoch, place = order.place(step)
+            epoch, place = order.position(step)
             rows, widths = order.epoch(epoch)
             stepper.advance(torch.from_numpy(rows[place]), int(widths[place]))
     return float(stepper.state.loss) / steps

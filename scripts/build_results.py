@@ -21,6 +21,8 @@ an entry):
     what-we-found.md <!-- findings some-id,other-id sentences --> single findings, on any page <!--
     end -->
 
+docs/index.md is README.md with other links.
+
 A retracted finding is shown as retracted wherever it stands.
 
 `python scripts/build_results.py add docs/results/ctlpp/scores.json RUNS...` adds the scores of run
@@ -52,6 +54,9 @@ from taskloom.recipe import yaml_files
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 FINDINGS = RESULTS / "findings.yaml"
+README = ROOT / "README.md"
+HOME = ROOT / "docs" / "index.md"
+"""The front page of the site, which has the text of README.md."""
 
 BLOCK = re.compile(
     r"(<!-- study (\S+)(?: ([^\s=]+))?((?: (?!show=)\w+=\S+)*)(?: show=(\S+))? -->\n)(.*?)(<!-- end"
@@ -290,8 +295,17 @@ def claims_table(heads: Sequence[str], rows: Iterable[Sequence[str]], style: str
 
 def rewritten(page: Path, entries: Sequence[FoundEntry] | None = None) -> Made:
     """Return a page with all its blocks made anew, and their figures."""
+    if page == HOME:
+        text, drawn = with_studies(README)
+        return as_home(with_findings(text, all_found() if entries is None else entries)), drawn
     text, drawn = with_studies(page)
     return with_findings(text, all_found() if entries is None else entries), drawn
+
+
+def as_home(readme: str) -> str:
+    """The front page of the documentation: README.md with links that start in docs/."""
+    inside = readme.replace("](docs/", "](")
+    return re.sub(r"\]\((?=[A-Z]\w+\.(md|cff)\))", "](../", inside)
 
 
 def with_findings(text: str, entries: Sequence[FoundEntry]) -> str:
@@ -335,7 +349,7 @@ def write(page: Path) -> None:
 
 def pages() -> Iterator[Path]:
     """Yield the pages that have generated blocks."""
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in [README, *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text(encoding="utf-8")
         if BLOCK.search(text) or FOUND.search(text):
             yield page

@@ -8,7 +8,7 @@ from typing import Any
 
 from taskloom.experiments.sources.score_files import open_runs, write_scores
 from taskloom.experiments.table import Runs
-from taskloom.learners.presets import presets_of
+from taskloom.learners.config import presets_of
 
 
 def group(

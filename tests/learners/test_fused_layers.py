@@ -1,5 +1,5 @@
-"""Layers by kernels against the plain ones: on a GPU where there is one, in Triton's interpreter
-otherwise.
+"""Layers by kernels against the plain ones: on a GPU if there is one, otherwise in Triton's
+interpreter, for which `pip install triton` is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ torch = pytest.importorskip("torch")
 GPU = torch.cuda.is_available()
 if not GPU:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
-pytest.importorskip("triton", reason="kernels need Triton, which comes with torch on a GPU")
+pytest.importorskip(
+    "triton", reason="kernels need Triton: pip install triton (torch for a GPU brings it)"
+)
 
 from taskloom.learners.scratch.nets.dropout import DropoutKeys  # noqa: E402
 from taskloom.learners.scratch.nets.ndr import NDR  # noqa: E402
@@ -106,9 +108,9 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A kernel that spoils one seed's gradient by a tenth: every forward value is right."""
-    from taskloom.learners.accelerated.kernels import router_layers, row_kernels
+    from taskloom.learners.accelerated.kernels import ndr_layers, row_kernels
 
-    right_start: Any = vars(router_layers)["start"]
+    right_start: Any = vars(ndr_layers)["start"]
 
     def wrong_start(kernel: Any, grid: Any, *given: Any, **more: Any) -> None:
         right_start(kernel, grid, *given, **more)
@@ -117,7 +119,7 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
 
     wrong, compiled = stack_of(NETS["ndr"], "fp32"), stack_of(NETS["ndr"], "fp32")
     compiled.wrap = plainly
-    monkeypatch.setattr(router_layers, "start", wrong_start)
+    monkeypatch.setattr(ndr_layers, "start", wrong_start)
     with pytest.warns(
         UserWarning,
         match="kernels give other gradients than plain ones on cpu .*with compiled layers",
@@ -132,12 +134,12 @@ def test_wrong_kernels_are_found_and_layers_compiled_instead(
 def test_kernels_that_do_not_run_leave_the_layers_to_the_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from taskloom.learners.accelerated.kernels import router_layers
+    from taskloom.learners.accelerated.kernels import ndr_layers
 
     def no_start(*given: Any, **more: Any) -> None:
         raise ValueError("out of shared memory")
 
-    monkeypatch.setattr(router_layers, "start", no_start)
+    monkeypatch.setattr(ndr_layers, "start", no_start)
     stepper = stack_of(NETS["ndr"], "fp32")
     with pytest.warns(
         UserWarning,

@@ -24,9 +24,8 @@ from taskloom.core.example import Example  # noqa: E402
 from taskloom.core.seeding import Key  # noqa: E402
 from taskloom.experiments.spec.experiment import Experiment  # noqa: E402
 from taskloom.learners import LearnerError, Paused, load  # noqa: E402
-from taskloom.learners.config import read, settings, size  # noqa: E402
+from taskloom.learners.config import PRESETS, presets_of, read, register_preset, settings, size  # noqa: E402  # noqa: E402
 from taskloom.learners.interface import LEARNERS, digest_settings  # noqa: E402
-from taskloom.learners.presets import PRESETS, presets_of, register_preset  # noqa: E402
 from taskloom.learners.pretrained.encoding import (  # noqa: E402
     choose_targets,
     read_rows,
@@ -236,7 +235,7 @@ def test_finding_a_preset_imports_no_study() -> None:
     code = """
 import sys
 sys.modules["yaml"] = sys.modules["pydantic"] = None
-from taskloom.learners.presets import PRESETS
+from taskloom.learners.config import PRESETS
 assert PRESETS.get("ctlpp-s").settings["bilstm"]["batch"] == 128
 assert not [name for name in sys.modules if name.startswith("taskloom.papers.")]
 """

@@ -114,7 +114,7 @@ def test_batches_have_one_length_but_at_borders_and_cover_the_epoch() -> None:
     assert not np.array_equal(rows, order.epoch(4)[0])
     assert not np.array_equal(rows, Order(lengths, 50, seed=2).epoch(3)[0])
     assert Order(lengths, 50, 1, shortest=5).epoch(0)[1].min() == 5
-    assert order.place(41) == (2, 1)
+    assert order.position(41) == (2, 1)
 
 
 def test_nothing_is_collected_while_a_step_is_recorded() -> None:

@@ -1,4 +1,4 @@
-"""The plan: what a recipe and a seed come down to, before anything is written.
+"""The plan: the splits that follow from a recipe and a seed, before anything is written.
 
 A suite turns a recipe into a `Plan`: named splits of known size, each of which can make any range
 of its rows alone. That is the purity contract in code: `Split.rows(start, stop)` may depend on
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from taskloom.core.example import Answer, Example, Step
 from taskloom.core.scoring import Exact, Scorer
+from taskloom.core.variants import Variant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,6 +136,7 @@ class Plan:
         show: An example as a person reads it, for `taskloom show` (text or anything that rich
             prints); None for the plain way.
         tasks: Which task each row belongs to, with its description.
+        variants: Items that differ from a given one in one thing; None if the suite has none.
     """
 
     splits: tuple[Split, ...]
@@ -150,6 +152,7 @@ class Plan:
     facts: Mapping[str, float] = field(default_factory=dict)
     show: Callable[[Example], Any] | None = None
     tasks: Tasks = field(default_factory=Tasks)
+    variants: Callable[[Example], Iterable[Variant]] | None = None
 
     def split(self, name: str) -> Split:
         """Return the split of that name."""

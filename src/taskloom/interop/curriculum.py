@@ -114,12 +114,12 @@ class Curriculum:
 
     @property
     def level(self) -> int:
-        """Return the level that answers have reached, from 0."""
+        """The level that answers have reached, from 0."""
         return len(self.began)
 
     @property
     def bound(self) -> float:
-        """Return the largest value of the trait at this level."""
+        """The largest value of the trait at this level."""
         return self.bounds[self.level]
 
     def at(self, position: int) -> Example:

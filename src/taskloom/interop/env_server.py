@@ -177,7 +177,7 @@ class EnvironmentServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the address that clients use."""
+        """The address that clients use."""
         return address(self.host, self.socket)
 
 

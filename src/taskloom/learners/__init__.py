@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from taskloom.learners.config import read
+from taskloom.learners.config import read, register_preset
 from taskloom.learners.decorator import learner
 from taskloom.learners.interface import (
     LEARNERS,
@@ -28,7 +28,6 @@ from taskloom.learners.interface import (
     TrainingError,
     find_learner,
 )
-from taskloom.learners.presets import register_preset
 from taskloom.learners.saved import load
 
 __all__ = [
@@ -57,8 +56,8 @@ class CallablePackage(ModuleType):
     """
 
     def __call__(self) -> dict[str, str]:
-        """Return the names of all learners, each with the line about it, as `taskloom list
-        learners` prints them.
+        """The names of all learners with their descriptions, as `taskloom list learners` prints
+        them.
         """
         return dict(LEARNERS.descriptions())
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from taskloom.core.plan import Plan
 
 MEMORY = "memory.json"
-"""What a baseline remembers: JSON, since it is words and counts."""
+"""Name of the file with a baseline's memory: JSON, because it holds words and counts."""
 
 
 class _Remembering:
-    """What the fitted baselines share: no curve, no states, a memory of plain values."""
+    """Base class of fitted baselines: no curve, no states, a memory of plain values."""
 
     curve: tuple[Point, ...] = ()
 
@@ -55,10 +55,9 @@ class _Remembering:
 
     def save(self, folder: Path) -> None:
         """Write the card and the memory."""
-        with saving(folder, self.learner) as place:
-            (place / MEMORY).write_text(
-                json.dumps(self.memory, ensure_ascii=False), encoding="utf-8"
-            )
+        with saving(folder, self.learner) as temporary:
+            text = json.dumps(self.memory, ensure_ascii=False)
+            (temporary / MEMORY).write_text(text, encoding="utf-8")
 
 
 def _remembered(folder: Path, *keys: str) -> tuple[Any, dict[str, Any]]:
@@ -132,12 +131,13 @@ class Majority(WithoutSteps[FittedMajority]):
         """Count every acceptable answer of an example once."""
         check_split(train, "train")
         table: Any = getattr(train, "table", None)
-        targets = (
-            [e.targets for e in examples(train, "train")]
-            if table is None
-            else table["targets"].to_pylist()
-        )
-        counted = Counter(answer for acceptable in targets for answer in dict.fromkeys(acceptable))
+        if table is None:
+            targets = [e.targets for e in examples(train, "train")]
+        else:
+            targets = table["targets"].to_pylist()  # without building examples
+        counted: Counter[str] = Counter()
+        for acceptable in targets:
+            counted.update(dict.fromkeys(acceptable, 1))  # each answer once, in order
         if not counted:
             columns(train)  # it says that the split is empty
         return FittedMajority(self, dict(counted.most_common()))
@@ -158,17 +158,19 @@ class FittedNearest(_Remembering):
     ) -> tuple[dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]], NDArray[np.float64]]:
         import numpy as np
 
-        places: dict[str, list[tuple[int, int]]] = {}
+        # An inverted index: for each feature the inputs that have it, and how often.
+        postings: dict[str, list[tuple[int, int]]] = {}
         sizes = []
         for i, text in enumerate(self.memory["inputs"]):
             features = _features(text)
             sizes.append(sum(features.values()))
             for feature, times in features.items():
-                places.setdefault(feature, []).append((i, times))
-        arrays = {f: np.array(p, dtype=np.int64).T for f, p in places.items()}
-        return {f: (a[0], a[1].astype(np.float64)) for f, a in arrays.items()}, np.array(
-            sizes, dtype=np.float64
-        )
+                postings.setdefault(feature, []).append((i, times))
+        index = {}
+        for feature, pairs in postings.items():
+            inputs, times_there = np.array(pairs, dtype=np.int64).T
+            index[feature] = (inputs, times_there.astype(np.float64))
+        return index, np.array(sizes, dtype=np.float64)
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the answer of the most similar training input; ties go to the earlier one."""
@@ -183,7 +185,7 @@ class FittedNearest(_Remembering):
                 if feature in index:
                     where, there = index[feature]
                     shared[where] += np.minimum(there, times)
-            # DropoutKeys's coefficient of the two bags: 1 only for the very same input.
+            # Dice's coefficient of the two bags of features, 2 |A & B| / (|A| + |B|).
             best = int(np.argmax(2 * shared / np.maximum(1, sizes + sum(features.values()))))
             answers.append(str(self.memory["targets"][best]))
         return answers
@@ -224,26 +226,23 @@ class FittedBag(_Remembering):
         import numpy as np
 
         weights = np.array(self.memory["weights"])
-        place = {word: i for i, word in enumerate(self.memory["words"])}
+        column = {word: i for i, word in enumerate(self.memory["words"])}
         scores = np.tile(np.array(self.memory["bias"]), (len(inputs), 1))
         for row, text in enumerate(inputs):
             for word, times in Counter(text.split()).items():
-                if word in place:
-                    scores[row] += times * weights[:, place[word]]
-        top = scores.max(1, keepdims=True)
-        logprobs: NDArray[np.float64] = (
-            scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True))
-        )
+                if word in column:
+                    scores[row] += times * weights[:, column[word]]
+        # Log-softmax; the largest score is taken away first, so that exp does not overflow.
+        shifted = scores - scores.max(1, keepdims=True)
+        logprobs: NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
         return logprobs
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return the likeliest answer of each input."""
         inputs = texts(inputs)
-        return (
-            [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)]
-            if inputs
-            else []
-        )
+        if not inputs:
+            return []
+        return [str(self.memory["classes"][i]) for i in self._scores(inputs).argmax(1)]
 
     def logprob(
         self, inputs: Sequence[str], candidates: Sequence[Sequence[str]]
@@ -251,12 +250,11 @@ class FittedBag(_Remembering):
         """Return the classifier's log-probabilities."""
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
-        place = {c: i for i, c in enumerate(self.memory["classes"])}
-        scores = self._scores(inputs)
-        return [
-            [float(row[place[c]]) if c in place else -math.inf for c in wanted]
-            for row, wanted in zip(scores, candidates, strict=True)
-        ]
+        column = {c: i for i, c in enumerate(self.memory["classes"])}
+        logprobs = []
+        for row, answers in zip(self._scores(inputs), candidates, strict=True):
+            logprobs.append([float(row[column[a]]) if a in column else -math.inf for a in answers])
+        return logprobs
 
 
 def load_bag(folder: Path) -> Fitted:
@@ -367,8 +365,8 @@ def load_solver(folder: Path) -> Fitted:
 
 
 CHECKED = 100
-"""Training examples that a solver has to answer as they are answered: a wrong world shows at
-once.
+"""Number of training examples that a solver must answer correctly before it is used: a wrong world
+shows at once.
 """
 
 

@@ -1,6 +1,11 @@
-"""Checking a learner's settings as a person writes them: a YAML block, a mapping, or flags.
+"""Settings of learners as users write them: a YAML block, a mapping or flags, and presets.
 
-The only module of the learners that needs pydantic, and only when called; a GPU machine may do
+`preset: NAME` in a learner's block stands for settings under one name, such as those of a published
+model. Settings next to it override the preset's, and runs record the settings, not the name. Presets
+come from a `presets.toml` in a folder of `taskloom.papers`, or from `register_preset` in a module
+that an installed package names as its entry point.
+
+The only module of the learners that needs pydantic, and only to read a block; a GPU machine may do
 without it.
 """
 
@@ -9,20 +14,114 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from taskloom.core.errors import nearest
+from taskloom.core.registry import Registry, load_entry_points
 from taskloom.learners.interface import LEARNERS, Learner, LearnerError, find_learner
-from taskloom.learners.presets import presets_of, with_preset
+
+FILE = "presets.toml"
+"""Name of a file of presets. TOML, because the standard library reads it: a machine with a GPU may
+have torch and little else.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings of one or more learners under one name.
+
+    Attributes:
+        name: What `preset:` calls it.
+        describe: One line about it.
+        settings: The settings of each learner, by its name.
+    """
+
+    name: str
+    describe: str
+    settings: Mapping[str, Mapping[str, Any]]
+
+
+class PresetRegistry(Registry[Preset]):
+    """Presets by name; those of a package are in files, so that finding one imports no study."""
+
+    def _submodules(self) -> list[str]:
+        return []
+
+    def _import_all(self) -> None:
+        for package, folder in self.folders():
+            for path in sorted(folder.glob(f"*/{FILE}")):
+                origin = f"{package}.{path.parent.name}"
+                if not self.of(origin):
+                    self._read(path, origin)
+        load_entry_points()
+
+    def _read(self, path: Path, origin: str) -> None:
+        """Register the presets of a file; one that `extends` another changes some settings of it."""
+        for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            describe = table.pop("describe")
+            extended = table.pop("extends", None)
+            settings: dict[str, Mapping[str, Any]] = {}
+            if extended is not None:
+                settings.update(self._things[extended].settings)
+            for learner, changes in table.items():
+                settings[learner] = {**settings.get(learner, {}), **changes}
+            self.add(name, Preset(name, describe, settings), origin)
+
+
+PRESETS = PresetRegistry("preset", "taskloom.papers")
+
+_EITHER = (("steps", "epochs"), ("evaluate_every", "evaluate_epochs"))
+"""Pairs of settings for the same quantity in different units. At most one of a pair may be set."""
+
+
+def register_preset(
+    name: str, settings: Mapping[str, Mapping[str, Any]], *, describe: str, origin: str
+) -> None:
+    """Register a preset of another package.
+
+    Args:
+        name: What `preset:` calls it.
+        settings: The settings of each learner, by its name: `{"bilstm": {"state": 128}}`.
+        describe: One line about it.
+        origin: The module that registers it, `__name__`. Two modules cannot share a name.
+    """
+    PRESETS.add(name, Preset(name, describe, settings), origin)
+
+
+def presets_of(learner: str) -> list[str]:
+    """Names of the presets that a learner has."""
+    return [preset.name for preset in PRESETS if learner in preset.settings]
+
+
+def with_preset(name: Any, learner: str, block: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a block of settings on top of those of a preset."""
+    presets = presets_of(learner)
+    if name not in presets:
+        if not presets:
+            raise LearnerError(f"{where} has no presets; leave out 'preset: {name}'")
+        raise LearnerError(f"{where} has no preset '{name}'; {nearest(str(name), presets)}")
+    given = set(block)
+    if isinstance(block.get("training"), Mapping):
+        given |= set(block["training"])
+    # `epochs` in the block must also replace the preset's `steps`, and the other way round.
+    for one, other in _EITHER:
+        if one in given or other in given:
+            given |= {one, other}
+    settings = PRESETS.get(name).settings[learner]
+    preset = {key: value for key, value in settings.items() if key not in given}
+    return {**preset, **block}
 
 
 def read(block: str | Mapping[str, Any], where: str = "the learner") -> Learner:
     """Build a learner from its name, or from a block such as `{learner: bilstm, state: 128,
     training: {steps: 2000}}`.
 
-    Settings of the training loop may stand at the top as well: `{learner: bilstm, steps: 2000}`.
-    `preset: ctlpp` stands for the settings of a paper; those beside it count more.
+    Settings of the training loop may be given at the top level too: `{learner: bilstm, steps:
+    2000}`. `preset: ctlpp` stands for the settings of a paper; settings next to it override them.
     """
     data = {"learner": block} if isinstance(block, str) else _mapping(block, where)
     if "learner" not in data:
@@ -45,16 +144,14 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
     default: Any = find_learner(name)()
     loop = getattr(default, "training", None)
     rows: list[tuple[str, Any, str]] = []
-    known = presets_of(find_learner(name).name)
-    if known:
-        rows.append(
-            (
-                "preset",
-                None,
-                f"The settings of a paper, below those that are set: {', '.join(known)}.",
-            )
+    presets = presets_of(find_learner(name).name)
+    if presets:
+        meaning_of_preset = (
+            f"The settings of a paper, below those that are set: {', '.join(presets)}."
         )
-    for block in (default, *([] if loop is None else [loop])):
+        rows.append(("preset", None, meaning_of_preset))
+    blocks = [default] if loop is None else [default, loop]
+    for block in blocks:
         meaning = _meaning(type(block))
         for one in dataclasses.fields(block):
             if one.name != "training":
@@ -63,15 +160,15 @@ def settings(name: str) -> list[tuple[str, Any, str]]:
 
 
 SAMPLE = (40, 8)
-"""Words and answers for which a network's size is given: those of CTL++."""
+"""Numbers of words and answers for which a network's size is stated: those of CTL++."""
 
 
 def size(name: str) -> int | None:
-    """Count the trainable numbers of a classifier for 40 words and 8 answers; None for other
+    """Number of trainable parameters of a classifier for 40 words and 8 answers. None for other
     learners, or without torch.
 
-    The words come in sentences of eight, which matters to networks that have weights for the places
-    of a sentence.
+    The words come in sentences of eight, which matters to networks that have weights for the
+    positions in a sentence.
     """
     learner: Any = find_learner(name)()
     if not hasattr(learner, "network_for") or not type(learner).__module__.startswith("taskloom."):
@@ -86,7 +183,7 @@ def size(name: str) -> int | None:
 
 
 def _meaning(kind: type[Any]) -> dict[str, str]:
-    """Collect what a class and its bases say about their attributes, in the `Attributes` section of
+    """The meaning of each attribute of a class and its bases, from the `Attributes` sections of
     their docstrings.
     """
     meanings: dict[str, str] = {}
@@ -106,36 +203,33 @@ def _mapping(block: Any, where: str) -> dict[str, Any]:
 
 
 def _flat(default: Any, data: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the block with the training loop's settings in their place, on top of the learner's
-    own defaults.
-    """
-    own = {f.name for f in dataclasses.fields(default)}
-    values = {name: getattr(default, name) for name in own}
+    """Put the settings of the training loop into `training`, on top of the learner's own defaults."""
+    learner_names = {f.name for f in dataclasses.fields(default)}
+    values = {name: getattr(default, name) for name in learner_names}
     training = values.get("training")
-    if training is None:
-        loop: dict[str, Any] = {}
-    else:
+    loop: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+    if training is not None:
         loop = dataclasses.asdict(training)
-    known = set(loop)
-    given = _mapping(data.pop("training", None) or {}, f"{where}: training") if known else {}
+        given = _mapping(data.pop("training", None) or {}, f"{where}: training")
+    loop_names = set(loop)
     for key, value in data.items():
-        if key in own:
+        if key in learner_names:
             values[key] = value
-        elif key in known:
+        elif key in loop_names:
             given[key] = value
         else:
-            raise LearnerError(
-                f"{where} has no setting '{key}'; {nearest(key, (own | known) - {'training'})}"
-            )
+            names = (learner_names | loop_names) - {"training"}
+            raise LearnerError(f"{where} has no setting '{key}'; {nearest(key, names)}")
     for key in given:
-        if key not in known:
+        if key not in loop_names:
             raise LearnerError(
-                f"{where}: the training loop has no setting '{key}'; {nearest(key, known)}"
+                f"{where}: the training loop has no setting '{key}'; {nearest(key, loop_names)}"
             )
-    for counted, other in (("steps", "epochs"), ("evaluate_every", "evaluate_epochs")):
+    for counted, other in _EITHER:
         if counted in given and given.get(other):
             raise LearnerError(f"{where}: {counted} and {other} are both set; set one of the two")
-    if known:
+    if training is not None:
         values["training"] = {**loop, **given}
     return values
 
@@ -150,8 +244,8 @@ def _build(settings: type[Any], values: dict[str, Any], where: str) -> Learner:
         learner: Learner = adapter.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(p) for p in first["loc"] if p != "training")
+        setting = ".".join(str(p) for p in first["loc"] if p != "training")
         raise LearnerError(
-            f"{where}: {place}: {first['msg']} (given: {first.get('input')!r})"
+            f"{where}: {setting}: {first['msg']} (given: {first.get('input')!r})"
         ) from error
     return learner

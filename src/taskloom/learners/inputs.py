@@ -22,7 +22,7 @@ def examples(data: Pairs, split: str = "train") -> list[Example]:
 
 
 def check_split(data: Any, split: str) -> None:
-    """Refuse a whole dataset, and what is not data."""
+    """Refuse a whole dataset, and anything that is not data."""
     if isinstance(data, Mapping) or hasattr(data, "splits"):
         raise LearnerError(
             f"the split '{split}' is a whole dataset; give one of its splits, e.g. data['{split}']"
@@ -85,8 +85,8 @@ def _empty(split: str) -> LearnerError:
 
 
 def columns(data: Pairs, split: str = "train") -> tuple[list[str], list[str]]:
-    """Return inputs and official targets alone, straight from the table where a split is one: a
-    large split is fast that way.
+    """Return inputs and official targets only, read from the split's table if it has one, which is
+    fast for large splits.
     """
     check_split(data, split)
     table: Any = getattr(data, "table", None)
@@ -112,6 +112,6 @@ def check_candidates(inputs: Sequence[str], candidates: Sequence[Sequence[str]])
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what random generators cannot take."""
+    """Refuse seeds that random generators do not accept."""
     if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
         raise LearnerError(f"the seed is {seed!r}; it must be a whole number of at most 64 bits")

@@ -1,14 +1,15 @@
-"""What a learner is, how learners are registered and found by name, and how they report progress.
+"""The interfaces of learners, their registry, and how they report progress.
 
-A learner adapts a model to a training split; what it gives back is `Fitted`: it answers inputs,
-weighs candidates, shows its states, and is saved and loaded without pickle. Nothing here imports
-torch, so that listing learners costs nothing.
+A learner adapts a model to a training split. The result is a `Fitted`: it answers inputs, gives
+log-probabilities of candidate answers and states, and is saved and loaded without pickle. Nothing
+here imports torch, so that listing learners is cheap.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Pairs(Protocol):
-    """What learners take: a split of a dataset, a list of examples, or a list of bare (input,
+    """Data for learners: a split of a dataset, a list of examples, or a list of bare (input,
     target) pairs.
     """
 
@@ -69,7 +70,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a progress callback gets: where a run stands."""
+    """Progress of a training run, as callbacks get it."""
 
     step: int
     steps: int
@@ -80,7 +81,7 @@ class Progress:
 Report = Callable[[Progress], None]
 
 Answered = Callable[[int, int], None]
-"""Called with how many inputs are answered, and of how many."""
+"""Called with the number of inputs answered so far, and their total."""
 
 _steps: ContextVar[Report | None] = ContextVar("steps", default=None)
 _answers: ContextVar[Answered | None] = ContextVar("answers", default=None)
@@ -114,13 +115,45 @@ def report_answers(done: int, total: int) -> None:
         report(done, total)
 
 
+Note = Callable[[str], None]
+"""Called with a sentence for the user, such as "the endpoint asks to wait", from any thread."""
+
+_notes: ContextVar[Note | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def noted(report: Note) -> Iterator[None]:
+    """Report the notes of everything that is called in the block."""
+    token = _notes.set(report)
+    try:
+        yield
+    finally:
+        _notes.reset(token)
+
+
+def noting() -> Note:
+    """The function that reports notes.
+
+    Call it in the thread that runs the learner and pass its result on: other threads do not inherit
+    the context. Each note is also printed on standard error, which is the log of a run.
+    """
+    report = _notes.get()
+
+    def note(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        if report is not None:
+            report(text)
+
+    return note
+
+
 @runtime_checkable
 class Fitted(Protocol):
     """A model that has learned."""
 
     @property
     def curve(self) -> Sequence[Point]:
-        """Return the learning curve, empty for what does not learn in steps."""
+        """The learning curve, empty for what does not learn in steps."""
 
     def answer(self, inputs: Sequence[str]) -> list[str]:
         """Return one answer per input."""
@@ -131,7 +164,7 @@ class Fitted(Protocol):
         """Return the log-probability of each candidate answer of each input."""
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
-        """Return one vector per input: the state at a named place of the model."""
+        """Return one vector per input: the state at a named position in the model."""
 
     def save(self, folder: Path) -> None:
         """Write everything that `load` needs."""
@@ -194,15 +227,13 @@ class Entry:
         return learner
 
     def identity(self, learner: Learner) -> list[Any]:
-        """Return what tells runs of this learner apart: its name, version and settings, and the
-        code of a learner from a file.
+        """Values that identify runs of this learner: name, version, settings, and the code if it
+        comes from a file.
         """
-        return [
-            self.name,
-            self.version,
-            digest_settings(learner),
-            *([self.code] if self.code else []),
-        ]
+        identity: list[Any] = [self.name, self.version, digest_settings(learner)]
+        if self.code:
+            identity.append(self.code)
+        return identity
 
 
 D = TypeVar("D")
@@ -281,8 +312,8 @@ def register_learner(
 
 
 def code_digest(thing: Callable[..., Any]) -> str:
-    """Return the digest of the file that defines a class or function; empty for this package, where
-    versions count.
+    """Digest of the file that defines a class or function. Empty for this package, whose learners
+    have versions instead.
     """
     if thing.__module__.startswith("taskloom."):
         return ""
@@ -309,8 +340,8 @@ def later_setting(default: Any) -> Any:
 
 
 def digest_settings(settings: Any) -> dict[str, Any]:
-    """Return the settings that are part of a run's digest, as JSON keeps them: all but a
-    `later_setting` left at its default.
+    """The settings that are part of a run's digest, as JSON values: all except a `later_setting`
+    left at its default.
     """
     values = {}
     left_out = later_defaults(settings)
@@ -323,12 +354,12 @@ def digest_settings(settings: Any) -> dict[str, Any]:
 
 
 MAY_BE_ZERO = frozenset({"shots", "filters", "layers_answering", "longest_input"})
-"""Whole numbers among settings that may be 0, which means: none."""
+"""Integer settings that may be 0, which means none."""
 
 
 def check_settings(settings: Any) -> None:
-    """Refuse sizes below 1, dropout rates outside 0..1 and numbers that are none among a learner's
-    own settings.
+    """Refuse sizes below 1, dropout rates outside 0..1, and infinite or NaN values among a
+    learner's settings.
     """
     for one in fields(settings):
         value = getattr(settings, one.name)

@@ -1,7 +1,7 @@
-"""Fitted learners on disk: a folder with a card that says which learner it is, and weights as
-safetensors, never as pickles.
+"""Fitted learners on disk: a folder with a card that names the learner and its settings, and
+weights as safetensors, never as pickles.
 
-A folder is written whole or not at all: what is in it stays as it was until everything new is
+A folder is written completely or not at all: its files are replaced only when all new ones are
 written.
 """
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CARD = "learner.json"
-"""The file in a fitted learner's folder that says which learner it is and how it was set."""
+"""Name of the file that states which learner a folder holds, with its settings."""
 
 
 @contextlib.contextmanager
 def saving(
     folder: Path | str, learner: Any, curve: Sequence[Point] = (), **more: Any
 ) -> Iterator[Path]:
-    """Give a place to write a fitted learner's files to; afterwards they are moved into its folder,
-    the card last.
+    """Yield a temporary folder for a fitted learner's files. Afterwards they are moved into its
+    folder, the card last.
 
     So a folder never has the card of one learner and the weights of another.
 
@@ -59,11 +59,10 @@ def saving(
         **more,
     }
     try:
-        with atomic_files(folder, last=CARD) as place:
-            yield place
-            (place / CARD).write_text(
-                json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+        with atomic_files(folder, last=CARD) as temporary:
+            yield temporary
+            text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+            (temporary / CARD).write_text(text, encoding="utf-8")
     except OSError as error:
         raise LearnerError(
             f"{folder} cannot be written ({error.strerror or error}); save into another folder"
@@ -72,7 +71,7 @@ def saving(
 
 @contextlib.contextmanager
 def disk_faults() -> Iterator[None]:
-    """Raise the system's error for a full disk where safetensors has one of its own."""
+    """Raise an OSError, as for a full disk, in place of safetensors' own error."""
     from safetensors import SafetensorError
 
     try:
@@ -110,10 +109,7 @@ def read_card(folder: Path | str) -> dict[str, Any]:
         raise LearnerError(f"{folder} is not a fitted learner: it has no {CARD}") from None
     except OSError as error:
         raise LearnerError(f"{path} cannot be read ({error.strerror})") from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # no JSON, no UTF-8, numbers or nesting without end
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         raise LearnerError(f"{path} is damaged ({error}); fit and save again") from error
     if not isinstance(card, dict) or "learner" not in card:
         raise LearnerError(f"{path} does not name its learner; fit and save again")
@@ -123,15 +119,15 @@ def read_card(folder: Path | str) -> dict[str, Any]:
 def read_learner(folder: Path | str) -> tuple[dict[str, Any], Any]:
     """Read the card of a folder, and build the learner that it names with its settings."""
     card = read_card(folder)
-    kind = LEARNERS.get(str(card["learner"])).settings
+    settings_class = LEARNERS.get(str(card["learner"])).settings
     settings = _plain(card["settings"])
-    if any(one.name == "training" for one in fields(kind)):
+    if any(one.name == "training" for one in fields(settings_class)):
         settings["training"] = Training(**_plain(settings["training"]))
-    return card, kind(**settings)
+    return card, settings_class(**settings)
 
 
 def _plain(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Restore settings to what they were before JSON made lists of tuples."""
+    """Turn lists back into tuples, which JSON cannot represent."""
     return {
         name: tuple(value) if isinstance(value, list) else value for name, value in block.items()
     }
@@ -175,7 +171,7 @@ def load(folder: Path | str, learner: str | None = None) -> Fitted:
 )
 @dataclass(frozen=True)
 class SavedModel(WithoutSteps[Fitted]):
-    """A learner that was fitted and saved before, for recipes that it was not trained on: it learns
+    """A learner that was fitted and saved before, for recipes that it was not trained on. It learns
     nothing more.
 
     Attributes:

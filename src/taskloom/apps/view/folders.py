@@ -146,7 +146,7 @@ def _walk(folder: Path, root: Path, depth: int, left: list[int]) -> Iterator[Vie
 
 
 def _has_examples(folder: Path, names: Set[str]) -> bool:
-    """Return whether a folder holds files of somebody else's examples; of CSV files only the first
+    """True if a folder holds files of somebody else's examples; of CSV files only the first
     ones are looked into.
     """
     if any(name.endswith(DATA_FILES) for name in names):
@@ -158,7 +158,7 @@ def _has_examples(folder: Path, names: Set[str]) -> bool:
 
 
 def _has_splits(folders: Sequence[Path]) -> bool:
-    """Return whether folders hold Parquet files alone, as the splits of somebody else's dataset
+    """True if folders hold Parquet files alone, as the splits of somebody else's dataset
     do.
     """
     ours = any((folder / MANIFEST).exists() or (folder / STORE).exists() for folder in folders)

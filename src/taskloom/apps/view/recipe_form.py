@@ -66,7 +66,7 @@ class FormField:
 
     @property
     def rows(self) -> int:
-        """Return the lines of a text area that hold the value."""
+        """The lines of a text area that hold the value."""
         return min(16, max(1 if self.control != "yaml" else 2, self.value.count("\n") + 1))
 
 
@@ -225,7 +225,7 @@ def _fields(model: type[BaseModel]) -> list[FormField]:
 
 
 def is_group(info: FieldInfo) -> bool:
-    """Return whether a field is a group of fields and nothing else: one that may also be a text or
+    """True if a field is a group of fields and nothing else: one that may also be a text or
     nothing is entered as YAML.
     """
     kinds = _alternatives(info.annotation)

@@ -1,9 +1,12 @@
 """Faster ways to compute what the plain learners compute: Triton kernels, Llama's pass, CUDA
 graphs, shared prefixes.
 
-Each module's head states what it buys and how to do without. Times are of one H200, unless a row
-says otherwise, and stand with their commands and commits in docs/reference/learners-gpu.md. The
-tests hold every module to the answers of the plain path.
+Each module's head states what it buys and how to do without. Times are of one H200 unless a row
+states otherwise; docs/reference/learners-gpu.md has them with their commands and commits.
+
+Tests in tests/learners compare every part with the plain path on a CPU: `test_fused_layers.py`
+(kernels, in Triton's interpreter: `pip install triton`), `test_captured_steps.py`, `test_llama.py`,
+`test_shared_prefix.py` (also `greedy`), and `test_language.py` for many tasks at once.
 
 | part | with | plain | do without |
 | --- | --- | --- | --- |

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 def can_capture(base: Base, how: Training, device: torch.device) -> bool:
-    """Return whether a step may be captured: on a GPU, a causal model, and no dropout, whose masks
-    must follow the step.
+    """True if a step may be captured: a causal model on a GPU without dropout, whose masks must
+    change with the step.
 
-    Nor in fp16, where a step whose gradients overflow has to be left out, nor with Adafactor, which
+    fp16 is excluded because a step whose gradients overflow has to be skipped, Adafactor because it
     counts steps in Python.
     """
     if (
@@ -70,27 +70,22 @@ class Captured:
         # Layers with adapters inside are the library's own; a prompt's keys would reach those
         # through a cache object, which a compiled layer would have to guard, and so it would the
         # choice of a task's adapter.
-        known = can_follow(adapter.base.model)
-        use = adapter.how.compile and not adapter.stacked and not known
-        rounded = (
-            Rounded(adapter.base.model, torch.bfloat16)
-            if known and adapter.precision == "bf16"
-            else None
-        )
+        model = adapter.base.model
+        own_pass = can_follow(model)
         wrap = functools.partial(compiled, rounded=True)
-        self.fast = Shortcuts(wrap if adapter.how.compile and known else None, rounded)
-        self.layers = (
-            {layer: wrap(layer._call_impl) for layer in adapter.base.model.model.layers}
-            if use
-            else {}
-        )
-        # What is trained as the run begins, in the machine's memory: a checkpoint is read only
-        # later.
-        self.start = {
-            n: t.detach().to("cpu", copy=True)
-            for n, t in adapter.trained.items()
-            if self._compiles()
-        }
+        rounded = None
+        if own_pass and adapter.precision == "bf16":
+            rounded = Rounded(model, torch.bfloat16)
+        self.fast = Shortcuts(wrap if adapter.how.compile and own_pass else None, rounded)
+        self.layers: dict[Any, Any] = {}
+        if adapter.how.compile and not adapter.stacked and not own_pass:
+            self.layers = {layer: wrap(layer._call_impl) for layer in model.model.layers}
+        # The initial values of what is trained, for `_check_compiler`. They are kept on the CPU and
+        # taken here because a checkpoint may be read later.
+        self.start: dict[str, Tensor] = {}
+        if self._compiles():
+            for name, tensor in adapter.trained.items():
+                self.start[name] = tensor.detach().to("cpu", copy=True)
 
     def step(self, batch: Batch, which: Tensor, rate: float) -> tuple[Tensor, Tensor]:
         """Run one step on a batch, by the graph of its shape."""
@@ -98,9 +93,9 @@ class Captured:
         shape = tuple(n for t in given for n in t.shape)
         if shape not in self.graphs:
             self.graphs[shape] = self._capture(given)
-        graph, places, (sums, hits) = self.graphs[shape]
-        for place, tensor in zip(places, given, strict=True):
-            place.copy_(tensor)
+        graph, inputs, (sums, hits) = self.graphs[shape]
+        for static, tensor in zip(inputs, given, strict=True):
+            static.copy_(tensor)
         for group in self.adapter.optimiser.param_groups:
             group["lr"].fill_(rate)
         graph.replay()
@@ -138,8 +133,8 @@ class Captured:
         return self.fast.wrap is not None or bool(self.layers)
 
     def _check_compiler(self, places: list[Tensor]) -> None:
-        """Compare the compiled gradient of a batch with the plain one; where they differ, compile
-        no more.
+        """Compare the compiled gradient of a batch with the plain one, and stop compiling if they
+        differ.
 
         Both are computed with the weights that the run began with, whenever a shape first comes, so
         that a resumed run decides as an uninterrupted one does: what is learned leaves small
@@ -178,8 +173,8 @@ class Captured:
     def _gradients(
         self, places: list[Tensor], fast: Shortcuts, rows: int, precision: str | None = None
     ) -> dict[str, Tensor]:
-        """Compute the gradient of every trained tensor, some rows at a time; the first axis is that
-        of tasks.
+        """Compute the gradient of every trained tensor, some rows at a time. The first axis of each
+        gradient is the task.
         """
         adapter = self.adapter
         batch, which = Batch(*places[:-1]), places[-1]
@@ -212,9 +207,7 @@ class Captured:
 
 @contextlib.contextmanager
 def put_back(adapter: Adapter) -> Iterator[None]:
-    """Restore weights and moments after the block, even where memory runs out in the middle of
-    it.
-    """
+    """Restore weights and moments after the block, even if it runs out of memory."""
     weights = {n: t.detach().clone() for n, t in adapter.trained.items()}
     moments = {
         n: {k: v.clone() for k, v in adapter.optimiser.state[t].items()}
@@ -226,7 +219,9 @@ def put_back(adapter: Adapter) -> Iterator[None]:
         with torch.no_grad():
             for name, tensor in adapter.trained.items():
                 tensor.copy_(weights[name])
-                for part, value in adapter.optimiser.state[tensor].items():
-                    # In place, since captured graphs know the memory. Before the first step moments
-                    # are zero.
-                    value.copy_(moments[name][part]) if part in moments[name] else value.zero_()
+                for moment, value in adapter.optimiser.state[tensor].items():
+                    # In place, because captured graphs hold the addresses.
+                    if moment in moments[name]:
+                        value.copy_(moments[name][moment])
+                    else:
+                        value.zero_()  # as before the first step

@@ -47,7 +47,7 @@ class Layer(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What a layer has to know besides its weights."""
+    """Settings of a layer besides its weights."""
 
     heads: int
     shared: int
@@ -70,14 +70,14 @@ class Rounded:
     """
 
     def __init__(self, model: Any, kind: torch.dtype) -> None:
-        self.sources: list[Tensor] = [
-            w for layer in model.model.layers for w in _weights(layer) if w.dim() == 2
-        ]
+        self.sources: list[Tensor] = []
+        for layer in model.model.layers:
+            self.sources += [w for w in _weights(layer) if w.dim() == 2]  # maps, not gains of norms
         self.copies = [w.detach().to(kind).requires_grad_(w.requires_grad) for w in self.sources]
         self.of = {id(w): copy for w, copy in zip(self.sources, self.copies, strict=True)}
 
     def refresh(self) -> None:
-        """Take the weights of now, where they change at all."""
+        """Copy the current weights, if they change at all."""
         with torch.no_grad():
             pairs = [
                 (c, w) for c, w in zip(self.copies, self.sources, strict=True) if w.requires_grad
@@ -101,7 +101,7 @@ class Rounded:
 
 @dataclass(frozen=True, slots=True)
 class Shortcuts:
-    """What makes a pass faster.
+    """Options that make a pass faster.
 
     Attributes:
         wrap: Applied to a layer's function (`torch.compile` on a GPU).
@@ -114,7 +114,7 @@ class Shortcuts:
 
 
 def can_follow(model: Any) -> bool:
-    """Return whether the model is Llama as above: bare maps without biases, adapters or hooks,
+    """True if the model is Llama as above: bare maps without biases, adapters or hooks,
     SiLU, no dropout.
     """
     config = model.config
@@ -133,18 +133,14 @@ def can_follow(model: Any) -> bool:
 
 
 def has_hooks(model: Any) -> bool:
-    """Return whether a module has hooks that may read or change what it computes, besides the
-    library's own for its outputs.
+    """True if a module has hooks that may read or change what it computes, apart from those by
+    which the library collects outputs.
     """
-    hooks = (
-        hook
-        for m in model.modules()
-        for some in (m._forward_pre_hooks, m._forward_hooks)
-        for hook in some.values()
-    )
-    return any(
-        getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks
-    )
+    for module in model.modules():
+        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
+            if getattr(hook, "__module__", "") != "transformers.utils.output_capturing":
+                return True
+    return False
 
 
 def logits_at(
@@ -276,7 +272,7 @@ def _layer(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, past: Pair | None, visible: Tensor | None) -> Tensor:
-    """Compute attention with heads that share keys; causal where nothing else is given."""
+    """Compute attention with heads that share keys, causal unless a mask is given."""
     groups = q.shape[1] // k.shape[1]
     if past is not None:
         k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)

@@ -41,7 +41,7 @@ class ManyLora(torch.nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Return the frozen map's weight, which some models look at to see its type."""
+        """The frozen map's weight, which some models look at to see its type."""
         weight: Tensor = self.inner.weight
         return weight
 
@@ -66,8 +66,8 @@ def _products(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def stack_adapters(model: Any, tasks: int, choice: AdapterChoice) -> dict[str, Tensor]:
-    """Put the updates of many tasks where peft has put one; every task starts as it would alone.
-    Gives the matrices by name.
+    """Replace each of peft's LoRA layers by one for many tasks, and return the matrices by name.
+    Every task starts as it would alone.
     """
     from peft.tuners.lora import Linear
 

@@ -1,9 +1,9 @@
-"""What all inputs begin with, computed once: a description and k examples are most of a prompt, and
-the same in each.
+"""The common beginning of all inputs, computed once: a description and k examples are most of a
+prompt and are the same in each.
 
-A causal model's keys and values of a prefix do not depend on what comes after it, so every row of a
-batch continues from those of the one prefix. Between the prefix and a shorter input stands padding,
-which no position looks at or counts.
+A causal model's keys and values of a prefix do not depend on what follows, so every row of a batch
+continues from one copy. Padding goes between the prefix and a shorter input; no position attends to
+it or counts it.
 
 Buys, with `greedy.py`, answers to 32-shot prompts 25.9 times as fast as plain `generate`
 at 64 inputs (one H200) and 12.7 times on a CPU, and there log-probabilities 8.3 times. Without it
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
     from taskloom.learners.pretrained.models import Base
 
 LEAST = 16
-"""Tokens that a prefix must have: a shorter one costs less than it takes to share it."""
+"""Minimum tokens of a shared prefix. Sharing a shorter one costs more than it saves."""
 
 SHARING = {
     "bloom", "cohere", "falcon", "gemma", "gpt2", "gpt_neox", "gptj", "granite", "llama", "mistral", "olmo2", "opt", "phi3",
     "qwen2", "qwen3", "smollm3",
 }  # fmt: skip
-"""Architectures that write after a shared prefix what they write after whole prompts, by a test of
-each.
+"""Architectures that write the same after a shared prefix as after whole prompts. Each has a test.
 
-A window of attention that counts padding, as that of GPT-Neo, would see less of the prefix.
+GPT-Neo is missing: its attention window counts padding and so would see less of the prefix.
 """
 
 PLACELESS = HARMLESS | {"repetition_penalty"}
-"""Settings of a model's generation that do not ask which tokens are neighbours: padding stands in a
-row with a shared prefix.
+"""Generation settings that do not depend on which tokens are adjacent: a row with a shared prefix
+has padding in the middle.
 """
 
 SAMPLED = 16
-"""Numbers of each weight that are compared: of SmolLM2 they take 3 ms, and all of them a fifth of
-the time of one answer.
+"""Numbers compared per weight tensor. For SmolLM2 they take 3 ms; comparing all would take a fifth
+of the time of one answer.
 """
 
 Weights = tuple[float, ...]
-"""Where the weights of a model lie, how often they were changed, and some of their numbers."""
+"""Identifies the state of a model's weights: addresses, version counters, and some of the numbers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ def find_shared_prefix(
     kept: SharedPrefix | None = None,
     graphs: bool = False,
 ) -> SharedPrefix | None:
-    """Compute what all inputs begin with; None where they do not, or the model keeps other states
-    than keys and values.
+    """Compute the common beginning of all inputs. None if they have none, or if the model keeps
+    other states than keys and values.
 
     Args:
         base: The model.
@@ -145,8 +145,8 @@ def find_shared_prefix(
 
 
 def can_share(config: Any) -> bool:
-    """Return whether a model with this config reads tokens the same, however long the text after
-    them becomes.
+    """True if a model with this config reads tokens the same, however long the text after them
+    becomes.
     """
     turns = getattr(config, "rope_parameters", None) or {}
     lasting = (
@@ -159,8 +159,8 @@ def can_share(config: Any) -> bool:
 def _library_states(
     model: Any, ids: list[int], device: torch.device
 ) -> list[tuple[Tensor, Tensor]] | None:
-    """Compute keys and values of tokens by the library; None where a layer keeps those of a window
-    alone.
+    """Compute keys and values of tokens with the library. None if a layer keeps only those of a
+    window.
     """
     from transformers.cache_utils import DynamicLayer
 
@@ -188,21 +188,21 @@ def _common(first: list[int], other: list[int]) -> list[int]:
 
 
 def _needs_whole_rows(model: Any) -> bool:
-    """Return whether something looks at a model's rows that would notice a prefix that was read
-    before, or padding after it.
+    """True if something attached to the model would notice that a prefix was read earlier, or that
+    padding follows it.
     """
     return has_hooks(model) or not set(model.generation_config.to_diff_dict()) <= PLACELESS
 
 
 def _has_adapters(model: Any) -> bool:
-    """Return whether a model has adapters of peft, which can be switched without a change of any
+    """True if a model has adapters of peft, which can be switched without a change of any
     weight.
     """
     return any(hasattr(module, "base_layer") for module in model.modules())
 
 
 def _weights_now(model: Any) -> Weights:
-    """Return what tells a model's weights from those of another time.
+    """A value that changes when the model's weights change.
 
     Changes through `.data`, by which adapters are merged, are not counted by torch; hence the
     numbers.
@@ -214,8 +214,7 @@ def _weights_now(model: Any) -> Weights:
 
 
 class WholeLine:
-    """Says of rows of tokens whether each has a line that is not empty and is whole: nothing after
-    it is read.
+    """Finds rows that have a complete, non-empty line. Nothing after it is read.
 
     Only a token that may break a line can end one. Other rows are not decoded: that would cost
     hundreds of rows as much as a step of a small model on a GPU.
@@ -226,20 +225,19 @@ class WholeLine:
         self._breaking: dict[int, bool] = {}
 
     def __call__(self, rows: Sequence[Sequence[int]]) -> list[bool]:
-        """Return which rows have one, asked after every token."""
+        """True for each row that has one. Called after every token."""
         whole = [False] * len(rows)
-        places = [place for place, row in enumerate(rows) if self._may_break(row[-1])]
-        if not places:
+        candidates = [i for i, row in enumerate(rows) if self._may_break(row[-1])]
+        if not candidates:
             return whole
-        texts = self._tokeniser.batch_decode(
-            [rows[place] for place in places], skip_special_tokens=True
-        )
-        for place, text in zip(places, texts, strict=True):
-            whole[place] = has_whole_line(text)
+        their_rows = [rows[i] for i in candidates]
+        texts = self._tokeniser.batch_decode(their_rows, skip_special_tokens=True)
+        for i, text in zip(candidates, texts, strict=True):
+            whole[i] = has_whole_line(text)
         return whole
 
     def _may_break(self, token: int) -> bool:
-        """Return whether a token has a line break, or a part of a character, which may be one."""
+        """True if a token has a line break, or a part of a character, which may be one."""
         if token not in self._breaking:
             text = self._tokeniser.decode([token], skip_special_tokens=True)
             self._breaking[token] = len(f".{text}.".splitlines()) > 1 or "\ufffd" in text
@@ -253,7 +251,7 @@ class FirstLine:
         self._has_line, self._start = WholeLine(tokeniser), start
 
     def __call__(self, ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        """Return which rows have one."""
+        """True for each row that has one."""
         return torch.tensor(self._has_line(ids[:, self._start :].tolist()), device=ids.device)
 
 

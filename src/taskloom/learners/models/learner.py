@@ -23,11 +23,11 @@ from taskloom.learners.interface import (
     Point,
     WithoutSteps,
     later_setting,
+    noting,
     register_learner,
     report_answers,
 )
 from taskloom.learners.models.client import Limits, ModelClient, ModelReply, RequestForm
-from taskloom.learners.notes import noting
 from taskloom.learners.pretrained.in_context import (
     KNOWN,
     Prompt,

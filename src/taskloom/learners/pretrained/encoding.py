@@ -28,21 +28,19 @@ class EncodedRows:
         return len(self.sources)
 
     def lengths(self) -> list[int]:
-        """Return the tokens of each source with its longest answer, by which batches are made
-        even.
-        """
+        """Tokens of each source with its longest answer. Batches are made of rows of like length."""
         return [len(s) + max(map(len, t)) for s, t in zip(self.sources, self.targets, strict=True)]
 
 
 Cut = Literal["end", "start"]
-"""Which end of an input is cut off where it is too long."""
+"""Which end of an input is cut off if it is too long."""
 
 Targets = Literal["redrawn", "fixed", "first", "listed"]
 """Which of several acceptable answers is learned from."""
 
 ENCODED_AT_ONCE = 4_096
-"""Inputs of one call of the tokeniser, which reads them on all cores; what it notes beside the ids
-takes much memory.
+"""Maximum inputs of one call of the tokeniser. It uses all cores for a call, and what it returns
+besides the ids takes much memory.
 """
 
 
@@ -59,11 +57,10 @@ def read_sources(
     """Encode inputs as `read_source` does one."""
     if longest:
         texts = [_shorten(base, text, join, longest, cut) for text in texts]
-    return [
-        ids
-        for first in range(0, len(texts), ENCODED_AT_ONCE)
-        for ids in _encode_sources(base, texts[first : first + ENCODED_AT_ONCE], join)
-    ]
+    sources: list[list[int]] = []
+    for first in range(0, len(texts), ENCODED_AT_ONCE):
+        sources += _encode_sources(base, texts[first : first + ENCODED_AT_ONCE], join)
+    return sources
 
 
 def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
@@ -78,16 +75,15 @@ def _shorten(base: Base, text: str, join: str, longest: int, cut: Cut) -> str:
                 f"the tokeniser of '{base.name}' does not say where its tokens stand, so that no"
                 " input can be cut; set longest_input to 0"
             ) from None
-        places = encoded["offset_mapping"]
-        if excess >= len(places):
+        offsets = encoded["offset_mapping"]
+        if excess >= len(offsets):
             raise LearnerError(
                 f"longest_input is {longest}, which leaves no room for an input; raise it"
             )
-        text = (
-            text[: places[-excess][0]].rstrip()
-            if cut == "end"
-            else text[places[excess][0] :].lstrip()
-        )
+        if cut == "end":
+            text = text[: offsets[-excess][0]].rstrip()
+        else:
+            text = text[offsets[excess][0] :].lstrip()
     return text
 
 
@@ -119,25 +115,23 @@ def _encode_sources(base: Base, texts: Sequence[str], join: str) -> list[list[in
 
 
 def _unknown(base: Base, text: str) -> str:
-    """Return the first word of a text that a vocabulary of words does not have."""
+    """The first word of a text that the vocabulary does not have."""
     encoded = base.tokeniser(
         text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
-    place = list(encoded["input_ids"]).index(base.tokeniser.unk_token_id)
-    first, last = encoded["offset_mapping"][place]
+    position = list(encoded["input_ids"]).index(base.tokeniser.unk_token_id)
+    first, last = encoded["offset_mapping"][position]
     return text[first:last].strip()
 
 
 def read_target(base: Base, text: str) -> list[int]:
-    """Encode an answer with its end mark. Its leading blank is what stands between it and the
-    input.
-    """
+    """Encode an answer with its end mark, with a leading blank to separate it from the input."""
     return read_targets(base, [text])[text]
 
 
 def read_targets(base: Base, texts: Iterable[str]) -> dict[str, list[int]]:
-    """Encode answers, each different one once and all in one call, which costs a tokeniser far less
-    than one by one.
+    """Encode answers, each distinct one once and all in one call, which is much faster than one by
+    one.
     """
     different = list(dict.fromkeys(texts))
     if not different:
@@ -187,19 +181,7 @@ def read_rows(
     )
     if answer:
         _check_answers_fit(rows, answer)
-    # An encoder reads the source alone; a decoder has to hold the answer as well.
-    needed = [len(s) for s in rows.sources]
-    if base.kind == "decoder":
-        needed = [
-            max(n, len(s) + answer) for n, s in zip(rows.lengths(), rows.sources, strict=True)
-        ]
-    elif getattr(
-        base.model.config, "max_position_embeddings", None
-    ):  # BART's decoder counts its positions, T5's does not
-        needed = [
-            max(len(s), answer, *map(len, t))
-            for s, t in zip(rows.sources, rows.targets, strict=True)
-        ]
+    needed = _tokens_needed(base, rows, answer)
     worst = max(range(len(needed)), key=needed.__getitem__)
     if needed[worst] + prompt > base.longest:
         raise LearnerError(
@@ -208,6 +190,19 @@ def read_rows(
             " longest_answer, or take a model with a longer context"
         )
     return rows
+
+
+def _tokens_needed(base: Base, rows: EncodedRows, answer: int) -> list[int]:
+    """Tokens that a model must hold for each row; it may write `answer` of them."""
+    sources = [len(source) for source in rows.sources]
+    if base.kind == "decoder":  # which reads the answer after the source
+        pairs = zip(rows.lengths(), sources, strict=True)
+        return [max(whole, source + answer) for whole, source in pairs]
+    if getattr(base.model.config, "max_position_embeddings", None):
+        # BART's decoder has a limited number of positions as well; T5's are relative.
+        longest_targets = [max(map(len, targets)) for targets in rows.targets]
+        return [max(s, answer, t) for s, t in zip(sources, longest_targets, strict=True)]
+    return sources  # an encoder reads the source alone
 
 
 def _warn_of_cuts(base: Base, examples: Sequence[Example], join: str, longest: int) -> None:
@@ -258,16 +253,12 @@ def choose_targets(rows: EncodedRows, how: Targets, key: Key) -> EncodedRows:
     """
     if how in ("redrawn", "listed"):
         return rows
-    chosen = [
-        [
-            (
-                answers[0]
-                if how == "first" or len(answers) == 1
-                else key.random("fixed", row).choice(answers)
-            )
-        ]
-        for row, answers in enumerate(rows.targets)
-    ]
+    chosen = []
+    for row, answers in enumerate(rows.targets):
+        answer = answers[0]
+        if how == "fixed" and len(answers) > 1:
+            answer = key.random("fixed", row).choice(answers)
+        chosen.append([answer])
     return EncodedRows(rows.sources, chosen, rows.examples)
 
 
@@ -275,12 +266,11 @@ def draw_targets(rows: EncodedRows, chosen: Sequence[int], key: Key, step: int) 
     """Draw one acceptable answer for each chosen row, uniform over f(x), as a function of the key,
     the step and the row.
     """
-    out = []
+    drawn = []
     for row in chosen:
         answers = rows.targets[row]
-        out.append(
-            answers[0]
-            if len(answers) == 1
-            else key.random("target", step, int(row)).choice(answers)
-        )
-    return out
+        if len(answers) == 1:  # most rows; a draw costs a hash
+            drawn.append(answers[0])
+        else:
+            drawn.append(key.random("target", step, int(row)).choice(answers))
+    return drawn

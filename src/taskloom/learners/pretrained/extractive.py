@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 )
 @dataclass(frozen=True)
 class Extractive(Pretrained):
-    """All weights of an encoder with an output map for start and end, which starts afresh where the
-    model has none.
+    """Fine-tunes all weights of an encoder with an output map for start and end, which is
+    initialised at random if the model has none.
 
     The defaults are those usual for SQuAD: AdamW, 3e-5, batches of 16; 8,000 steps are two epochs
     of concat(T7).
@@ -55,7 +55,7 @@ class Extractive(Pretrained):
     name: ClassVar[str] = "extractive"
 
     def __post_init__(self) -> None:
-        """Refuse settings of writing, which have no meaning for spans."""
+        """Refuse settings of text generation, which have no meaning for spans."""
         Pretrained.__post_init__(self)
         for setting, default in (
             ("targets", "redrawn"),
@@ -84,8 +84,8 @@ class Extractive(Pretrained):
         return with_spans(items, self.name, self.without_span)
 
     def check(self, base: Base, items: Sequence[Example]) -> None:
-        """Answers are cut out of the text, so any tokeniser that knows its places can write
-        them.
+        """Check that the tokeniser gives character offsets. Any such tokeniser will do, because
+        answers are cut out of the text.
         """
         from taskloom.learners.pretrained.span_head import check_tokeniser
 

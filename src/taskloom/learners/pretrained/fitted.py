@@ -8,7 +8,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,42 +39,42 @@ if TYPE_CHECKING:
 
 
 ON_A_GPU = 512
-"""Rows that are answered at a time on a GPU; with 400 tokens each and a model of SmolLM2's size
-they take about 10 GB.
+"""Maximum rows answered at once on a GPU. With 400 tokens each and a model of SmolLM2's size they
+take about 10 GB.
 """
 
 FIRST_TOKENS = 8
-"""Tokens after which the rows whose answers go on are gathered into batches of their own, on a GPU,
-then after four times as many.
+"""Tokens after which unfinished rows are regrouped into batches of their own on a GPU; again after
+four times as many.
 
-A batch writes until its last row is done, and among hundreds of answers one is long. The tokens so
-far are read again with the input, which costs less than the steps that are saved.
+A batch is written until its last row is done, and among hundreds of answers one is long. The tokens
+so far are read again with the input, which costs less than the steps that are saved.
 """
 
 RowAdapters = Callable[[list[int]], tuple[Tensor | None, Tensor | None]]
-"""From the rows of a batch to the prompts [tasks, n, d] and the task of each row; none where all
-rows have one task.
+"""Maps the rows of a batch to the prompts [tasks, n, d] and the task of each row. Both are None if
+all rows have one task.
 """
 
 
 KnownAnswers = dict[tuple[tuple[int, ...], ...], list[str]]
-"""From the ids of inputs to the answers that these weights gave to them: training measures a split
-before a run keeps its answers.
+"""Cache of answers: training evaluates a split, and the run then stores its answers without
+computing them again.
 
-Known by all inputs that were answered together, since answers in other batches may differ by
+The key is all inputs that were answered together, because answers in other batches may differ by
 rounding.
 """
 
 
 class StepAnswers:
-    """What each task of a training answered at the step that it was measured at last."""
+    """The answers of each task at the step at which it was evaluated last."""
 
     def __init__(self) -> None:
         self._latest: dict[int, tuple[int, KnownAnswers]] = {}
 
     def of(self, task: int, step: int) -> KnownAnswers:
-        """Return the answers of a task's weights after a step, to be added to; those of another
-        step are dropped.
+        """The answers of a task's weights after a step, to be added to. Those of another step are
+        dropped.
         """
         if self._latest.get(task, (None,))[0] != step:
             self._latest[task] = (step, {})
@@ -116,14 +116,14 @@ class FittedLanguageModel:
         self.known: KnownAnswers = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave what is kept of the prefix out of copies: it can be computed again, and recorded
-        steps cannot be copied.
+        """Leave the cached prefix out of copies: it can be computed again, and recorded steps
+        cannot be copied.
         """
         return {**self.__dict__, "_kept_prefix": None}
 
     @property
     def device(self) -> torch.device:
-        """Return the model's device."""
+        """The model's device."""
         device: torch.device = next(self.base.model.parameters()).device
         return device
 
@@ -132,14 +132,14 @@ class FittedLanguageModel:
         return self.write(self.read(texts(inputs)))
 
     def read(self, inputs: Sequence[str]) -> list[list[int]]:
-        """Encode inputs as the learner's settings want them, cut where they are too long."""
+        """Encode inputs as the learner's settings say, cut if they are too long."""
         longest: int = getattr(self.learner, "longest_input", 0)
         cut: Cut = getattr(self.learner, "cut", "end")
         return read_sources(self.base, inputs, self.learner.join, longest, cut)
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Count the numbers of the model, and those of them that were trained."""
+        """Numbers of parameters in total and of those that were trained."""
         from taskloom.learners.accelerated.multi_lora import unstacked
 
         weights = list(self.base.model.parameters())
@@ -154,11 +154,13 @@ class FittedLanguageModel:
         return {"total": frozen + trained, "trained": trained}
 
     def write(self, sources: Sequence[Sequence[int]]) -> list[str]:
-        """Return answers to inputs that are ids already, with single blanks, extracted where the
-        learner says how.
+        """Return answers to encoded inputs, extracted as the learner says, with whitespace
+        normalised.
         """
-        known = self.recall(sources)
-        return self.extracted(self.say(sources)) if known is None else known
+        recalled = self.recall(sources)
+        if recalled is not None:
+            return recalled
+        return self.extracted(self.say(sources))
 
     def recall(self, sources: Sequence[Sequence[int]]) -> list[str] | None:
         """Return the answers to inputs that were answered together before; else None."""
@@ -176,11 +178,13 @@ class FittedLanguageModel:
 
     @property
     def _answered_at_once(self) -> int:
-        """Return how many answers are written together: one token more costs a GPU about the same
-        for hundreds of rows.
+        """Number of answers written together. One more token costs a GPU about the same for one row
+        as for hundreds.
         """
         beams: int = getattr(self.learner, "beams", 1)
-        return max(self.batch, ON_A_GPU // beams) if self.device.type == "cuda" else self.batch
+        if self.device.type != "cuda":
+            return self.batch
+        return max(self.batch, ON_A_GPU // beams)
 
     def say(
         self,
@@ -188,7 +192,7 @@ class FittedLanguageModel:
         adapters: RowAdapters | None = None,
         first_line: bool = False,
     ) -> list[str]:
-        """Return what the model writes, line breaks and all.
+        """Return the text that the model writes, including line breaks.
 
         Args:
             sources: Inputs that are ids already.
@@ -218,9 +222,10 @@ class FittedLanguageModel:
         stages = [self.learner.longest_answer] if to_the_end else self._stages
         for first, last in pairwise([0, *stages]):
             lengths = [len(sources[row]) + len(written[row]) for row in todo]
-            for places in self._batches(lengths, self._answered_at_once):
-                rows = [todo[place] for place in places]
+            for indices in self._batches(lengths, self._answered_at_once):
+                rows = [todo[i] for i in indices]
                 in_halves(rows, partial(write_more, most=last - first))
+                # A row that wrote fewer tokens than the stage allows has ended its answer.
                 done += sum(last == stages[-1] or len(written[row]) < last for row in rows)
                 report_answers(done, len(sources))
             todo = [row for row in todo if len(written[row]) == last]
@@ -251,7 +256,7 @@ class FittedLanguageModel:
 
     @property
     def _stages(self) -> list[int]:
-        """Return the numbers of tokens up to which answers are written together."""
+        """The numbers of tokens up to which answers are written together."""
         longest: int = self.learner.longest_answer
         if (
             self.device.type != "cuda"
@@ -262,8 +267,8 @@ class FittedLanguageModel:
         return [*(n for n in (FIRST_TOKENS, 4 * FIRST_TOKENS) if n < longest), longest]
 
     def _shared_prefix(self, sources: Sequence[Sequence[int]]) -> SharedPrefix | None:
-        """Return what all inputs begin with, computed; None where that does not pay or the beams of
-        a search would differ in it.
+        """The common beginning of all inputs, computed. None if sharing it does not pay, or with
+        beam search.
         """
         if getattr(self.learner, "beams", 1) != 1:
             return None
@@ -277,7 +282,7 @@ class FittedLanguageModel:
 
     @property
     def recording(self) -> str:
-        """Return what is kept of recorded steps, in words."""
+        """Description of the recorded steps."""
         decoder = self._kept_prefix and self._kept_prefix.decoder
         if not decoder:
             return "no steps are recorded"
@@ -287,7 +292,7 @@ class FittedLanguageModel:
         )
 
     def forget_prefix(self) -> None:
-        """Drop what is kept of the prefix of earlier inputs."""
+        """Drop the cached prefix of earlier inputs."""
         self._kept_prefix = None
 
     def _write_after(
@@ -317,8 +322,8 @@ class FittedLanguageModel:
     def _aligned(self, sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Return ids and mask of one width.
 
-        A decoder's padding stands on the left, so that every row's answer begins at the same place;
-        an encoder's on the right, where it moves no position.
+        A decoder is padded on the left, so that every row's answer begins at the same position; an
+        encoder on the right, where padding shifts no position.
         """
         pad, width = int(self.base.tokeniser.pad_token_id), max(map(len, sources))
         rows, masks = [], []
@@ -381,9 +386,13 @@ class FittedLanguageModel:
             sources += [source] * len(row)
             targets += [coded[c] for c in row]
         unknown = self.base.tokeniser.unk_token_id
-        each = zip(targets, self.losses(sources, targets)[0], strict=True)
-        logprobs = iter([-math.inf if unknown in target[:-1] else -loss for target, loss in each])
-        return [[next(logprobs) for _ in row] for row in candidates]
+        sums, _ = self.losses(sources, targets)
+        logprobs = []
+        for target, loss in zip(targets, sums, strict=True):
+            can_be_written = unknown not in target[:-1]  # the last token is the end mark
+            logprobs.append(-loss if can_be_written else -math.inf)
+        each = iter(logprobs)
+        return [list(islice(each, len(row))) for row in candidates]
 
     def losses(
         self,
@@ -397,23 +406,20 @@ class FittedLanguageModel:
         sums, counts = [0.0] * len(sources), [0] * len(sources)
         decoder = self.base.kind == "decoder"
         self._begin([len(s) + len(t) * decoder for s, t in zip(sources, targets, strict=True)])
-        shared = (
-            self._shared_prefix(sources)
-            if self.keeps_prefix and one_task and can_write(self.base.model)
-            else None
-        )
+        shared = None
+        if self.keeps_prefix and one_task and can_write(self.base.model):
+            shared = self._shared_prefix(sources)
 
         def some(rows: list[int]) -> None:
+            their_targets = [targets[row] for row in rows]
             if shared is not None and shared.decoder is not None:
-                rests = [sources[r][len(shared.ids) :] for r in rows]
-                for row, loss in zip(
-                    rows, shared.decoder.losses(rests, [targets[r] for r in rows]), strict=True
-                ):
+                rests = [sources[row][len(shared.ids) :] for row in rows]
+                sums_after_prefix = shared.decoder.losses(rests, their_targets)
+                for row, loss in zip(rows, sums_after_prefix, strict=True):
                     sums[row], counts[row] = loss, len(targets[row])
                 return
-            padded = collate(self.base, [sources[r] for r in rows], [targets[r] for r in rows]).to(
-                self.device
-            )
+            padded = collate(self.base, [sources[row] for row in rows], their_targets)
+            padded = padded.to(self.device)
             prompts, tasks = adapters(rows)
             with self._rows_of(tasks):
                 each, tokens, _ = losses(
@@ -423,9 +429,8 @@ class FittedLanguageModel:
                 sums[row], counts[row] = loss, count
 
         with torch.no_grad(), computing("fp32", self.device):
-            for rows in self._batches(
-                [len(s) + len(t) for s, t in zip(sources, targets, strict=True)]
-            ):
+            lengths = [len(s) + len(t) for s, t in zip(sources, targets, strict=True)]
+            for rows in self._batches(lengths):
                 in_halves(rows, some)
         return sums, counts
 
@@ -461,27 +466,22 @@ class FittedLanguageModel:
                     f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
                 )
             states = layers[names[where]]
-            for row, state in zip(
-                rows, states[torch.arange(len(rows), device=self.device), ends], strict=True
-            ):
+            last_states = states[torch.arange(len(rows), device=self.device), ends]
+            for row, state in zip(rows, last_states, strict=True):
                 vectors[row] = state.float().cpu().numpy()
 
         with torch.no_grad(), computing("fp32", self.device):
             for rows in self._batches([len(s) for s in sources]):
                 in_halves(rows, some)
-        return (
-            np.stack([v for v in vectors if v is not None])
-            if vectors
-            else np.zeros((0, 0), dtype=np.float32)
-        )
+        if not vectors:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([v for v in vectors if v is not None])
 
     def _states(self, sources: Sequence[list[int]]) -> tuple[Sequence[Tensor], Tensor]:
         """Return the states of all layers, and the position of each row's last token."""
-        run = (
-            self.base.model.get_encoder()
-            if self.base.kind == "encoder-decoder"
-            else self.base.model
-        )
+        run = self.base.model
+        if self.base.kind == "encoder-decoder":
+            run = run.get_encoder()
         batch = collate(self.base, sources, [[] for _ in sources]).to(self.device)
         ends = batch.mask.sum(1) - 1
         given: dict[str, Tensor] = {"input_ids": batch.ids, "attention_mask": batch.mask}
@@ -489,16 +489,14 @@ class FittedLanguageModel:
             vectors, mask = with_prompts(
                 self.base, batch.ids, batch.mask, self.prompt.unsqueeze(0), None
             )
-            given, ends = (
-                {"inputs_embeds": vectors, "attention_mask": mask},
-                ends + self.prompt.shape[0],
-            )
+            given = {"inputs_embeds": vectors, "attention_mask": mask}
+            ends = ends + self.prompt.shape[0]
         layers: Sequence[Tensor] = run(**given, output_hidden_states=True).hidden_states
         return layers, ends
 
     def _begin(self, lengths: Sequence[int], setting: str = "") -> None:
-        """Put the model into answering mode, with this task's adapter where it carries several;
-        refuse what is too long.
+        """Put the model into evaluation mode, with this task's adapter if it carries several.
+        Refuse inputs that are too long.
         """
         needed = max(lengths, default=0) + (0 if self.prompt is None else self.prompt.shape[0])
         if needed > self.base.longest:
@@ -512,10 +510,9 @@ class FittedLanguageModel:
         self.base.choice.task = self.task
 
     def _batches(self, lengths: Sequence[int], batch: int = 0) -> Iterator[list[int]]:
-        order, size = (
-            sorted(range(len(lengths)), key=lambda i: (lengths[i], i)),
-            batch or self.batch,
-        )
+        # Rows of like length share a batch, so that little of it is padding.
+        order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+        size = batch or self.batch
         for first in range(0, len(order), size):
             yield order[first : first + size]
 
@@ -548,9 +545,9 @@ def _padding_first(
     width = vectors.shape[1]
     padding = (mask == 0).sum(1, keepdim=True)
     at = torch.arange(width, device=vectors.device).expand(len(vectors), -1)
-    moved = torch.where(
-        at < padding, at + prompt, torch.where(at < padding + prompt, at - padding, at)
-    )
+    # From [prompt, padding, input] to [padding, prompt, input]: the source of each position.
+    moved = torch.where(at < padding + prompt, at - padding, at)
+    moved = torch.where(at < padding, at + prompt, moved)
     return vectors.gather(1, moved.unsqueeze(-1).expand_as(vectors)), whole.gather(1, moved)
 
 
@@ -574,12 +571,12 @@ class TaskBatches:
         self.sizes = list(sizes)
         # A prompt is found by its place in the stack, a LoRA adapter by the number that it was
         # trained under.
-        own = [model.prompt for model in models if model.prompt is not None]
-        self.prompts = torch.stack(own) if own else None
-        numbers = list(range(len(models))) if own else [model.task for model in models]
-        self.numbers = [
-            number for number, size in zip(numbers, sizes, strict=True) for _ in range(size)
-        ]
+        prompts = [model.prompt for model in models if model.prompt is not None]
+        self.prompts = torch.stack(prompts) if prompts else None
+        numbers = list(range(len(models))) if prompts else [model.task for model in models]
+        self.numbers: list[int] = []
+        for number, size in zip(numbers, sizes, strict=True):
+            self.numbers += [number] * size
 
     def adapters(self, rows: list[int]) -> tuple[Tensor | None, Tensor]:
         """Return the prompts, and the task of each row."""
@@ -609,11 +606,11 @@ def answer_together(
     """Return each model's answers to its inputs."""
     batches = TaskBatches(models, [len(some) for some in inputs])
     sources = [model.read(texts(some)) for model, some in zip(models, inputs, strict=True)]
-    known = [model.recall(own) for model, own in zip(models, sources, strict=True)]
-    answers = [own for own in known if own is not None]
-    if len(answers) == len(known):
+    recalled = [model.recall(some) for model, some in zip(models, sources, strict=True)]
+    answers = [some for some in recalled if some is not None]
+    if len(answers) == len(models):
         return answers
-    return batches.by_task(batches.write([source for own in sources for source in own]))
+    return batches.by_task(batches.write(list(chain.from_iterable(sources))))
 
 
 def score_together(
@@ -625,8 +622,8 @@ def score_together(
     batches = TaskBatches(models, [len(rows.sources) for rows in splits])
     sources = [source for rows in splits for source in rows.sources]
     answers = batches.by_task(batches.write(sources))
-    for model, rows, own in zip(models, splits, answers, strict=True):
-        model.remember(rows.sources, own)
+    for model, rows, written in zip(models, splits, answers, strict=True):
+        model.remember(rows.sources, written)
     sums, counts = batches.losses(
         sources, [target[0] for rows in splits for target in rows.targets]
     )

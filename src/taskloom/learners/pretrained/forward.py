@@ -52,12 +52,12 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Move a tensor to a device; to a GPU from pinned memory, so that nobody waits for the copy."""
-    return (
-        tensor.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else tensor.to(device)
-    )
+    """Move a tensor to a device; to a GPU from pinned memory, so that the CPU does not wait for the
+    copy.
+    """
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def collate(
@@ -70,11 +70,10 @@ def collate(
     occur, long ones more coarsely.
     """
     decoder = base.kind == "decoder"
-    rows = (
-        [[*s, *t] for s, t in zip(sources, targets, strict=True)]
-        if decoder
-        else [list(s) for s in sources]
-    )
+    if decoder:
+        rows = [[*source, *target] for source, target in zip(sources, targets, strict=True)]
+    else:
+        rows = [list(source) for source in sources]
     width, most = max(map(len, rows)), max(map(len, targets))
     if multiple > 1:
         width, most = rounded_width(width, multiple), rounded_length(most, multiple)
@@ -82,6 +81,7 @@ def collate(
     labels, _ = _padded(targets, most, IGNORED)
     if not decoder:
         return Batch(ids, mask, labels)
+    # The first target token is predicted at the last position of the source, and so on.
     at = torch.arange(most)[None, :] + torch.tensor([[len(s) - 1] for s in sources])
     return Batch(ids, mask, labels, at.clamp(0, width - 1))
 
@@ -142,11 +142,10 @@ def losses(
         assert batch.where is not None
         logits = logits_at(base.model, batch.ids, batch.where, prompts, tasks, fast)
     else:
-        run = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}[
-            base.kind
-        ]
-        logits = run(base, batch, prompts, tasks)
-    each, right = (fast.wrap(_judged) if fast.wrap else _judged)(logits, batch.labels, smoothing)
+        passes = {"decoder": _decoder, "encoder-decoder": _encoder_decoder, "pointer": _pointer}
+        logits = passes[base.kind](base, batch, prompts, tasks)
+    judge = fast.wrap(_judged) if fast.wrap else _judged
+    each, right = judge(logits, batch.labels, smoothing)
     return each, (batch.labels != IGNORED).sum(1), right
 
 
@@ -199,13 +198,12 @@ def _causal(length: int, before: int, kind: torch.dtype, like: Tensor) -> Tensor
     """
     at = torch.arange(before + length, device=like.device)
     later = at[None, :] > at[before:, None]
-    return torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)[
-        None, None
-    ]
+    mask = torch.zeros(later.shape, dtype=kind, device=like.device).masked_fill(later, -torch.inf)
+    return mask[None, None]
 
 
 def plain(model: Any) -> bool:
-    """Return whether logits are just the output map of the last states (no scaling or capping in
+    """True if logits are just the output map of the last states (no scaling or capping in
     between).
     """
     return getattr(model.config, "model_type", "") == "llama"
@@ -240,10 +238,9 @@ def with_prompts(
     the left).
     """
     vectors = base.model.get_input_embeddings()(ids)
-    own = prompts[_first(ids) if tasks is None else tasks]
-    return torch.cat([own.to(vectors.dtype), vectors], 1), torch.cat(
-        [mask.new_ones(len(mask), prompts.shape[1]), mask], 1
-    )
+    before = prompts[_first(ids) if tasks is None else tasks].to(vectors.dtype)
+    mask_before = mask.new_ones(len(mask), prompts.shape[1])
+    return torch.cat([before, vectors], 1), torch.cat([mask_before, mask], 1)
 
 
 def _encoder_decoder(
@@ -283,11 +280,11 @@ def point(
         "attention_mask": mask,
         "output_hidden_states": states,
     }
-    if (
-        "token_type_ids" in base.tokeniser.model_input_names
-        and getattr(base.model.config, "type_vocab_size", 0) > 1
-    ):
-        given["token_type_ids"] = (after & ~(separator & (separator.cumsum(1) == 1))).long()
+    has_types = getattr(base.model.config, "type_vocab_size", 0) > 1
+    if "token_type_ids" in base.tokeniser.model_input_names and has_types:
+        # As BERT was trained: 0 up to the first separator and with it, 1 after it.
+        first_separator = separator & (separator.cumsum(1) == 1)
+        given["token_type_ids"] = (after & ~first_separator).long()
     output = base.model(**given)
     outside = ~after | separator | (mask == 0)
     first, last = (

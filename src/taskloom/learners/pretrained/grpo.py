@@ -167,22 +167,23 @@ class Grpo(Pretrained):
         self.check(base, data)
         device = pick_device(self.training.device)
         base.model.to(device)
+        callbacks = []
+        if options.progress:
+            callbacks.append(_reporter(options.progress, self.training.steps))
         with tempfile.TemporaryDirectory() as scratch:
-            place = Path(scratch) if options.folder is None else Path(options.folder) / "grpo"
+            output = Path(scratch) if options.folder is None else Path(options.folder) / "grpo"
             trainer = trl.GRPOTrainer(
                 model=base.model,
                 reward_funcs=Rewards(data, scorer, Extraction.read(self.extract)),
                 train_dataset=_prompts(data, self.join),
                 args=self._arguments(
-                    trl, place, options.seed, device.type, options.folder is not None
+                    trl, output, options.seed, device.type, options.folder is not None
                 ),
                 processing_class=base.tokeniser,
-                callbacks=(
-                    [_reporter(options.progress, self.training.steps)] if options.progress else []
-                ),
+                callbacks=callbacks,
             )
             trainer.remove_callback(_printer())
-            trainer.train(resume_from_checkpoint=_last_checkpoint(place))
+            trainer.train(resume_from_checkpoint=_last_checkpoint(output))
         base.model.eval()
         curve = self._curve(base, trainer.state.log_history, tests, device)
         return {name: self.fitted(base, None, curve, self.training.batch)}
@@ -225,10 +226,10 @@ class Grpo(Pretrained):
         except TaskloomError as error:
             raise LearnerError(f"grpo: reward: {error}") from error
 
-    def _arguments(self, trl: Any, place: Path, seed: int, device: str, keep: bool) -> Any:
+    def _arguments(self, trl: Any, output: Path, seed: int, device: str, keep: bool) -> Any:
         how = self.training
         return trl.GRPOConfig(
-            output_dir=str(place),
+            output_dir=str(output),
             max_steps=how.steps,
             per_device_train_batch_size=how.batch,
             learning_rate=how.rate,
@@ -321,13 +322,13 @@ def _prompts(data: Sequence[Example], join: str) -> Any:
     )
 
 
-def _last_checkpoint(place: Path) -> str | None:
-    steps = [
-        (int(p.name.partition("-")[2]), p)
-        for p in place.glob("checkpoint-*")
-        if p.name.partition("-")[2].isdigit()
-    ]
-    return str(max(steps)[1]) if steps else None
+def _last_checkpoint(folder: Path) -> str | None:
+    checkpoints = []
+    for path in folder.glob("checkpoint-*"):
+        step = path.name.removeprefix("checkpoint-")
+        if step.isdigit():
+            checkpoints.append((int(step), path))
+    return str(max(checkpoints)[1]) if checkpoints else None
 
 
 def _reporter(progress: Report, steps: int) -> Any:

@@ -46,9 +46,10 @@ def check_extract(text: str) -> None:
     try:
         Extraction.read(text)
     except ParameterError as error:
-        known = [KNOWN, *KINDS]
-        hint = f"; {nearest(text, known)}" if text.partition(":")[0] not in known else ""
-        raise LearnerError(f"extract is {echo(text)}{hint}" if hint else str(error)) from error
+        names = [KNOWN, *KINDS]
+        if text.partition(":")[0] in names:  # a known name with a bad argument
+            raise LearnerError(str(error)) from error
+        raise LearnerError(f"extract is {echo(text)}; {nearest(text, names)}") from error
 
 
 @dataclass(frozen=True, slots=True)

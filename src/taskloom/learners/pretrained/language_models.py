@@ -181,55 +181,54 @@ class Language:
         seed, folder = options.seed, options.folder
         check_seed(seed)
         data = self._learned_from(train, seed)
-        tests = {
-            s: {name: examples(rows, s) for name, rows in parts.items()}
-            for s, parts in evaluate.items()
-        }
+        tests: dict[str, dict[str, list[Example]]] = {}
+        for split, by_task in evaluate.items():
+            tests[split] = {name: examples(rows, split) for name, rows in by_task.items()}
         everything = _all_examples(data, *tests.values())
         with room_for("the model"):
             base, begun = self._open(self._all_texts(everything), seed)
-        self.check(base, [e for split in data.values() for e in split])
+        self.check(base, _all_examples(data))
         identity = {"learner": self.name, "own": _plain(self), "data": _digest(everything)}
-        if folder is not None:  # a folder or a hub may hold another model when the run is taken up
+        if folder is not None:  # a folder or a hub may hold another model when the run is resumed
             identity |= self._weights_begun_with(base)
         with room_for(f"the model '{base.name}'"):
             base.model.to(pick_device(self.training.device))
         trained, prompts = self.prepare(base, len(data), seed)
-        length = 0 if prompts is None else prompts.shape[1]
+        prompt_length = 0 if prompts is None else prompts.shape[1]
         if begun is not None and prompts is not None:
             _begin_with(prompts, begun, self.start_from)
-        chosen = Key("targets", seed)
-        rows = {
-            n: choose_targets(self.rows(base, split, length), self.targets, chosen)
-            for n, split in data.items()
-        }
-        encoded = {
-            s: [self.rows(base, parts[n], length) for n in data] for s, parts in tests.items()
-        }
+        key = Key("targets", seed)
+        learned: dict[str, EncodedRows] = {}
+        for name, items in data.items():
+            rows = self.rows(base, items, prompt_length)
+            learned[name] = choose_targets(rows, self.targets, key)
+        encoded: dict[str, list[EncodedRows]] = {}
+        for split, by_name in tests.items():
+            encoded[split] = [self.rows(base, by_name[name], prompt_length) for name in data]
         adapter = Adapter(
-            base, trained, rows, self.training, seed, prompts=prompts, identity=identity
+            base, trained, learned, self.training, seed, prompts=prompts, identity=identity
         )
-        known = StepAnswers()
+        answers = StepAnswers()
 
         def fitted(task: int, step: int, curve: Sequence[Point] = ()) -> FittedLanguageModel:
             prompt = None if prompts is None else prompts.detach()[task].clone()
             model = self.fitted(base, prompt, curve, task=task)
-            model.step, model.known = step, known.of(task, step)
+            model.step, model.known = step, answers.of(task, step)
             return model
 
         def score(numbers: Sequence[int], some: Sequence[EncodedRows]) -> list[tuple[float, float]]:
             models = [fitted(number, adapter.done) for number in numbers]
+            # Beams multiply the rows of a batch, and adapters are chosen by row.
             if len(models) == 1 or self.beams > 1:
-                return [model.score(part) for model, part in zip(models, some, strict=True)]
+                return [model.score(rows) for model, rows in zip(models, some, strict=True)]
             return score_together(models, some)
 
         adapter.go(encoded, score, folder, options.progress, options.seconds)
-        return {
-            name: fitted(
-                i, record.best_step if self.training.patience else adapter.done, record.curve
-            )
-            for i, (name, record) in enumerate(adapter.records.items())
-        }
+        adapted = {}
+        for task, (name, record) in enumerate(adapter.records.items()):
+            step = record.best_step if self.training.patience else adapter.done
+            adapted[name] = fitted(task, step, record.curve)
+        return adapted
 
     def _all_texts(self, data: Sequence[Example]) -> list[str]:
         """Inputs, each with what joins it to its answer, and all targets."""
@@ -256,8 +255,9 @@ class Language:
         from taskloom.learners.pretrained.models import fingerprint
 
         weights = {"the weights of the model": fingerprint(base)}
-        if (beside := path_of(self.start_from) / TRAINED).is_file() and self.start_from:
-            weights["what was trained before"] = f"{crc32(beside.read_bytes()):x}"
+        trained = path_of(self.start_from) / TRAINED
+        if self.start_from and trained.is_file():
+            weights["what was trained before"] = f"{crc32(trained.read_bytes()):x}"
         return weights
 
     def _open(self, texts: Sequence[str], seed: int) -> tuple[Base, Tensor | None]:
@@ -267,7 +267,8 @@ class Language:
         if not self.start_from:
             return self.base(texts, seed), None
         folder = path_of(self.start_from)
-        if (saved := read_card(folder)["learner"]) != self.name:
+        saved = read_card(folder)["learner"]
+        if saved != self.name:
             raise LearnerError(
                 f"start_from: {folder} holds the learner '{saved}', not '{self.name}'"
             )
@@ -313,9 +314,9 @@ class Language:
 
     def save(self, fitted: FittedLanguageModel, folder: Path) -> None:
         """Write the card and the whole model; methods that train little save little."""
-        with saving(folder, self, fitted.curve) as place, disk_faults():
-            fitted.base.model.save_pretrained(place / "model")
-            fitted.base.tokeniser.save_pretrained(place / "model")
+        with saving(folder, self, fitted.curve) as temporary, disk_faults():
+            fitted.base.model.save_pretrained(temporary / "model")
+            fitted.base.tokeniser.save_pretrained(temporary / "model")
 
     def restore(self, folder: Path) -> tuple[Base, Tensor | None]:
         """Load what `save` wrote."""
@@ -326,11 +327,11 @@ class Language:
 
 def _all_examples(*parts: Mapping[str, Sequence[Example]]) -> list[Example]:
     """The examples of all tasks of all splits, in order."""
-    found: list[Example] = []
+    every: list[Example] = []
     for part in parts:
         for split in part.values():
-            found.extend(split)
-    return found
+            every.extend(split)
+    return every
 
 
 def _begin_with(prompts: Tensor, begun: Tensor, folder: str) -> None:
@@ -479,8 +480,8 @@ class Frozen(Pretrained):
         from taskloom.learners.pretrained.models import fingerprint
 
         model = {"seed": fitted.base.seed, "fingerprint": fingerprint(fitted.base)}
-        with saving(folder, self, fitted.curve, model=model) as place:
-            write_tensors(place / TRAINED, trained)
+        with saving(folder, self, fitted.curve, model=model) as temporary:
+            write_tensors(temporary / TRAINED, trained)
 
     def restore_beside(self, folder: Path) -> tuple[Base, dict[str, Tensor]]:
         """Load the model, which must be the one that was trained with, and what was trained beside
@@ -596,7 +597,7 @@ class FromScratch(Language):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Return the name of its architecture."""
+        """The name of its architecture."""
         return self.kind
 
     def base(self, texts: Sequence[str], seed: int) -> Base:

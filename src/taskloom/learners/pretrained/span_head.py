@@ -47,11 +47,11 @@ def read_passage(
     """
     encoded = base.tokeniser(question, context, return_offsets_mapping=True, verbose=False)
     offsets = encoded["offset_mapping"]
-    positions = [
-        i
-        for i, part in enumerate(encoded.sequence_ids())
-        if part == 1 and offsets[i][1] > offsets[i][0]
-    ]
+    positions = []
+    for i, sequence in enumerate(encoded.sequence_ids()):
+        first, last = offsets[i]
+        if sequence == 1 and last > first:  # a token of the context, not an empty one
+            positions.append(i)
     if len(encoded["input_ids"]) > base.longest:
         raise LearnerError(
             f"an example needs {len(encoded['input_ids'])} tokens and '{base.name}' reads at most"
@@ -119,9 +119,11 @@ class Pointing(FittedLanguageModel):
         judge = AnyOf()
         answers = self.answer([e.input for e in rows.examples])
         right = [judge.score(s, e) for s, e in zip(answers, rows.examples, strict=True)]
-        known = [i for i, (target,) in enumerate(rows.targets) if target[0] != IGNORED]
-        sums, _ = self.losses([rows.sources[i] for i in known], [rows.targets[i][0] for i in known])
-        return sum(right) / len(right), sum(sums) / max(1, len(known))
+        # Answers that are not in the text have no loss.
+        marked = [i for i, (target,) in enumerate(rows.targets) if target[0] != IGNORED]
+        sources, targets = rows.sources, rows.targets
+        sums, _ = self.losses([sources[i] for i in marked], [targets[i][0] for i in marked])
+        return sum(right) / len(right), sum(sums) / max(1, len(marked))
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """Return the state of the first token: `readout` after the last layer, or `layer.K` (0 is
@@ -138,9 +140,8 @@ class Pointing(FittedLanguageModel):
                 raise LearnerError(
                     f"'{self.base.name}' has no place '{where}'; {nearest(str(where), names)}"
                 )
-            for row, state in zip(
-                rows, layers[names[where]][:, 0].float().cpu().numpy(), strict=True
-            ):
+            first_tokens = layers[names[where]][:, 0].float().cpu().numpy()
+            for row, state in zip(rows, first_tokens, strict=True):
                 states[row] = state
 
         self._passes(read, take, states=True)
@@ -148,16 +149,16 @@ class Pointing(FittedLanguageModel):
 
     def _point(self, inputs: Sequence[str]) -> list[Pointed]:
         contexts = [split_question(text) for text in inputs]
-        read = [read_passage(self.base, *part) for part in contexts]
+        read = [read_passage(self.base, context, question) for context, question in contexts]
         pointed: list[Any] = [None] * len(read)
 
         def take(rows: list[int], first: Any, last: Any, layers: Any) -> None:
             logprobs = [x.double().log_softmax(-1).cpu().numpy() for x in (first, last)]
-            for place, row in enumerate(rows):
+            for i, row in enumerate(rows):
+                context, _ = contexts[row]
                 _, positions, offsets = read[row]
-                pointed[row] = Pointed(
-                    contexts[row][0], offsets, *(x[place][positions] for x in logprobs)
-                )
+                starts, ends = (x[i][positions] for x in logprobs)
+                pointed[row] = Pointed(context, offsets, starts, ends)
 
         self._passes([ids for ids, _, _ in read], take)
         return pointed

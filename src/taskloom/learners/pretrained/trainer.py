@@ -47,27 +47,30 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import computing, pick_precision, using_threads
 
 Scores = Callable[[Sequence[int], Sequence[EncodedRows]], Sequence[tuple[float, float]]]
-"""From the numbers of some tasks and their rows of a split to each one's score and loss."""
+"""Maps the indices of some tasks and their rows of a split to each task's score and loss."""
 
 LOOK_EVERY = 25
-"""Steps between reads of the loss from a GPU: each read lets it stand idle until the next step is
-sent.
+"""Steps between reads of the loss from a GPU. Each read leaves it idle until the next step is sent.
 """
 
 WIDTHS = 8
-"""Batches are padded to a multiple of this, so that few different shapes occur: each costs a
+"""Widths of batches are rounded up to a multiple of this, because each different shape costs a
 capture of some seconds.
 """
 
 
 @dataclass(slots=True)
 class TaskRecord:
-    """What the loop remembers about one task."""
+    """Learning curve and early stopping of one task."""
 
     curve: list[Point] = field(default_factory=list)
     best: tuple[float, float] = (-1.0, 0.0)
     best_step: int = 0
     since: int = 0
+
+    def stopped(self, patience: int) -> bool:
+        """True if the last `patience` points brought no better score; 0 never stops."""
+        return bool(patience) and self.since >= patience
 
 
 class Adapter:
@@ -181,11 +184,8 @@ class Adapter:
                 with watch.saving():
                     self._save(folder)
                 watch.end(self.done, self.how.steps)
-            if (
-                seconds is not None
-                and time.monotonic() - began > seconds
-                and self.done < self.how.steps
-            ):
+            out_of_time = seconds is not None and time.monotonic() - began > seconds
+            if out_of_time and self.done < self.how.steps:
                 assert folder is not None
                 self._save(folder)
                 raise Paused(
@@ -202,9 +202,7 @@ class Adapter:
                     tensor.copy_(self.best[name])
 
     def _stopped(self) -> bool:
-        return bool(self.how.patience) and all(
-            r.since >= self.how.patience for r in self.records.values()
-        )
+        return all(record.stopped(self.how.patience) for record in self.records.values())
 
     def _batch(self, step: int) -> tuple[Batch, Tensor]:
         """Return the batches of all tasks for a step as one, and the task of each row."""
@@ -212,8 +210,8 @@ class Adapter:
         targets: list[list[int]] = []
         which: list[int] = []
         for number, (name, rows) in enumerate(self.tasks.items()):
-            epoch, place = self.orders[name].place(step)
-            chosen = self.orders[name].epoch(epoch)[0][place]
+            epoch, index = self.orders[name].position(step)
+            chosen = self.orders[name].epoch(epoch)[0][index]
             sources += [rows.sources[row] for row in chosen]
             targets += draw_targets(rows, chosen, self.key, step)
             which += [number] * len(chosen)
@@ -273,7 +271,7 @@ class Adapter:
         return sums, hits
 
     def _unscale(self) -> bool:
-        """Divide gradients by the scale of fp16; where they overflowed, skip the step and halve the
+        """Divide gradients by the scale of fp16. If they overflowed, skip the step and halve the
         scale.
         """
         gradients = [t.grad for t in self.trained.values() if t.grad is not None]
@@ -328,14 +326,12 @@ class Adapter:
         fast: Shortcuts = Shortcuts(),  # noqa: B008 - immutable
         precision: str | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Add the gradients of the sum over tasks of the mean loss per target token; gives losses
+        """Add the gradients of the sum over tasks of the mean loss per target token. Returns losses
         and hits by task.
         """
-        adapters = (
-            self.base.choice.of(which, self.even(len(which)))
-            if self.stacked
-            else contextlib.nullcontext()
-        )
+        adapters: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self.stacked:
+            adapters = self.base.choice.of(which, self.even(len(which)))
         with computing(precision or self.precision, self.device), adapters:
             tasks = which if self.prompts is not None else None
             each, _, right = losses(
@@ -349,7 +345,7 @@ class Adapter:
         return zero.index_add(0, which, shares.detach()), zero.index_add(0, which, right.float())
 
     def even(self, rows: int) -> bool:
-        """Return whether that many rows are a whole batch, and a batch has as many rows of every
+        """True if that many rows are a whole batch, and a batch has as many rows of every
         task.
         """
         sizes = [order.batch for order in self.orders.values()]
@@ -372,19 +368,14 @@ class Adapter:
         self._look()
         n = self.done - self.measured
         records = list(self.records.values())
-        going = [
-            i
-            for i, one in enumerate(records)
-            if not (self.how.patience and one.since >= self.how.patience)
-        ]
+        going = [i for i, one in enumerate(records) if not one.stopped(self.how.patience)]
         if "train" not in splits:  # which would be measured as it is now, not as it was in passing
             for number in going:
                 seen = float(self.hits[number]) / n, float(self.sums[number]) / n
                 records[number].curve.append(Point(self.done, "train", *seen))
         for split, rows in splits.items():
-            for number, (right, loss) in zip(
-                going, score(going, [rows[number] for number in going]), strict=True
-            ):
+            scores = score(going, [rows[number] for number in going])
+            for number, (right, loss) in zip(going, scores, strict=True):
                 record = records[number]
                 record.curve.append(Point(self.done, split, right, loss))
                 if split == "dev" and self.how.patience:
@@ -412,10 +403,9 @@ class Adapter:
             self._fault("a weight is not a number", self.done - 1)
         tensors = {f"trained.{n}": t for n, t in self.trained.items()}
         for name, tensor in self.trained.items():
-            for part, value in self.optimiser.state[tensor].items():
-                tensors[f"optimiser.{part}.{name}"] = torch.as_tensor(
-                    value
-                )  # Adafactor counts its steps in Python
+            for moment, value in self.optimiser.state[tensor].items():
+                # Adafactor counts its steps in Python.
+                tensors[f"optimiser.{moment}.{name}"] = torch.as_tensor(value)
         if self.best is not None:
             tensors |= {f"best.{n}": t for n, t in self.best.items()}
         records = {name: dataclasses.asdict(r) for name, r in self.records.items()}
@@ -441,14 +431,11 @@ class Adapter:
         with torch.no_grad():
             for name, tensor in self.trained.items():
                 tensor.copy_(tensors[f"trained.{name}"])
-                parts = {
-                    k.split(".")[1]
-                    for k in tensors
-                    if k.startswith("optimiser.") and k.endswith(f".{name}")
-                }
-                state = {
-                    part: tensors[f"optimiser.{part}.{name}"].to(self.device) for part in parts
-                }
+                state = {}
+                for key, value in tensors.items():
+                    group, *rest = key.split(".", 2)
+                    if group == "optimiser" and rest[1] == name:
+                        state[rest[0]] = value.to(self.device)
                 self.optimiser.state[tensor] = state
             if any(k.startswith("best.") for k in tensors):
                 self.best = {n: tensors[f"best.{n}"].to(self.device) for n in self.trained}

@@ -48,36 +48,34 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def occurrences(context: str, answer: str) -> list[tuple[int, int]]:
-    """Find where an answer stands as whole words; in any case of letters where it does not stand as
-    it is written.
-    """
+    """Find an answer as whole words, ignoring case if it does not occur as written."""
     pattern = rf"(?<!\w){re.escape(answer)}(?!\w)"
     if not answer.strip():
         return []
-    found = [m.span() for m in re.finditer(pattern, context)]
-    return found or [m.span() for m in re.finditer(pattern, context, re.IGNORECASE)]
+    spans = [m.span() for m in re.finditer(pattern, context)]
+    return spans or [m.span() for m in re.finditer(pattern, context, re.IGNORECASE)]
 
 
 def find_span(context: str, example: Example) -> tuple[int, int] | None:
-    """Find the official place of an answer: where the trait `answer_start` says it begins, in the
+    """Find the official position of an answer: where the trait `answer_start` says it begins, in the
     last supporting sentence that has it, or else its last occurrence.
     """
     start = example.traits.get("answer_start")
     if isinstance(start, int) and context.startswith(example.target, start):
         return start, start + len(example.target)
     for target in example.targets:
-        places = occurrences(context, target)
-        if not places:
+        spans = occurrences(context, target)
+        if not spans:
             continue
         sentences = [m.span() for m in _SENTENCE.finditer(context)]
         for number in reversed(str(example.traits.get("support_lines", "")).split()):
             line = int(number) - 1 if number.isdigit() else -1
             if 0 <= line < len(sentences):
                 first, last = sentences[line]
-                inside = [place for place in places if first <= place[0] and place[1] <= last]
+                inside = [(a, b) for a, b in spans if first <= a and b <= last]
                 if inside:
                     return inside[-1]
-        return places[-1]
+        return spans[-1]
     return None
 
 
@@ -126,7 +124,7 @@ def with_spans(examples: Sequence[Example], name: str, missing: Missing) -> list
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """What a model says about one input.
+    """Output of a model for one input.
 
     Attributes:
         context: The text that is pointed at.
@@ -149,9 +147,11 @@ class Pointed:
         n = len(self.offsets)
         start, end = self.start[:n], self.end[:n]
         if longest >= n:
+            # The best start up to each end, then the best end.
             last = int((np.maximum.accumulate(start) + end).argmax())
             first = int(start[: last + 1].argmax())
         else:
+            # sums[more][first] is the log-probability of the span from first to first + more.
             sums = [start[: n - more] + end[more:] for more in range(longest)]
             tops = [float(s.max()) for s in sums]
             more = int(np.argmax(tops))
@@ -160,19 +160,23 @@ class Pointed:
         return self.context[self.offsets[first][0] : self.offsets[last][1]]
 
     def weigh(self, candidate: str) -> float:
-        """Return the log-probability that the answer is this text, wherever it stands; minus
-        infinity where it does not.
+        """The log-probability that the answer is this text, summed over its occurrences; minus
+        infinity if there are none.
         """
         import numpy as np
 
-        starts = {a: i for i, (a, b) in reversed(list(enumerate(self.offsets))) if b > a}
-        ends = {b: i for i, (a, b) in enumerate(self.offsets) if b > a}
-        places = [
-            float(self.start[starts[a]] + self.end[ends[b]])
-            for a, b in occurrences(self.context, candidate)
-            if a in starts and b in ends
-        ]
-        return float(np.logaddexp.reduce(places)) if places else -math.inf
+        # The first token that begins at a character, and the last one that ends at it.
+        starts: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        for i, (a, b) in enumerate(self.offsets):
+            if b > a:
+                starts.setdefault(a, i)
+                ends[b] = i
+        logprobs = []
+        for a, b in occurrences(self.context, candidate):
+            if a in starts and b in ends:  # else the text begins or ends inside a token
+                logprobs.append(float(self.start[starts[a]] + self.end[ends[b]]))
+        return float(np.logaddexp.reduce(logprobs)) if logprobs else -math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -63,16 +64,16 @@ class Passages:
     def of(cls, items: Sequence[SpanExample]) -> Passages:
         """Build the reader for all items that will be read."""
         questions = [cut(item.question)[0] for item in items]
-        contexts = {context: cut(context)[0] for context in {item.context for item in items}}
-        every = {word for words in (*questions, *contexts.values()) for word in words}
+        every = set(chain.from_iterable(questions))
+        for context in {item.context for item in items}:  # many questions share a context
+            every.update(cut(context)[0])
         return cls(WordVocabulary(tuple(sorted(every))), max(map(len, questions)))
 
     def spellings(self) -> tuple[tuple[int, ...], ...]:
         """Return letters as numbers, from 1."""
-        letters = {
-            c: i for i, c in enumerate(sorted({c for word in self.words.words for c in word}), 1)
-        }
-        return tuple(tuple(letters[c] for c in word) for word in self.words.words)
+        alphabet = sorted(set(chain.from_iterable(self.words.words)))
+        number = {letter: i for i, letter in enumerate(alphabet, 1)}  # 0 is the empty place
+        return tuple(tuple(number[letter] for letter in word) for word in self.words.words)
 
     def encode(self, items: Sequence[SpanExample]) -> tuple[Encoded, list[list[tuple[int, int]]]]:
         """Encode items as arrays, with spans as labels (-1 where there is none), and where each
@@ -84,26 +85,24 @@ class Passages:
 
         rows, offsets, labels = [], [], []
         for item in items:
-            question, (words, places) = cut(item.question)[0], cut(item.context)
+            question, _ = cut(item.question)
+            words, places = cut(item.context)
             if len(question) > self.asked:
                 raise LearnerError(
                     f"the question {item.question[:60]!r} has {len(question)} words and this"
                     f" learner was fitted with at most {self.asked}; shorten it, or fit with it in"
                     " a split"
                 )
-            ids = [
-                i + 1
-                for i in self.words.look_up([*question, *words], f"{item.context} {item.question}")
-            ]
-            rows.append(
-                [*ids[: len(question)], *[0] * (self.asked - len(question)), *ids[len(question) :]]
-            )
+            text = f"{item.context} {item.question}"
+            ids = [i + 1 for i in self.words.look_up([*question, *words], text)]
+            empty = [0] * (self.asked - len(question))
+            rows.append([*ids[: len(question)], *empty, *ids[len(question) :]])
             offsets.append(places)
             labels.append(_label(item, places, SPAN))
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-        for place, row in zip(tokens, rows, strict=True):
-            place[: len(row)] = row
+        for padded, row in zip(tokens, rows, strict=True):
+            padded[: len(row)] = row
         return Encoded(tokens, lengths, np.array(labels, dtype=np.int64)), offsets
 
 
@@ -203,7 +202,7 @@ def prepare_pointer(
     """Build a reader of all passages and a network, whose answers are spans."""
     items = ask(with_spans(examples(train), learner.name, learner.without_span))
     tests = {name: ask(examples(split, name)) for name, split in evaluate.items()}
-    reader = Passages.of([item for part in (items, *tests.values()) for item in part])
+    reader = Passages.of([*items, *chain.from_iterable(tests.values())])
     net = learner.network(reader)
 
     def fitted(outcome: TrainingOutcome) -> Pointer:
@@ -227,13 +226,11 @@ class Pointer:
         curve: tuple[Point, ...] = (),
         batch: int = 256,
     ) -> None:
-        self.learner, self.net, self.reader, self.curve, self.batch = (
-            learner,
-            net,
-            reader,
-            curve,
-            batch,
-        )
+        self.learner = learner
+        self.net = net
+        self.reader = reader
+        self.curve = curve
+        self.batch = batch
         self.weights = dict(weights)
         self.step: int | None = None  # whose weights these are, as training knows
 
@@ -304,5 +301,5 @@ class Pointer:
     def save(self, folder: Path) -> None:
         """Write weights as safetensors, everything else as JSON."""
         about = {"words": self.reader.words.words, "asked": self.reader.asked}
-        with saving(folder, self.learner, self.curve, **about) as place:
-            write_tensors(place / WEIGHTS, self.weights)
+        with saving(folder, self.learner, self.curve, **about) as temporary:
+            write_tensors(temporary / WEIGHTS, self.weights)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -51,7 +52,7 @@ WEIGHTS = "weights.safetensors"
 MOST_CLASSES = 10_000
 
 Take = Callable[["Tensor", "dict[str, Tensor]"], "Tensor"]
-"""From logits and trace of a batch to what is wanted of it."""
+"""Maps the logits and trace of a batch to the result per row."""
 
 
 def load_scratch(folder: Path) -> Fitted:
@@ -107,7 +108,7 @@ class Prepared(Generic[F]):
 
 @dataclass(frozen=True)
 class Stacked(Generic[F]):
-    """What networks from scratch share: training, one seed or many."""
+    """Base class of networks from scratch: training of one seed or many."""
 
     training: Training = field(default_factory=Training)
 
@@ -183,16 +184,15 @@ class Stacked(Generic[F]):
 
         all_seeds = list(range(seeds) if isinstance(seeds, int) else seeds)
         ready = [self.prepare(train, evaluation_splits(evaluate)) for train, evaluate in data]
-        if any(one.net != ready[0].net for one in ready) or any(
-            one.begin is not None for one in ready
-        ):
+        sizes_differ = any(one.net != ready[0].net for one in ready)
+        if sizes_differ or any(one.begin is not None for one in ready):
             raise LearnerError(
                 "datasets of one stack need networks of the same size, drawn anew: as many"
                 " different words and answers in each, and no start_from; fit the others by"
                 " themselves"
             )
         sources = [LearningData(one.train, one.held_out) for one in ready]
-        members = [(place, seed) for place in range(len(ready)) for seed in all_seeds]
+        members = [(source, seed) for source in range(len(ready)) for seed in all_seeds]
         more: dict[str, Any] = {"folder": folder, "progress": progress, "seconds": seconds}
         outcomes = iter(train_each(ready[0].net, sources, members, self.training, **more))
         return [[one.fitted(next(outcomes)) for _ in all_seeds] for one in ready]
@@ -200,7 +200,7 @@ class Stacked(Generic[F]):
 
 @dataclass(frozen=True)
 class Scratch(Stacked["Classifier"]):
-    """What classifiers share: from examples to arrays, and one output per answer.
+    """Base class of classifiers: encodes examples as arrays, with one output per answer.
 
     Attributes:
         start_from: The folder of a saved model of the same kind and size, whose words, answers and
@@ -247,7 +247,9 @@ class Scratch(Stacked["Classifier"]):
         if self.start_from:
             reader, classes, net, begin = self._continued(items[1])
         else:
-            reader = self.reader(text for inputs, _ in (items, *tests.values()) for text in inputs)
+            # The vocabulary includes words that only evaluated splits have.
+            every_input = chain(items[0], *(inputs for inputs, _ in tests.values()))
+            reader = self.reader(every_input)
             classes = classes_of(items[1], MOST_CLASSES)
             net = self.network_for(reader, len(classes))
         label = {name: i for i, name in enumerate(classes)}
@@ -310,13 +312,11 @@ class Classifier:
         curve: tuple[Point, ...] = (),
         batch: int = 1024,
     ) -> None:
-        self.learner, self.net, self.reader, self.classes, self.curve = (
-            learner,
-            net,
-            reader,
-            classes,
-            curve,
-        )
+        self.learner = learner
+        self.net = net
+        self.reader = reader
+        self.classes = classes
+        self.curve = curve
         self.weights = dict(weights)
         self.batch = batch
         self.step: int | None = None  # whose weights these are, as training knows
@@ -339,11 +339,13 @@ class Classifier:
         inputs = texts(inputs)
         check_candidates(inputs, candidates)
         rows = self._run(inputs, lambda logits, trace: logits.log_softmax(-1))
-        place = {name: i for i, name in enumerate(self.classes)}
-        return [
-            [float(row[place[c]]) if c in place else float("-inf") for c in wanted]
-            for row, wanted in zip(rows, candidates, strict=True)
-        ]
+        column = {name: i for i, name in enumerate(self.classes)}
+        logprobs = []
+        for row, answers in zip(rows, candidates, strict=True):
+            logprobs.append(
+                [float(row[column[a]]) if a in column else float("-inf") for a in answers]
+            )
+        return logprobs
 
     def represent(self, inputs: Sequence[str], where: str = "readout") -> NDArray[np.float32]:
         """States by place: `readout` (the classifier's input), and in layered nets `layer.K` and
@@ -364,12 +366,13 @@ class Classifier:
     def save(self, folder: Path) -> None:
         """Write weights as safetensors, everything else as JSON."""
         about = self.learner.describe_reader(self.reader)
-        with saving(folder, self.learner, self.curve, **about, classes=self.classes) as place:
-            write_tensors(place / WEIGHTS, self.weights)
+        about["classes"] = self.classes
+        with saving(folder, self.learner, self.curve, **about) as temporary:
+            write_tensors(temporary / WEIGHTS, self.weights)
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Count the numbers of the network, all of which are trained."""
+        """Number of parameters, all of which are trained."""
         total = sum(weight.numel() for weight in self.weights.values())
         return {"total": total, "trained": total}
 

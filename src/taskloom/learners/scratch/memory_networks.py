@@ -26,7 +26,7 @@ _EPOCHS = 56_250
 
 @dataclass(frozen=True)
 class Storied(Scratch):
-    """What memory networks share.
+    """Base class of memory networks.
 
     Attributes:
         most_sentences: How many sentences, the last ones of a story, are read; the reference

@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
@@ -28,8 +28,8 @@ LOOP = frozenset({"training", "start_from"})
 """Settings of every classifier, which are not parameters of the module."""
 
 EAGER: Mapping[str, Any] = {"compile": False, "graphs": False}
-"""A person's module may branch on data, which neither a compiler nor a captured graph can follow;
-both can be switched on.
+"""Defaults for user modules, which may branch on data: neither a compiler nor a captured graph can
+follow that. Both can be switched on.
 """
 
 
@@ -48,7 +48,7 @@ class ModuleLearner(Scratch):
         """Wrap the module; its vocabulary has one more token, the end of the input."""
         from taskloom.learners.scratch.nets.module_adapter import ModuleNet
 
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in LOOP}
+        arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LOOP}
         settings = {k: v for k, v in digest_settings(self).items() if k not in LOOP}
         sizes = {"vocabulary": vocabulary + 1, "answers": classes}
         described = json.dumps(
@@ -56,7 +56,7 @@ class ModuleLearner(Scratch):
         )
         return ModuleNet(
             self.name,
-            lambda: type(self).build(vocabulary + 1, classes, **own),
+            lambda: type(self).build(vocabulary + 1, classes, **arguments),
             classes,
             described,
             self.file,
@@ -83,14 +83,15 @@ def module_settings(
             f" answers: {build.__name__}(vocabulary, answers, …)"
         )
     hints = _hints(build, parameters)
-    own = [
-        _setting(name, one, hints, defaults)
-        for one in parameters[2:]
-        if one.kind is not inspect.Parameter.VAR_KEYWORD
+    settings = [
+        _setting(name, parameter, hints, defaults)
+        for parameter in parameters[2:]
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    _check_names(name, [one for one, _, _ in own], defaults)
-    training = Training(**{**EAGER, **{k: v for k, v in defaults.items() if k in TRAINING}})
-    block = [("training", Training, field(default_factory=lambda: training)), *own]
+    _check_names(name, [setting for setting, _, _ in settings], defaults)
+    loop = {key: value for key, value in defaults.items() if key in TRAINING}
+    training = Training(**{**EAGER, **loop})
+    block = [("training", Training, field(default_factory=lambda: training)), *settings]
     try:
         return dataclasses.make_dataclass(
             build.__name__,
@@ -135,17 +136,17 @@ def _setting(
     return one.name, hints.get(one.name, type(default)), field(default=default)
 
 
-def _check_names(name: str, own: Iterable[str], defaults: Mapping[str, Any]) -> None:
+def _check_names(name: str, settings: Sequence[str], defaults: Mapping[str, Any]) -> None:
     from taskloom.core.errors import nearest
 
     taken = {*TRAINING, *LOOP, "name", "build", "code", "file"}
-    for setting in own:
+    for setting in settings:
         if setting in taken:
             raise LearnerError(
                 f"{name}: the parameter '{setting}' is the name of a training setting; rename it"
             )
     for setting in defaults:
-        if setting not in (*own, *TRAINING):
+        if setting not in (*settings, *TRAINING):
             raise LearnerError(
-                f"{name} has no setting '{setting}'; {nearest(setting, [*own, *TRAINING])}"
+                f"{name} has no setting '{setting}'; {nearest(setting, [*settings, *TRAINING])}"
             )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from taskloom.core.errors import InputError, nearest
@@ -39,16 +40,16 @@ class WordVocabulary:
 
     @property
     def eos(self) -> int:
-        """Return the id of the end."""
+        """The id of the end."""
         return len(self.words)
 
     @property
     def sos(self) -> int:
-        """Return the id of the start."""
+        """The id of the start."""
         return len(self.words) + 1
 
     def encode(self, text: str) -> list[int]:
-        """Encode texts as padded arrays."""
+        """The ids of a text's words."""
         return self.look_up(text.split(), text)
 
     def look_up(self, words: Sequence[str], text: str) -> list[int]:
@@ -67,11 +68,11 @@ def sentences_of(text: str) -> list[list[str]]:
     """Split a text into sentences of words, in small letters and without punctuation; the last
     sentence asks.
     """
-    pieces = (
-        re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower())
-        for piece in re.split(r"[.?!\n]", text)
-    )
-    sentences = [words for words in pieces if words]
+    sentences = []
+    for piece in re.split(r"[.?!\n]", text):
+        words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", piece.lower())
+        if words:
+            sentences.append(words)
     if not sentences:
         raise InputError(
             f"the input {text[:60]!r} has no sentence; write sentences and then a question, e.g. "
@@ -97,28 +98,24 @@ class Stories:
         """Collect the words of some texts, and count the places of the longest of their
         sentences.
         """
-        sentences = [sentence for text in texts for sentence in sentences_of(text)]
-        return cls(
-            WordVocabulary(tuple(sorted({w for s in sentences for w in s}))),
-            max(map(len, sentences), default=1),
-            most,
-        )
+        words: set[str] = set()
+        longest = 1
+        for text in texts:
+            for sentence in sentences_of(text):
+                words.update(sentence)
+                longest = max(longest, len(sentence))
+        return cls(WordVocabulary(tuple(sorted(words))), longest, most)
 
     def encode(self, inputs: Sequence[str], labels: Sequence[int] | None = None) -> Encoded:
-        """Return the ids of a text's words."""
+        """Encode stories as padded arrays."""
         import numpy as np
 
         rows = [self._row(text) for text in inputs]
         lengths = np.array([row.size for row in rows], dtype=np.int64)
         tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-        for place, row in zip(tokens, rows, strict=True):
-            place[: row.size] = row
-        classes = (
-            np.full(len(rows), -1, dtype=np.int64)
-            if labels is None
-            else np.asarray(labels, dtype=np.int64)
-        )
-        return Encoded(tokens, lengths, classes)
+        for padded, row in zip(tokens, rows, strict=True):
+            padded[: row.size] = row
+        return Encoded(tokens, lengths, _labels(labels, len(rows)))
 
     def _row(self, text: str) -> NDArray[np.int64]:
         import numpy as np
@@ -126,15 +123,15 @@ class Stories:
         *sentences, question = sentences_of(text)
         kept = [question, *sentences[-self.most :]]
         row = np.zeros((len(kept), self.sentence), dtype=np.int64)
-        for place, words in zip(row, kept, strict=True):
+        for padded, words in zip(row, kept, strict=True):
             if len(words) > self.sentence:
                 raise InputError(
                     f"a sentence has {len(words)} words and this learner was fitted with at most"
                     f" {self.sentence}: {' '.join(words)[:60]!r}; cut it in two, or fit with it in"
                     " a split"
                 )
-            place[: len(words)] = self.words.look_up(words, text)
-            place[: len(words)] += 1
+            padded[: len(words)] = self.words.look_up(words, text)
+            padded[: len(words)] += 1  # 0 is padding
         return row.ravel()
 
 
@@ -170,21 +167,25 @@ class Encoded:
 def encode(
     inputs: Sequence[str], words: WordVocabulary, labels: Sequence[int] | None = None
 ) -> Encoded:
-    """Encode stories as padded arrays."""
+    """Encode texts as padded arrays."""
     import numpy as np
 
     rows = [words.encode(text) for text in inputs]
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     tokens = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-    tokens[np.arange(tokens.shape[1])[None, :] < lengths[:, None]] = np.fromiter(
-        (token for row in rows for token in row), dtype=np.int64, count=int(lengths.sum())
-    )
-    classes = (
-        np.full(len(rows), -1, dtype=np.int64)
-        if labels is None
-        else np.asarray(labels, dtype=np.int64)
-    )
-    return Encoded(tokens, lengths, classes)
+    # One assignment through a mask for all rows.
+    real = np.arange(tokens.shape[1])[None, :] < lengths[:, None]
+    every_token = chain.from_iterable(rows)
+    tokens[real] = np.fromiter(every_token, dtype=np.int64, count=int(lengths.sum()))
+    return Encoded(tokens, lengths, _labels(labels, len(rows)))
+
+
+def _labels(labels: Sequence[int] | None, rows: int) -> NDArray[np.int64]:
+    import numpy as np
+
+    if labels is None:
+        return np.full(rows, -1, dtype=np.int64)
+    return np.asarray(labels, dtype=np.int64)
 
 
 def classes_of(targets: Iterable[str], most: int) -> tuple[str, ...]:

@@ -51,23 +51,24 @@ class Order:
         if number != self._epoch:
             key = self._key.child("epoch", number)
             n = self.per_epoch * self.batch
-            rows = np.argsort(key.words(0, len(self.lengths)), kind="stable")[:n]
-            rows = rows[np.argsort(self._short[rows], kind="stable")].reshape(
-                self.per_epoch, self.batch
-            )
-            rows = rows[np.argsort(key.child("batches").words(0, self.per_epoch), kind="stable")]
+            # Sorting by random words shuffles.
+            shuffled = np.argsort(key.words(0, len(self.lengths)), kind="stable")[:n]
+            by_length = shuffled[np.argsort(self._short[shuffled], kind="stable")]
+            batches = by_length.reshape(self.per_epoch, self.batch)
+            order = np.argsort(key.child("batches").words(0, self.per_epoch), kind="stable")
+            rows = batches[order]
             self._epoch, self._rows = number, rows
             self._widths = np.maximum(self.lengths[rows].max(1), self.shortest)
         return self._rows, self._widths
 
-    def place(self, step: int) -> tuple[int, int]:
-        """Return the epoch of a step and its place in it."""
+    def position(self, step: int) -> tuple[int, int]:
+        """The epoch of a step and the index of its batch in the epoch."""
         return divmod(step, self.per_epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class LearningData:
-    """What some members of a stack learn from, framed, and the splits of their learning curves."""
+    """Training data of some members of a stack, framed, and the splits of their learning curves."""
 
     train: Encoded
     evaluate: Mapping[str, Encoded]
@@ -98,7 +99,7 @@ class StackBatches:
         ]
         if len({order.batch for order in self.orders}) > 1:
             raise LearnerError("a dataset of a stack is smaller than a batch; set a smaller batch")
-        self.members = torch.tensor([place for place, _ in members])
+        self.members = torch.tensor([source for source, _ in members])
         self.firsts = np.cumsum([0] + [len(source.train) for source in sources])
         self._epochs = [-1] * len(sources)
         self._rows = [torch.zeros(0)] * len(sources)
@@ -108,17 +109,19 @@ class StackBatches:
         """Return the rows [batch] or [members, batch] of a step, in all datasets one after the
         other, and their width.
         """
-        places = [order.place(step) for order in self.orders]
-        new = [i for i, (epoch, _) in enumerate(places) if epoch != self._epochs[i]]
-        # Sorted before anything is copied: a copy waits for the device, which has work meanwhile.
-        for i, (here, widths) in [(i, self.orders[i].epoch(places[i][0])) for i in new]:
-            self._rows[i] = torch.from_numpy(here + self.firsts[i]).to(device)
+        positions = [order.position(step) for order in self.orders]
+        new = [i for i, (epoch, _) in enumerate(positions) if epoch != self._epochs[i]]
+        # All epochs are sorted before anything is copied: a copy waits for the device, which can
+        # work on the steps before it while we sort.
+        sorted_epochs = [self.orders[i].epoch(positions[i][0]) for i in new]
+        for i, (epoch_rows, widths) in zip(new, sorted_epochs, strict=True):
+            self._rows[i] = torch.from_numpy(epoch_rows + self.firsts[i]).to(device)
             self._widths[i] = widths
-            self._epochs[i] = places[i][0]
+            self._epochs[i] = positions[i][0]
         rows, width = [], 0
-        for i, (_, place) in enumerate(places):
-            rows.append(self._rows[i][place])
-            width = max(width, int(self._widths[i][place]))
+        for i, (_, batch) in enumerate(positions):
+            rows.append(self._rows[i][batch])
+            width = max(width, int(self._widths[i][batch]))
         if len(rows) == 1:
             return rows[0], width
         if self.members.device != device:

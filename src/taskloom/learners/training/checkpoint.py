@@ -83,17 +83,15 @@ def clear(folder: Path) -> None:
 
 
 def sound(weights: Iterable[Tensor]) -> bool:
-    """Return whether all weights are numbers. A step may break them with a loss that still is one:
-    the loss is from before it.
+    """True if all weights are finite. A step may break them while its loss, computed before the
+    update, is finite.
     """
     return all(bool(w.isfinite().all()) for w in weights)
 
 
 @contextlib.contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """Raise a clear error where a checkpoint lacks what a run needs: it is damaged, or from another
-    version.
-    """
+    """Raise a clear error if a checkpoint lacks something: it is damaged or from another version."""
     try:
         yield
     except (KeyError, TypeError, RuntimeError) as error:
@@ -125,7 +123,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
 
 
 def lasting(how: Training) -> dict[str, Any]:
-    """Return the settings that make a run what it is, as JSON keeps them."""
+    """The settings that define a run, as JSON values."""
     return {
         name: value for name, value in digest_settings(how).items() if name not in WITHOUT_EFFECT
     }
@@ -186,13 +184,15 @@ def _without_remedies(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_LOST = 120.0
-"""Seconds of work that a kill may cost: slow steps may be few between two regular checkpoints."""
+"""Maximum seconds of work that a kill may cost. Slow steps may be few between two regular
+checkpoints.
+"""
 
 COST = 0.05
-"""The share of the time that goes into such checkpoints at the most."""
+"""Maximum share of the time spent on such checkpoints."""
 
 PATIENCE = 5.0
-"""Seconds to wait for the owner of a folder to end: the worker of a killed experiment needs a
+"""Seconds to wait until another owner of the folder ends: the worker of a killed experiment needs a
 moment.
 """
 
@@ -205,7 +205,7 @@ class Watch:
         self._last, self._cost = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        """Return whether the run should be saved now."""
+        """True if the run should be saved now."""
         return self._pressed() or time.monotonic() - self._last > max(MOST_LOST, self._cost / COST)
 
     @contextlib.contextmanager
@@ -217,7 +217,7 @@ class Watch:
         self._cost = self._last - began
 
     def end(self, done: int, steps: int) -> None:
-        """Stop the run after the save of a step where Ctrl-C was pressed."""
+        """Stop the run after a save if Ctrl-C was pressed."""
         if self._pressed():
             raise KeyboardInterrupt(
                 f"the run is saved after step {done} of {steps}; repeat the call to resume it"
@@ -255,8 +255,8 @@ def _held(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Give whether Ctrl-C was pressed: in the middle of a step nothing could be saved. Pressed
-    again, it ends the run at once.
+    """Yield a function that is True after Ctrl-C, which waits for the end of the step because
+    nothing can be saved in the middle. Pressed again, it ends the run at once.
     """
     seen = False
 

@@ -40,12 +40,12 @@ from taskloom.learners.training.settings import Training
 from taskloom.learners.training.step import Resident, Stepper, using_threads
 
 LOOK_EVERY = 100
-"""Steps between looks at the device for progress, errors and time; a look waits for the device."""
+"""Steps between reads of the device for progress, errors and time. A read waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """What one seed came to.
+    """Result of one seed.
 
     Attributes:
         weights: On the CPU, by name, without the axis of seeds.
@@ -60,7 +60,7 @@ class TrainingOutcome:
 
 @dataclass(slots=True)
 class _Record:
-    """What a run remembers about one seed."""
+    """Learning curve and early stopping of one seed."""
 
     curve: list[Point] = field(default_factory=list)
     best: float = -1.0
@@ -156,7 +156,7 @@ def train_each(
 
 
 def _equally_long(sources: Sequence[LearningData]) -> bool:
-    """Return whether all datasets have as many inputs of each length."""
+    """True if all datasets have equally many inputs of each length."""
     counts = [np.bincount(source.train.lengths).tolist() for source in sources]
     return all(one == counts[0] for one in counts)
 
@@ -258,19 +258,13 @@ class _Run:
                 report_step(now_at)
                 if progress:
                     progress(now_at)
-            if (
-                self.folder
-                and self.done < how.steps
-                and (self.done % how.checkpoint_every == 0 or watch.due())
-            ):
+            regular = self.done % how.checkpoint_every == 0
+            if self.folder and self.done < how.steps and (regular or watch.due()):
                 with watch.saving():
                     self._save(spent)
                 watch.end(self.done, how.steps)
-            if (
-                seconds is not None
-                and self.done % LOOK_EVERY == 0
-                and time.monotonic() - began > seconds
-            ):
+            out_of_time = seconds is not None and time.monotonic() - began > seconds
+            if out_of_time and self.done % LOOK_EVERY == 0:
                 self._save(spent)
                 raise Paused(
                     f"the run is saved after step {self.done} of {how.steps}; repeat the call to"
@@ -322,16 +316,14 @@ class _Run:
         """Return score and mean loss of each member on each split of its dataset."""
         scores: list[dict[str, tuple[float, float]]] = [{} for _ in self.members]
         for i, splits in enumerate(self.splits):
-            places = [s for s, (source, _) in enumerate(self.members) if source == i]
-            # Only where there are several: picking weights copies them.
-            own = (
-                {n: w.detach()[places] for n, w in self.stepper.weights.items()}
-                if len(self.splits) > 1
-                else None
-            )
+            members = [s for s, (source, _) in enumerate(self.members) if source == i]
+            weights = None
+            if len(self.splits) > 1:  # picking weights copies them
+                weights = {n: w.detach()[members] for n, w in self.stepper.weights.items()}
             for name, split in splits.items():
-                for s, *score in zip(places, *self.stepper.measure(split, own), strict=True):
-                    scores[s][name] = (score[0], score[1])
+                rights, losses = self.stepper.measure(split, weights)
+                for s, right, loss in zip(members, rights, losses, strict=True):
+                    scores[s][name] = (right, loss)
         return scores
 
     def _outcomes(self) -> list[TrainingOutcome]:
@@ -340,13 +332,8 @@ class _Run:
         outcomes = []
         for s, record in enumerate(self.records):
             weights = {name: view[s].detach().cpu().clone() for name, view in views.items()}
-            outcomes.append(
-                TrainingOutcome(
-                    weights,
-                    tuple(record.curve),
-                    self.done if self.best is None else record.best_step,
-                )
-            )
+            step = self.done if self.best is None else record.best_step
+            outcomes.append(TrainingOutcome(weights, tuple(record.curve), step))
         return outcomes
 
     def _save(self, spent: float) -> None:
@@ -377,21 +364,19 @@ class _Run:
             self.stepper.state.restore(tensors)
             if self.best is not None:
                 self.best.copy_(tensors["best"])
-            self.done, self.measured, self.seconds_before = (
-                about["done"],
-                about["measured"],
-                about["seconds"],
-            )
-            self.records = [
-                _Record(**{**r, "curve": [Point(**p) for p in r["curve"]]})
-                for r in about["records"]
-            ]
+            self.done = about["done"]
+            self.measured = about["measured"]
+            self.seconds_before = about["seconds"]
+            self.records = []
+            for saved_record in about["records"]:
+                curve = [Point(**point) for point in saved_record["curve"]]
+                self.records.append(_Record(**{**saved_record, "curve": curve}))
 
 
 def _identity(
     net: Net, sources: Sequence[LearningData], members: Sequence[tuple[int, int]], how: Training
 ) -> dict[str, Any]:
-    """Return what makes two runs the same run, as JSON keeps it."""
+    """Identity of a run as JSON values: two runs with the same one are the same run."""
     data = [_digest(source.train) for source in sources]
     evaluate = [
         {name: _digest(split) for name, split in source.evaluate.items()} for source in sources

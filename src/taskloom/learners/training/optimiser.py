@@ -16,9 +16,7 @@ from torch import Tensor
 from taskloom.learners.training.settings import Training
 
 _ALIGN = 8
-"""Every weight starts at a multiple of this many numbers, so that matrix products may read it in
-wide words.
-"""
+"""Weights start at a multiple of this many numbers, so that matrix products may read wide words."""
 
 BETA1 = 0.9
 GROWTH_STEPS = 2_000
@@ -84,7 +82,7 @@ class TrainingState:
 
     @contextlib.contextmanager
     def put_back(self) -> Iterator[None]:
-        """Restore the state after the block, even where memory runs out in the middle of it."""
+        """Restore the state after the block, even if it runs out of memory."""
         saved = {name: tensor.clone() for name, tensor in self.tensors().items()}
         try:
             yield
@@ -101,31 +99,34 @@ def update(state: TrainingState, gradient: Tensor, how: Training, fp16: bool) ->
         norm = norm / state.scale
         state.calm.copy_((state.calm + 1) * fine)
         grown = (state.calm >= GROWTH_STEPS).to(gradient.dtype)
+        # Twice the scale after many steps without an overflow, half of it after an overflow. In
+        # arithmetic rather than branches, because each seed decides for itself on the device.
         state.scale.mul_((1 + grown) * (0.5 + 0.5 * fine))
         state.calm.mul_(1 - grown)
     else:
-        fine = torch.ones_like(
-            fine
-        )  # without scaling an overflow is an error, which the loop reports with its step
+        # Without loss scaling an overflow is an error, which the loop reports with its step.
+        fine = torch.ones_like(fine)
     if how.clip:
         gradient = gradient * (how.clip / (norm + 1e-6)).clamp(max=1.0)
-    rate = (
-        how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0)
-        if how.warmup
-        else torch.full_like(norm, how.rate)
-    )
+    # `Training.rate_at`, on the device: a captured graph must read the step from memory.
+    if how.warmup:
+        rate = how.rate * ((state.step + 1) / how.warmup).clamp(max=1.0)
+    else:
+        rate = torch.full_like(norm, how.rate)
     if how.halve_every:
         rate = rate * 0.5 ** (state.step // how.halve_every)
     elif how.decay != "constant":
         past = ((state.step - how.warmup) / max(1, how.steps - how.warmup)).clamp(0.0, 1.0)
-        rate = rate * (1 - past if how.decay == "linear" else 0.5 * (1 + torch.cos(math.pi * past)))
-    rate = rate * fine
+        linear = how.decay == "linear"
+        rate = rate * (1 - past if linear else 0.5 * (1 + torch.cos(math.pi * past)))
+    rate = rate * fine  # a step whose gradient overflowed changes nothing
     if how.weight_decay and how.optimiser != "adamw":
         gradient = gradient + how.weight_decay * state.weights
     state.updates.add_(fine)
     if how.optimiser == "sgd":
         state.weights.sub_(rate * gradient)
         return
+    # Adam: m += (1 - b1) (g - m), v += (1 - b2) (g^2 - v), both divided by 1 - b^t for their bias.
     state.mean.add_((gradient - state.mean) * ((1 - BETA1) * fine))
     state.square.add_((gradient * gradient - state.square) * ((1 - how.beta2) * fine))
     first = 1 - BETA1 ** state.updates.clamp(min=1)

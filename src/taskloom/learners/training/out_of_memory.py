@@ -1,6 +1,4 @@
-"""Going on when memory is short: a batch that does not fit is computed in halves, and that is
-reported.
-"""
+"""Continuing when memory is short: a batch that does not fit is computed in halves, with a warning."""
 
 from __future__ import annotations
 
@@ -18,19 +16,19 @@ R = TypeVar("R")
 
 
 WORDS = ("can't allocate memory", "CUDA error: out of memory")
-"""Of memory that is short where torch has no type for it: on a CPU, and on a GPU that other
+"""Messages of out-of-memory errors for which torch has no type: on a CPU, and on a GPU that other
 processes have filled.
 """
 
 
 def is_short(error: RuntimeError) -> bool:
-    """Return whether an error is one of memory."""
+    """True if an error means that memory is short."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in WORDS)
 
 
 @contextlib.contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Raise one sentence where something that cannot be halved does not fit."""
+    """Raise a one-sentence error if something that cannot be halved does not fit."""
     try:
         yield
     except RuntimeError as error:
@@ -40,8 +38,8 @@ def room_for(what: str) -> Iterator[None]:
 
 
 def check_room(what: str, numbers: int) -> None:
-    """Refuse so many fp32 numbers where the machine has less memory: it may promise more, and end
-    the process that uses it.
+    """Refuse this many fp32 numbers if the machine has less memory. The system may promise more and
+    then kill the process that uses it.
     """
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -58,8 +56,8 @@ def _too_large(what: str) -> LearnerError:
 
 
 def in_halves(rows: list[R], run: Callable[[list[R]], None]) -> None:
-    """Run something on rows; where memory is short on half of them at a time, and so on down to
-    one.
+    """Run a function on rows. If memory is short, run it on half of them at a time, and so on down
+    to one.
     """
     try:
         run(rows)

@@ -1,5 +1,5 @@
-"""The settings of a training run. Plain dataclass; `taskloom.learners.config` checks what a person
-writes.
+"""Settings of a training run, as a plain dataclass. `taskloom.learners.config` checks settings that
+users write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 from taskloom.learners.interface import LearnerError, later_setting
 
 MOST_THREADS = 1_024
-"""More threads than any machine has cores; torch would start them all the same, and crash."""
+"""Maximum threads, more than any machine has cores. torch would start more and crash."""
 
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
@@ -138,33 +138,35 @@ class Training:
         if not self.epochs and not self.evaluate_epochs:
             return self
         per_epoch = max(1, rows // self.batch)
-        steps = max(1, round(self.epochs * per_epoch)) if self.epochs else self.steps
-        every = (
-            max(1, round(self.evaluate_epochs * per_epoch))
-            if self.evaluate_epochs
-            else self.evaluate_every
-        )
+        steps, every = self.steps, self.evaluate_every
+        if self.epochs:
+            steps = max(1, round(self.epochs * per_epoch))
+        if self.evaluate_epochs:
+            every = max(1, round(self.evaluate_epochs * per_epoch))
         return replace(self, steps=steps, evaluate_every=every, epochs=0.0, evaluate_epochs=0.0)
 
     def rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        rate = self.rate * min(1.0, (step + 1) / self.warmup) if self.warmup else self.rate
+        rate = self.rate
+        if self.warmup:
+            rate *= min(1.0, (step + 1) / self.warmup)
         if self.halve_every:
             return rate * 0.5 ** (step // self.halve_every)
-        if self.decay == "constant":
-            return rate
         past = self.share_past(step)
-        return rate * (1 - past if self.decay == "linear" else 0.5 * (1 + math.cos(math.pi * past)))
+        if self.decay == "linear":
+            return rate * (1 - past)
+        if self.decay == "cosine":
+            return rate * (0.5 * (1 + math.cos(math.pi * past)))
+        return rate
 
     def share_past(self, step: int) -> float:
-        """Return how much of the time after the warm-up is over before a step, from 0 to 1."""
+        """Share of the steps after the warm-up that are over before a step, from 0 to 1."""
         return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))
 
     def points(self) -> set[int]:
         """Return the steps after which the splits are evaluated; the last one always."""
-        every = (
-            set(range(self.evaluate_every, self.steps + 1, self.evaluate_every))
-            if self.evaluate_every
-            else set()
-        )
-        return every | {s for s in self.evaluate_at if 0 < s <= self.steps} | {self.steps}
+        points = {self.steps}
+        if self.evaluate_every:
+            points.update(range(self.evaluate_every, self.steps + 1, self.evaluate_every))
+        points.update(step for step in self.evaluate_at if 0 < step <= self.steps)
+        return points

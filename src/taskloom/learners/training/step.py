@@ -33,23 +33,21 @@ ones at most (fine-tuned, LoRA and prompts, on a CPU).
 """
 
 FEWEST_NUMBERS = 16
-"""Weights of no more numbers are not compared: their gradients are sums that nearly cancel, and
-mostly rounding.
+"""Weights of at most this many numbers are not compared: their gradients are sums that nearly
+cancel, and so mostly rounding.
 """
 
 PLAIN_ROWS = 64
-"""Rows of a batch that are computed at a time for the comparison, since plain layers take more
-memory than compiled ones.
+"""Rows computed at once for the comparison, because plain layers take more memory than compiled
+ones.
 """
 
 WARM_UPS = 3
-"""Eager runs before a capture, in which kernels are compiled and libraries choose their
-algorithms.
-"""
+"""Eager runs before a capture, in which kernels are compiled and libraries choose algorithms."""
 
 
 def pick_device(name: str) -> torch.device:
-    """Choose the device; `auto` is a GPU where there is one."""
+    """Choose the device. `auto` is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -204,8 +202,8 @@ def compiled_right(
     what: str = "compiled layers",
     then: str = "without compiling",
 ) -> bool:
-    """Return whether compiled layers give the gradients of plain ones, but for rounding; warn where
-    they do not.
+    """True if compiled layers give the gradients of plain ones, up to rounding. Warns if they do
+    not.
     """
     worst, name = largest_difference(gradients, plain, exact)
     if worst <= ROUNDING[precision]:
@@ -219,8 +217,8 @@ def compiled_right(
 
 
 def takes_kernels(net: Net, how: Training, precision: str) -> bool:
-    """Return whether a network's layers are computed by kernels where they fit; `kernels_in` are
-    precisions in which that pays.
+    """True if a network's layers should be computed by kernels. `kernels_in` names the precisions
+    in which kernels were measured to be faster.
     """
     return how.kernels == "always" or (
         how.kernels == "auto" and precision in getattr(net, "kernels_in", ())
@@ -360,8 +358,8 @@ class Stepper:
         )
 
     def _check_compiler(self, rows: Tensor, width: int) -> None:
-        """Compare the compiled gradient with the plain one at the first batch of each shape; where
-        they differ, compile no more.
+        """Compare the compiled gradient with the plain one at the first batch of each shape, and
+        stop compiling if they differ.
 
         Both are computed with the weights that seeds start with, so that a resumed run decides as
         an uninterrupted one does. Later on rounding moves gradients further than is allowed here
@@ -398,7 +396,7 @@ class Stepper:
             self.wrap = None
 
     def _gradient_by_kernels(self, rows: Tensor, width: int) -> Tensor | None:
-        """Compute the gradient, or None where this device cannot build or start the kernels."""
+        """Compute the gradient. None if this device cannot build or start the kernels."""
         try:
             return self._part(rows, width, 0, rows.shape[-1])[2]
         except Exception as error:  # Triton's errors have no class in common

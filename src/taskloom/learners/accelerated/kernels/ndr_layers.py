@@ -1,11 +1,16 @@
-"""All layers of NDR in training, and their gradients, by kernels and batched products
-(`router_layers.py`).
+"""All layers of NDR in training, and their gradients, by kernels and batched products.
 
-The last layer computes the first column alone and has buffers and an attention of its own.
+What a layer computes stands in `scratch/nets/ndr.py`; this is the same in other pieces. Buffers are
+[layers, seeds, rows, channels], rows being the tokens of all examples, so that the gradients of a
+weight are one batch of products over all layers. The last layer computes the first column alone and
+has buffers and an attention of its own.
 
-Buys a step of 25 NDRs on `ctl/A` in 13.3 ms (bf16) or at most 28.2 (tf32) where compiled layers
-take 24.5 and 55.7 (one H200). To do without set `kernels: never`: `scratch/nets/ndr.py` then
-computes the layers.
+In bf16 the state between layers is the sum of two bf16 numbers, because a gate that is nearly shut
+changes the state by less than one bf16 number resolves.
+
+Buys a step of 25 NDRs on `ctl/A` in 13.3 ms (bf16) or at most 28.2 (tf32); compiled layers take 24.5
+and 55.7 (one H200). To do without set `kernels: never`: `scratch/nets/ndr.py` then computes the
+layers.
 """
 
 from __future__ import annotations
@@ -16,24 +21,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taskloom.learners.accelerated.kernels import first_column
+from taskloom.learners.accelerated.kernels import launch
+from taskloom.learners.accelerated.kernels import ndr_attention as attention
 from taskloom.learners.accelerated.kernels import row_kernels as kernels
 from taskloom.learners.accelerated.kernels.launch import (
     EXAMPLE_ROWS,
+    TILE_REGISTERS,
     Pass,
+    attention_tile,
+    block,
     cut,
     example_tiles,
     outer,
     precision_of,
+    shares,
     start,
     tile_rows,
     tiles,
+    turns,
     width_of,
-)
-from taskloom.learners.accelerated.kernels.router_layers import (
-    RouterMaps,
-    RouterPart,
-    joined_gradients,
 )
 
 NAMES = (
@@ -61,6 +67,356 @@ NAMES = (
     "norm_out.weight",
     "norm_out.bias",
 )
+"""Weights in the order in which `NDRLayers` takes them."""
+
+SCALARS = ("scale", "scale_direction", "bias")
+"""Scalars of attention, in the order in which kernels read them."""
+
+
+class RouterMaps:
+    """Weights in the type of products, joined where they read the same input; biases and norms in
+    fp32.
+    """
+
+    def __init__(self, w: dict[str, Tensor], kind: torch.dtype) -> None:
+        three = ("attention.kv", "attention.q", "attention.direction")
+        self.qkv = torch.cat([w[f"{name}.weight"] for name in three], 1).to(kind)
+        self.qkv_bias = torch.cat([w[f"{name}.bias"] for name in three], 1)
+        self.inner = torch.cat([w["data1.weight"], w["gate1.weight"]], 1).to(kind)
+        self.inner_bias = torch.cat([w["data1.bias"], w["gate1.bias"]], 1)
+        self.out = w["attention.out.weight"].to(kind)
+        self.data = w["data2.weight"].to(kind)
+        self.gate = w["gate2.weight"].to(kind)
+        self.data_bias, self.gate_bias = w["data2.bias"].contiguous(), w["gate2.bias"].contiguous()
+        self.merge = (w["norm_merge.weight"].contiguous(), w["norm_merge.bias"].contiguous())
+        self.end = (w["norm_out.weight"].contiguous(), w["norm_out.bias"].contiguous())
+        self.scales = torch.cat([w[f"attention.{name}"] for name in SCALARS], 1)
+
+
+class RouterPart:
+    """Buffers of some layers that have equally many columns, and the forward and backward pass
+    through them.
+    """
+
+    def __init__(
+        self, maps: RouterMaps, run: Pass, layers: int, length: int, columns: int, batch: int
+    ) -> None:
+        self.maps, self.run = maps, run
+        self.length, self.columns, self.batch = length, columns, batch
+        self.seeds, self.state, inner = maps.out.shape[0], maps.out.shape[1], maps.inner.shape[1]
+        self.data = inner - self.state
+        self.rows = batch * columns
+
+        def buffer(rows: int, channels: int) -> Tensor:
+            return torch.empty(
+                layers, self.seeds, rows, channels, dtype=run.kind, device=maps.out.device
+            )
+
+        d = self.state
+        self.h = buffer(batch * length, d)
+        self.mixture = buffer(self.rows, d)
+        self.mixed = buffer(self.rows, d)
+        self.a = buffer(self.rows, d)
+        self.z, self.inner = buffer(self.rows, inner), buffer(self.rows, inner)
+        self.y, self.g = buffer(self.rows, d), buffer(self.rows, d)
+        self.asking = self.h if columns == length else buffer(self.rows, d)
+        self._allocate(buffer)
+
+    def _allocate(self, buffer: Callable[[int, int], Tensor]) -> None:
+        """Make room for attention."""
+        rows = self.batch * self.length
+        self.qkv = buffer(rows, self.maps.qkv.shape[1])
+        self.weights = buffer(rows * self.run.heads, turns(self.length))
+        self.products = torch.empty_like(self.weights, dtype=torch.float32)
+
+    def allocate_changes(self) -> None:
+        """Make room for the gradients that weights' gradients are computed from."""
+        self.dmixed = torch.empty_like(self.mixed)
+        self.dz = torch.empty_like(self.z)
+        self.dy = torch.empty_like(self.y)
+        self.dg = torch.empty_like(self.g)
+        layers, d = len(self.h), self.state
+        self.parts, self.per = shares(self.rows, self.seeds, d, self.run.kind)
+        wide = self.z.shape[-1]
+        self.inner_parts, self.inner_per = shares(
+            self.rows, self.seeds * wide // block(wide), block(wide), self.run.kind
+        )
+
+        def sums(*shape: int) -> Tensor:
+            return torch.empty(
+                layers, self.seeds, *shape, dtype=torch.float32, device=self.h.device
+            )
+
+        self.merge_sums, self.gate_sums = sums(self.parts, 3, d), sums(self.parts, 4, d)
+        self.inner_sums = sums(self.inner_parts, wide)
+        self._allocate_attention_changes(sums)
+
+    def _allocate_attention_changes(self, sums: Callable[..., Tensor]) -> None:
+        """Make room for the gradients of attention."""
+        self.dqkv = torch.empty_like(self.qkv)
+        parts = self._tiles()[0][0]
+        self.qkv_sums, self.order_sums = sums(parts, 3 * self.state), sums(parts, self.run.heads, 5)
+
+    def _tiles(self) -> tuple[tuple[int, int, int], dict[str, Any]]:
+        """Return the programs and constants of attention."""
+        run, rate = self.run, self.run.rates[1]
+        rows, warps = attention_tile(self.length, run.kind)
+        shape = {
+            "H": run.heads,
+            "C": self.state // run.heads,
+            "LENGTH": self.length,
+            "TURNS": turns(self.length),
+            "R": rows,
+        }
+        constants = {"CUT": cut(rate), "RATE": 1 / (1 - rate), "PRECISION": precision_of(run.kind)}
+        grid = (-(-self.batch // (rows // self.length)), run.heads, self.seeds)
+        return grid, {**shape, **constants, "warps": warps, "maxnreg": TILE_REGISTERS}
+
+    def _attend(self, i: int, layer: int) -> None:
+        """Compute the mixtures of values; keys are replaced by what dropout makes of them."""
+        maps, run = self.maps, self.run
+        torch.bmm(self.h[i], maps.qkv.transpose(1, 2), out=self.qkv[i])
+        grid, constants = self._tiles()
+        given = (self.qkv[i], maps.qkv_bias, run.keys[3 * layer], run.lengths, maps.scales)
+        tables = (self.products[i], self.weights[i], self.mixture[i])
+        start(
+            attention.attend_forward,
+            grid,
+            *given,
+            *tables,
+            self.batch,
+            self._stride(),
+            run.first,
+            **constants,
+        )
+
+    def _unattend(self, i: int, change: Tensor, dh: Tensor) -> Tensor:
+        """Compute the gradients of queries, keys, values and scores of direction; returns that of
+        the states, to which dh adds.
+        """
+        maps, run = self.maps, self.run
+        grid, constants = self._tiles()
+        given = (
+            change,
+            self.qkv[i],
+            maps.qkv_bias,
+            run.lengths,
+            maps.scales,
+            self.products[i],
+            self.weights[i],
+        )
+        scratch = (torch.empty_like(self.products[i]), torch.empty_like(self.weights[i]))
+        results = (self.dqkv[i], self.qkv_sums[i], self.order_sums[i])
+        start(
+            attention.attend_backward,
+            grid,
+            *given,
+            *scratch,
+            *results,
+            self.batch,
+            self._stride(),
+            **constants,
+        )
+        return dh.baddbmm_(self.dqkv[i], maps.qkv)
+
+    def _stride(self) -> int:
+        """Stride between the lengths of two seeds: 0 if all seeds read the same inputs."""
+        return self.batch if self.run.lengths.dim() == 2 else 0
+
+    def _inner(self, i: int) -> None:
+        """Compute the inner maps with their GELU, and the maps after it."""
+        maps, wide = self.maps, self.z.shape[-1]
+        torch.bmm(self.a[i], maps.inner.transpose(1, 2), out=self.z[i])
+        start(
+            kernels.gelu_forward,
+            (tiles(self.rows, block(wide), self.run.kind), wide // block(wide), self.seeds),
+            self.z[i],
+            maps.inner_bias,
+            self.inner[i],
+            self.rows,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide), self.run.kind),
+        )
+        torch.bmm(self.inner[i, ..., : self.data], maps.data.transpose(1, 2), out=self.y[i])
+        torch.bmm(self.inner[i, ..., self.data :], maps.gate.transpose(1, 2), out=self.g[i])
+
+    def _uninner(self, i: int) -> Tensor:
+        """Compute the gradient of the inner maps' input."""
+        maps, wide = self.maps, self.z.shape[-1]
+        dinner = torch.empty_like(self.dz[i])
+        torch.bmm(self.dy[i], maps.data, out=dinner[..., : self.data])
+        torch.bmm(self.dg[i], maps.gate, out=dinner[..., self.data :])
+        start(
+            kernels.gelu_backward,
+            (self.inner_parts, wide // block(wide), self.seeds),
+            dinner,
+            self.z[i],
+            maps.inner_bias,
+            self.dz[i],
+            self.inner_sums[i],
+            self.rows,
+            PER=self.inner_per,
+            STAGES=launch.STAGES,
+            W=wide,
+            BLOCK=block(wide),
+            ROWS=tile_rows(block(wide), self.run.kind),
+        )
+        return torch.bmm(self.dz[i], maps.inner)
+
+    def forward(self, i: int, layer: int, low: Tensor, out: Tensor, out_low: Tensor) -> None:
+        """Compute layer number `layer`, whose buffers are the i-th here; its input is in h[i] (and
+        low).
+        """
+        maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
+        if self.asking is not self.h:
+            self.asking[i].copy_(self._first_columns(self.h[i]))
+            low = self._first_columns(low).contiguous() if low.dim() else low
+        self._attend(i, layer)
+        torch.bmm(self.mixture[i], maps.out.transpose(1, 2), out=self.mixed[i])
+        first = run.first * self.columns
+        over_rows = {"D": d, "ROWS": tile_rows(d, self.run.kind)}
+        start(
+            kernels.merge_forward,
+            (tiles(self.rows, d, self.run.kind), self.seeds),
+            self.asking[i],
+            self.mixed[i],
+            none,
+            *maps.merge,
+            run.keys[3 * layer + 1],
+            self.a[i],
+            self.rows,
+            first,
+            CUT=cut(run.rates[0]),
+            RATE=1 / (1 - run.rates[0]),
+            BIAS=False,
+            **over_rows,
+        )
+        self._inner(i)
+        start(
+            kernels.gate_forward,
+            (tiles(self.rows, d, self.run.kind), self.seeds),
+            self.y[i],
+            self.g[i],
+            self.a[i],
+            self.asking[i],
+            low,
+            maps.data_bias,
+            maps.gate_bias,
+            *maps.end,
+            run.keys[3 * layer + 2],
+            out,
+            out_low,
+            self.rows,
+            first,
+            CUT=cut(run.rates[2]),
+            SPLIT=run.kind != torch.float32,
+            **over_rows,
+        )
+
+    def _first_columns(self, states: Tensor) -> Tensor:
+        return states.view(self.seeds, self.batch, self.length, -1)[:, :, : self.columns].flatten(
+            1, 2
+        )
+
+    def backward(self, i: int, layer: int, change: Tensor) -> Tensor:
+        """Compute the gradient of the layer's input from that of its output, [S, rows, d]."""
+        maps, run, d, none = self.maps, self.run, self.state, self.maps.scales
+        first = run.first * self.columns
+        through = torch.empty_like(change)
+        programs = (self.parts, self.seeds)
+        over_rows = {"D": d, "ROWS": tile_rows(d, self.run.kind)}
+        start(
+            kernels.gate_backward,
+            programs,
+            change,
+            self.y[i],
+            self.g[i],
+            self.a[i],
+            self.asking[i],
+            maps.data_bias,
+            maps.gate_bias,
+            *maps.end,
+            run.keys[3 * layer + 2],
+            self.dy[i],
+            self.dg[i],
+            through,
+            self.gate_sums[i],
+            self.rows,
+            first,
+            PER=self.per,
+            STAGES=launch.STAGES,
+            CUT=cut(run.rates[2]),
+            **over_rows,
+        )
+        da = self._uninner(i)
+        dh = torch.empty_like(change)
+        start(
+            kernels.merge_backward,
+            programs,
+            da,
+            self.dy[i],
+            self.asking[i],
+            self.mixed[i],
+            through,
+            none,
+            maps.merge[0],
+            run.keys[3 * layer + 1],
+            self.dmixed[i],
+            dh,
+            self.merge_sums[i],
+            self.rows,
+            first,
+            PER=self.per,
+            STAGES=launch.STAGES,
+            CUT=cut(run.rates[0]),
+            RATE=1 / (1 - run.rates[0]),
+            BIAS=False,
+            MORE=True,
+            ADD=True,
+            **over_rows,
+        )
+        return self._unattend(i, torch.bmm(self.dmixed[i], maps.out), dh)
+
+    def gradients(self) -> dict[str, Tensor]:
+        """Compute the gradients of all weights from those of all layers here."""
+        data = self.data
+        inner, inner_bias = outer(self.dz, self.a), self.inner_sums.sum((0, 2))
+        merge = self.merge_sums.sum((0, 2))
+        gate = self.gate_sums.sum((0, 2))
+        return self._attention_gradients() | {
+            "attention.out.weight": outer(self.dmixed, self.mixture),
+            "data1.weight": inner[:, :data],
+            "data1.bias": inner_bias[:, :data],
+            "gate1.weight": inner[:, data:],
+            "gate1.bias": inner_bias[:, data:],
+            "data2.weight": outer(self.dy, self.inner[..., :data]),
+            "gate2.weight": outer(self.dg, self.inner[..., data:]),
+            "norm_merge.weight": merge[:, 0],
+            "norm_merge.bias": merge[:, 1],
+            "norm_out.weight": gate[:, 0],
+            "norm_out.bias": gate[:, 1],
+            "data2.bias": gate[:, 2],
+            "gate2.bias": gate[:, 3],
+        }
+
+    def _attention_gradients(self) -> dict[str, Tensor]:
+        """Compute the gradients of attention's weights, but for its last map."""
+        order = self.order_sums.sum((0, 2))
+        bias = torch.cat([self.qkv_sums.sum((0, 2)), order[..., 3:].flatten(1)], 1)
+        return joined_gradients(outer(self.dqkv, self.h), bias, order[..., :3].sum(1))
+
+
+def joined_gradients(weight: Tensor, bias: Tensor, scales: Tensor) -> dict[str, Tensor]:
+    """Take the gradients of the joined maps apart, [S, 3 d + 2 heads, d] and [S, 3 d + 2 heads],
+    and those of the scalars.
+    """
+    d = weight.shape[-1]
+    parts = (slice(2 * d), slice(2 * d, 3 * d), slice(3 * d, None))
+    names = ("attention.kv", "attention.q", "attention.direction")
+    changes = {f"{name}.weight": weight[:, part] for name, part in zip(names, parts, strict=True)}
+    changes |= {f"{name}.bias": bias[:, part] for name, part in zip(names, parts, strict=True)}
+    return changes | {f"attention.{name}": scales[:, i : i + 1] for i, name in enumerate(SCALARS)}
 
 
 class LastRouterPart(RouterPart):
@@ -102,7 +458,7 @@ class LastRouterPart(RouterPart):
             maps.scales,
         )
         start(
-            first_column.first_forward,
+            attention.first_forward,
             grid,
             *given,
             self.mixture[i],
@@ -118,7 +474,7 @@ class LastRouterPart(RouterPart):
         given = (change, self.kv[i], self.first[i], maps.qkv_bias, self.run.lengths, maps.scales)
         results = (self.dkv[i], self.dfirst[i], self.kv_sums[i], self.order_sums[i])
         start(
-            first_column.first_backward,
+            attention.first_backward,
             grid,
             *given,
             *results,

@@ -19,16 +19,16 @@ import triton
 import triton.language as tl
 
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-"""Whether kernels run in Triton's interpreter, which knows no machine instructions."""
+"""True in Triton's interpreter, which has no machine instructions."""
 
 VARYING = ("n", "first", "batch", "length", "columns", "length_stride", "token_stride", "words")
 KEYS = ("keys",)
-"""Numbers and addresses of which kernels know nothing in advance, so that all layers share them:
-building one takes a second.
+"""Arguments that kernels are not specialised on, so that all layers share one build: building a
+kernel takes a second.
 """
 
 EPSILON = tl.constexpr(1e-5)
-"""What torch's layer norm adds to the variance."""
+"""Added to the variance, as torch's layer norm does."""
 
 
 @triton.jit

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from taskloom.learners.accelerated.kernels import launch
-from taskloom.learners.accelerated.kernels import relative_attention as attention
 from taskloom.learners.accelerated.kernels import row_kernels as kernels
+from taskloom.learners.accelerated.kernels import transformer_attention as attention
 from taskloom.learners.accelerated.kernels.launch import (
     Pass,
     block,
@@ -69,7 +69,9 @@ class _TransformerMaps:
 
 
 class _TransformerPart:
-    """Buffers of some layers that have equally many columns, and the two ways through them."""
+    """Buffers of some layers that have equally many columns, and the forward and backward pass
+    through them.
+    """
 
     def __init__(
         self,

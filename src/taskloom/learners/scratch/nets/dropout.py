@@ -1,4 +1,5 @@
-"""Dropout as a pure function of seed, step, place and index.
+"""Dropout as a pure function of seed, step, site and index. A site is one use of dropout in a
+network.
 
 A mask is a hash, not a draw: nothing has to be saved to resume a run, a seed gets the same masks
 whether it is trained alone or in a stack, with whole batches or in parts, on the CPU or on a GPU,
@@ -26,7 +27,7 @@ def _mix(z: Tensor) -> Tensor:
 
 
 class DropoutKeys:
-    """What the dropout masks of one training step are hashed from.
+    """Keys from which the dropout masks of one training step are hashed.
 
     Attributes:
         keys: [sites, seeds, 2] 32-bit keys.
@@ -34,11 +35,11 @@ class DropoutKeys:
     """
 
     def __init__(self, seeds: Tensor, step: Tensor, sites: int, first_row: int = 0) -> None:
-        place = torch.arange(2 * sites, dtype=torch.int32, device=seeds.device).view(sites, 1, 2)
+        site = torch.arange(2 * sites, dtype=torch.int32, device=seeds.device).view(sites, 1, 2)
         mixed = _mix(
             _mix(seeds.to(torch.int32).view(1, -1, 1) * _GOLDEN + 1) + step.to(torch.int32)
         )
-        self.keys = _mix(_mix(mixed + place * _GOLDEN) + place)
+        self.keys = _mix(_mix(mixed + site * _GOLDEN) + site)
         self.first_row = first_row
 
 

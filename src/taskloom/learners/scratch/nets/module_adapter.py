@@ -31,8 +31,8 @@ from taskloom.learners.scratch.nets.ops import Weights, Wrap
 from taskloom.learners.scratch.tokens import Encoded
 
 TOLERANCE = 1e-3
-"""The largest relative difference that counts as rounding: fp32 sums in another order differ by
-1e-5 or so, tf32 by 1e-3.
+"""Maximum relative difference that counts as rounding. fp32 sums in another order differ by about
+1e-5, tf32 by 1e-3.
 """
 
 
@@ -59,13 +59,11 @@ class ModuleNet:
         described: str,
         file: str = "",
     ) -> None:
-        self.name, self.build, self.classes, self.described, self.file = (
-            name,
-            build,
-            classes,
-            described,
-            file,
-        )
+        self.name = name
+        self.build = build
+        self.classes = classes
+        self.described = described
+        self.file = file
         self.module = self._built(0)
         self.trained = [n for n, p in self.module.named_parameters() if p.requires_grad]
         self.draws = False
@@ -188,10 +186,9 @@ class ModuleNet:
         except Exception as error:
             raise self._fault("forward(tokens, lengths)", error) from error
         if logits.shape != (1, len(tokens), self.classes):
-            wanted = f"[batch, answers] = {[len(tokens), self.classes]}"
             raise LearnerError(
                 f"{self.name}: forward returned the shape {list(logits.shape[1:])}; it must be"
-                f" {wanted}"
+                f" [batch, answers] = {[len(tokens), self.classes]}"
             )
         return logits
 
@@ -316,7 +313,7 @@ def plain_attention() -> Iterator[None]:
 
 
 def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) -> bool:
-    """Return whether stacked seeds have the logits and gradients that they have one by one, on a
+    """True if stacked seeds have the logits and gradients that they have one by one, on a
     few examples.
     """
     seeds = torch.arange(len(next(iter(weights.values()))), dtype=torch.int32, device=tokens.device)
@@ -335,15 +332,14 @@ def stacks(net: ModuleNet, weights: Weights, tokens: Tensor, lengths: Tensor) ->
         with torch.no_grad():
             return [logits.detach(), *gradients, run(leaves, tokens, lengths)]
 
-    wanted = results(net.alone)
+    one_by_one = results(net.alone)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of operations that are stacked, but slowly
+        with warnings.catch_warnings(action="ignore"):  # about operations that stack slowly
             together = results(net.stacked)
-    except (
-        Exception
-    ):  # whatever an operation without a rule for stacks raises: each seed alone is as right
+    except Exception:
+        # An operation without a rule for stacks may raise anything. Each seed alone is as right.
         return False
-    return all(_close(a, b) for a, b in zip(together, wanted, strict=True))
+    return all(_close(a, b) for a, b in zip(together, one_by_one, strict=True))
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

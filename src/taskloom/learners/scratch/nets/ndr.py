@@ -50,13 +50,15 @@ from taskloom.learners.scratch.nets.ops import (
 )
 
 _SITES = 3
-"""Dropout places in a layer: keys, attention output, gate."""
+"""Dropout masks per layer: keys, attention output, gate."""
 
 
 _KINDS = ("weight", "bias")
 
 LONGEST = 400
-"""The order of asking is a table of the cube of the length: 256 MB at this one."""
+"""Maximum tokens of an input: the order of asking is a table of the cube of the length, 256 MB at
+this length.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class NDR:
 
     @property
     def sites(self) -> int:
-        """Count one set of masks for every application of the layer."""
+        """One set of dropout masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -119,7 +121,9 @@ class NDR:
         both are as there.
         """
         weights = self._start(random)
-        return {**weights, **self._as_reference(random)} if self.begin == "reference" else weights
+        if self.begin == "reference":
+            weights |= self._as_reference(random)
+        return weights
 
     def _as_reference(self, random: torch.Generator) -> dict[str, Tensor]:
         """Draw what the public code starts differently: torch's default biases, and the bounds of
@@ -127,12 +131,10 @@ class NDR:
         """
         d, size = self.state, self.state // self.heads
         shapes = self.shapes()
-        weights = {
-            f"{name}.bias": uniform(
-                random, shapes[f"{name}.bias"], shapes[f"{name}.weight"][1] ** -0.5
-            )
-            for name in ("attention.q", "attention.kv", "data1", "data2", "gate1")
-        }
+        weights = {}
+        for name in ("attention.q", "attention.kv", "data1", "data2", "gate1"):
+            _, fan_in = shapes[f"{name}.weight"]
+            weights[f"{name}.bias"] = uniform(random, shapes[f"{name}.bias"], fan_in**-0.5)
         halves = [xavier(random, d, d, fan_out=size), xavier(random, d, d)]
         return {**weights, "attention.kv.weight": torch.cat(halves)}
 
@@ -181,12 +183,10 @@ class NDR:
                 f" {LONGEST}"
             )
         states = (len(weights["embedding.weight"]), *tokens.shape[-2:], self.state)
-        if (
-            isinstance(wrap, Kernels)
-            and dropout
-            and trace is None
-            and fit(states, self.heads, self.feed_forward, self.layers)
-        ):
+        # Kernels compute training passes only, and keep no states for a trace.
+        sizes = (self.heads, self.feed_forward, self.layers)
+        by_kernels = isinstance(wrap, Kernels) and trace is None and fit(states, *sizes)
+        if by_kernels and dropout:
             return self._by_kernels(weights, tokens, lengths, dropout)
         h = embed(weights["embedding.weight"], tokens)
         run = wrap(_layer) if wrap else _layer
@@ -213,7 +213,7 @@ class NDR:
     def _by_kernels(
         self, weights: Weights, tokens: Tensor, lengths: Tensor, dropout: DropoutKeys
     ) -> Tensor:
-        """Compute the logits in training mode by the kernels in `fused`."""
+        """Compute the logits in training mode by the kernels in `accelerated/kernels`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.ndr_layers import NAMES, NDRLayers
 
@@ -286,9 +286,8 @@ def _layer(
     if keys is not None and gate_dropout:
         # Whole columns are shut, without rescaling: a shut gate is an ordinary state of the net,
         # copying.
-        gate = gate * keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1).to(
-            gate.dtype
-        )
+        open_columns = keep(gate.shape[:-1], gate_dropout, keys[2], first).unsqueeze(-1)
+        gate = gate * open_columns.to(gate.dtype)
     return h + gate * (new - h)
 
 
@@ -314,17 +313,17 @@ def _attention(
     # The fused map is laid out head by head, first the head's keys, then its values.
     k, v = split_heads(both, heads).chunk(2, -1)
     k = drop(k, dropout, key, first)
-    way = split_heads(score, heads)
-    back, front = way[..., :1], way[..., 1:]
+    scores = split_heads(score, heads)
+    back, front = scores[..., :1], scores[..., 1:]
     at = torch.arange(length, device=h.device)
-    own = at[:columns, None]
-    direction = torch.where(at[None, :] > own, front, back)
+    row = at[:columns, None]
+    direction = torch.where(at[None, :] > row, front, back)
     logits = row_products(q, k, packed) * w["attention.scale"].view(one)
     logits = (
         logits
         + direction * w["attention.scale_direction"].view(one)
         + w["attention.bias"].view(one)
     )
-    allowed = real[:, :, None, None, :] & (at[None, :] != own)
+    allowed = real[:, :, None, None, :] & (at[None, :] != row)
     weights = geometric_attention(logits.to(h.dtype), allowed, before[:columns])
     return linear(join_heads(mixtures(weights, v, packed)), w["attention.out.weight"])

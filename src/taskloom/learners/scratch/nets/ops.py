@@ -22,7 +22,7 @@ from taskloom.learners.scratch.nets.dropout import DropoutKeys
 
 Weights = Mapping[str, Tensor]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What turns a layer's function into a faster one (`torch.compile` on a GPU)."""
+"""Turns a layer's function into a faster one (`torch.compile` on a GPU)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Net(Protocol):
 
     @property
     def frame(self) -> tuple[bool, bool]:
-        """Return whether inputs begin with SOS, and whether they end with EOS."""
+        """Two flags: inputs begin with SOS, inputs end with EOS."""
 
     @property
     def sites(self) -> int:
-        """Return how many places draw dropout masks in one pass."""
+        """Number of dropout masks drawn in one pass."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of each weight, without the axis of seeds."""
@@ -77,26 +77,27 @@ class Net(Protocol):
 
 
 def count(net: Net) -> int:
-    """Count the trainable numbers of one seed."""
+    """Number of trainable parameters of one seed."""
     return sum(torch.Size(shape).numel() for shape in net.shapes().values())
 
 
 def describe(net: Net) -> str:
-    """Return what tells networks apart: their `repr`, without settings that came later and are left
-    at their defaults.
+    """Identity of a network: its `repr`, without settings that were added later and are left at
+    their defaults.
     """
     if not is_dataclass(net):
         return repr(net)
-    shown = [
-        f
-        for f in fields(net)
-        if f.repr and not (f.metadata.get("later") and getattr(net, f.name) == f.default)
-    ]
-    return f"{type(net).__qualname__}({', '.join(f'{f.name}={getattr(net, f.name)!r}' for f in shown)})"
+    shown = []
+    for one in fields(net):
+        value = getattr(net, one.name)
+        left_at_default = one.metadata.get("later") and value == one.default
+        if one.repr and not left_at_default:
+            shown.append(f"{one.name}={value!r}")
+    return f"{type(net).__qualname__}({', '.join(shown)})"
 
 
 def one_by_one(x: Tensor) -> bool:
-    """Return whether seeds are computed one after the other: on the CPU."""
+    """True if seeds are computed one after the other: on the CPU."""
     return x.device.type == "cpu"
 
 
@@ -157,11 +158,9 @@ def embed(weight: Tensor, tokens: Tensor) -> Tensor:
     """
     shared = tokens.dim() == 2
     if one_by_one(weight):
-        return (
-            weight[:, tokens]
-            if shared
-            else torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
-        )
+        if shared:
+            return weight[:, tokens]
+        return torch.stack([w[t] for w, t in zip(weight, tokens, strict=True)])
     # A product with one-hot rows: its gradient is again a product, where a look-up's would be an
     # unordered scatter of thousands of rows onto forty, slow and different from run to run.
     with torch.autocast(weight.device.type, enabled=False):
@@ -188,8 +187,8 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def within(lengths: Tensor, length: int) -> Tensor:
-    """Return which positions an example has, [1, B, T] for lengths [B] that all seeds share and [S,
-    B, T] for lengths [S, B].
+    """Mask of the real positions: [1, B, T] for lengths [B] that all seeds share, [S, B, T] for
+    lengths [S, B].
     """
     real = torch.arange(length, device=lengths.device) < lengths.unsqueeze(-1)
     return real.unsqueeze(0) if lengths.dim() == 1 else real
@@ -206,10 +205,12 @@ def read_at(states: Tensor, positions: Tensor) -> Tensor:
 
 
 _ROWS_OF_ONES = 8
-"""One would do; matrix units take eight."""
+"""One row would do, but matrix units take eight."""
 
 PACK = 8
-"""Examples whose attention matrices are computed as one; for measurements 1 turns packing off."""
+"""Examples whose attention matrices are computed as one product. 1 turns packing off, for
+measurements.
+"""
 
 
 def row_products(a: Tensor, b: Tensor, packed: bool) -> Tensor:
@@ -301,12 +302,11 @@ def bags(
         asking: [S, sentence, d] weights of the question's places.
         telling: [S, sentence, d] weights of a sentence's places.
     """
-    places = tokens.view(len(tokens), -1, sentence)
-    # Embedded before it is cut into sentences: tokens of three dimensions are an input for each
-    # seed.
-    vectors = embed(table, tokens).reshape(len(table), *places.shape, -1) * (places != 0).unsqueeze(
-        -1
-    )
+    cut = tokens.view(len(tokens), -1, sentence)
+    # Embedded before it is cut into sentences: tokens of three dimensions would be taken for an
+    # input of each seed.
+    vectors = embed(table, tokens).reshape(len(table), *cut.shape, -1)
+    vectors = vectors * (cut != 0).unsqueeze(-1)  # padding counts as zero
     question = torch.einsum("sbwd,swd->sbd", vectors[:, :, 0], asking)
     return question, torch.einsum("sbnwd,swd->sbnd", vectors[:, :, 1:], telling)
 
@@ -350,7 +350,7 @@ def judge(
 
 
 SPAN = 1 << 16
-"""A span is the label start * SPAN + end."""
+"""The label of a span is start * SPAN + end."""
 
 
 def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -362,8 +362,8 @@ def judge_spans(logits: Tensor, context: Tensor, labels: Tensor) -> tuple[Tensor
         context: [batch, positions] word ids.
         labels: [batch] spans.
     """
-    known = labels.clamp(min=0)
-    first, last = torch.div(known, SPAN, rounding_mode="floor"), known % SPAN
+    spans = labels.clamp(min=0)  # -1 has no span; its loss and hit are set to 0 below
+    first, last = torch.div(spans, SPAN, rounding_mode="floor"), spans % SPAN
     logprobs = logits.log_softmax(-1)
     index = torch.stack([first, last], -1).expand(len(logprobs), -1, -1).unsqueeze(-1)
     losses = -logprobs.gather(-1, index).squeeze(-1).sum(-1) * (labels >= 0)
@@ -402,13 +402,14 @@ def same_words(
     """True where the words of a span [seeds, batch] are those of another [batch]."""
     start, end = given
     first, last = wanted
+    # Compare the words from the two starts on, as many as the wanted span has.
     at = torch.arange(context.shape[1], device=context.device)
     most = context.shape[1] - 1
-    ours = context.gather(1, (first[:, None] + at).clamp(max=most))
-    theirs = context.expand(len(start), -1, -1).gather(
-        2, (start.unsqueeze(-1) + at).clamp(max=most)
-    )
-    same = ((theirs == ours) | (at > (last - first)[:, None])).all(-1)
+    right = context.gather(1, (first[:, None] + at).clamp(max=most))
+    pointed_at = (start.unsqueeze(-1) + at).clamp(max=most)
+    pointed = context.expand(len(start), -1, -1).gather(2, pointed_at)
+    beyond = at > (last - first)[:, None]
+    same = ((pointed == right) | beyond).all(-1)
     return same & (end - start == last - first)
 
 

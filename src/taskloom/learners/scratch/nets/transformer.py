@@ -40,7 +40,7 @@ from taskloom.learners.scratch.nets.ops import (
 )
 
 _SITES = 5
-"""Dropout places in a layer: content keys, positional keys, attention output, feed-forward hidden,
+"""Dropout masks per layer: content keys, positional keys, attention output, feed-forward hidden,
 feed-forward output.
 """
 
@@ -67,7 +67,7 @@ class Transformer:
 
     @property
     def sites(self) -> int:
-        """Count one set of masks for every application of the layer."""
+        """One set of dropout masks for every application of the layer."""
         return _SITES * self.layers
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -137,12 +137,10 @@ class Transformer:
     ) -> Tensor:
         """Compute logits [seeds, batch, classes]."""
         x = embed(weights["embedding.weight"], tokens)
-        if (
-            isinstance(wrap, Kernels)
-            and dropout
-            and trace is None
-            and fit(x.shape, self.heads, self.feed_forward, self.layers)
-        ):
+        # Kernels compute training passes only, and keep no states for a trace.
+        sizes = (self.heads, self.feed_forward, self.layers)
+        by_kernels = isinstance(wrap, Kernels) and trace is None and fit(x.shape, *sizes)
+        if by_kernels and dropout:
             return self._by_kernels(weights, x, lengths, dropout)
         run = wrap(_layer) if wrap else _layer
         length = tokens.shape[-1]
@@ -168,7 +166,7 @@ class Transformer:
     def _by_kernels(
         self, weights: Weights, x: Tensor, lengths: Tensor, dropout: DropoutKeys
     ) -> Tensor:
-        """Compute the logits in training mode by the kernels in `fused`."""
+        """Compute the logits in training mode by the kernels in `accelerated/kernels`."""
         from taskloom.learners.accelerated.kernels.launch import Pass
         from taskloom.learners.accelerated.kernels.transformer_layers import (
             NAMES,

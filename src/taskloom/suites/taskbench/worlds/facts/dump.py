@@ -41,7 +41,7 @@ from taskloom.suites.taskbench.worlds.facts.iri import (
     check_language,
 )
 from taskloom.suites.taskbench.worlds.facts.properties import INSTANCE_OF, PROPERTIES
-from taskloom.suites.taskbench.worlds.facts.triple_store import chunks, rdf_files
+from taskloom.suites.taskbench.worlds.facts.rdf import chunks, rdf_files
 
 MANIFEST = "world.json"
 FORMAT = 1

@@ -1,0 +1,375 @@
+"""Printing examples, answers and resources: `tl.show`, and the commands show, apply and data.
+
+It is not part of the command line, because `tl.show` has to work without one.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taskloom.core.arguments import path_of, whole
+from taskloom.core.errors import ParameterError, TaskloomError
+from taskloom.core.example import Answer, Example
+from taskloom.core.output import cell, console, emit, printable, table
+
+if TYPE_CHECKING:
+    from taskloom.data import Dataset, Examples
+    from taskloom.recipe import Recipe
+    from taskloom.recipe.overrides import Changes
+    from taskloom.recipe.tasks import Task
+
+BAR = " | "
+"""Between several values of one thing."""
+
+
+LONGEST_SHOWN = 40_000
+"""Characters of an example that are laid out for people, which takes about a second; no suite makes
+an example that long.
+"""
+
+LISTED = 20
+"""Values that people are shown before the rest is only counted."""
+
+
+def views(
+    name: str,
+    chosen: Iterable[str],
+    changes: Iterable[str],
+    as_json: bool,
+    task: Path | None = None,
+) -> None:
+    """Print the tasks of a recipe, or of a dataset's recipe, in other forms that their suite
+    offers.
+    """
+    from taskloom.core.registry import SUITES
+    from taskloom.data import dataset
+    from taskloom.recipe import read
+
+    folder = Path(name)
+    recipe = dataset.load(folder).recipe_by(task) if folder.is_dir() else read(name, changes)
+    for view in chosen:
+        if view not in recipe.suite.views:
+            owners = " and ".join(s.name for s in SUITES if view in s.views)
+            raise ParameterError(view, f"is for {owners}, not for {name}")
+        for title, text in recipe.suite.views[view].texts(recipe.fields).items():
+            if as_json:
+                emit({"task": title, view: text})
+            else:
+                print(f"# {title}\n{text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Some rows of a split, and how to show them.
+
+    Attributes:
+        name: Of the recipe or dataset.
+        split: Which split.
+        start: The index of the first row.
+        total: Rows of the whole split.
+        about: What the split is about.
+        rows: The rows.
+        shape: How the suite shows an example; None: plainly.
+        several: Whether the split has several tasks.
+    """
+
+    name: str
+    split: str
+    start: int
+    total: int
+    about: str
+    rows: list[Example]
+    shape: Callable[[Example], Any] | None
+    several: bool = False
+
+
+def show(
+    what: str | Path | Mapping[str, Any] | Recipe | Task | Dataset | Examples,
+    n: int = 3,
+    split: str | None = None,
+    start: int = 0,
+    *,
+    seed: int | None = None,
+    changes: Changes = None,
+    set: Changes = None,
+) -> None:
+    """Print examples as a person reads them, with the derivation of each answer, as `taskloom show`
+    does.
+
+    Args:
+        what: A dataset or one of its splits, the folder of a dataset, or a recipe in any form that
+            `make` takes.
+        n: How many examples.
+        split: Which split; the first by default.
+        start: The index of the first.
+        seed: Of a recipe: the seed of the samples.
+        changes: Of a recipe: changes of its fields.
+        set: Another name for `changes`.
+    """
+    from taskloom.data import Dataset, Examples, load
+    from taskloom.recipe.overrides import given_changes
+
+    changes = given_changes(changes, set)
+    n, start = whole(n, "n", least=0), whole(start, "start", least=0)
+    if isinstance(what, str | Path) and path_of(what).is_dir():
+        what = load(what)
+    if isinstance(what, Examples):
+        what = Dataset(
+            {
+                **what.manifest,
+                "recipe": what.manifest.get("recipe", {}),
+                "splits": {what.name: {"n": len(what)}},
+            },
+            {what.name: what.table},
+        )
+    if isinstance(what, Dataset):
+        if seed is not None or changes:
+            raise TaskloomError("the dataset is made already: seed and changes go with a recipe")
+        _print(
+            _of_dataset(
+                what,
+                str(what.manifest.get("recipe", {}).get("name", "")),
+                n,
+                split,
+                start,
+                None,
+                True,
+            )
+        )
+    else:
+        _print(_of_recipe(what, n, split, start, seed, changes))
+
+
+def examples(
+    name: str,
+    n: int,
+    split: str | None,
+    start: int,
+    seed: int | None,
+    changes: Iterable[str],
+    as_json: bool,
+    task: Path | None = None,
+) -> None:
+    """Print the examples of `taskloom show`."""
+    from taskloom.data import load
+
+    if path_of(name).is_dir():
+        if seed is not None or tuple(changes):
+            parameter = "set" if tuple(changes) else "seed"
+            raise ParameterError(parameter, f"goes with a recipe, and {name} is made already")
+        shown = _of_dataset(load(name), name, n, split, start, task, not as_json)
+    elif task is not None:
+        raise ParameterError("task", f"goes with the folder of a dataset; {name} is a recipe")
+    else:
+        shown = _of_recipe(name, n, split, start, seed, tuple(changes))
+    if not as_json:
+        _print(shown)
+        return
+    for i, example in enumerate(shown.rows):
+        emit({"split": shown.split, "index": start + i, **_as_dict(example)})
+
+
+def _of_dataset(
+    data: Dataset, name: str, n: int, split: str | None, start: int, task: Path | None, shaped: bool
+) -> Shown:
+    chosen = split or data.splits[0]
+    rows = data[chosen]
+    _check_start(name, chosen, start, len(rows))
+    tasks = rows.table.column("task").unique() if "task" in rows.table.column_names else ()
+    shape: Callable[[Example], Any] | None = None
+    if "seed" in data.manifest and shaped:
+        # Made from files that are no longer there, or by a task that is not: then it is shown
+        # plainly.
+        with nullcontext() if task else suppress(TaskloomError):
+            shape = data.recipe_by(task).plan(data.manifest["seed"]).show
+    about = str(data.manifest.get("describe", ""))
+    part = list(rows[start : start + n])
+    return Shown(name, chosen, start, len(rows), about, part, shape, len(tasks) > 1)
+
+
+def _of_recipe(
+    recipe: str | Path | Mapping[str, Any] | Recipe | Task,
+    n: int,
+    split: str | None,
+    start: int,
+    seed: int | None,
+    changes: Changes,
+) -> Shown:
+    from taskloom.core import shards
+    from taskloom.recipe import Recipe, read
+
+    checked = recipe if isinstance(recipe, Recipe) else read(recipe, changes)
+    plan = checked.plan(seed)
+    part = plan.split(split) if split else plan.splits[0]
+    _check_start(checked.name, part.name, start, part.n)
+    rows = shards.to_table(part.rows(start, min(start + n, part.n)), start, plan.traits)
+    return Shown(
+        checked.name,
+        part.name,
+        start,
+        part.n,
+        plan.describe,
+        list(shards.to_examples(rows)),
+        plan.show,
+    )
+
+
+def _check_start(name: str, split: str, start: int, total: int) -> None:
+    if start >= total:
+        raise ParameterError(
+            "start", f"must be below {total:,}, the size of split '{split}' of {name}, not {start}"
+        )
+
+
+def _print(shown: Shown) -> None:
+    out = console()
+    head = (
+        f"[bold]{cell(shown.name)}[/bold], split {cell(shown.split)}, {shown.total:,} examples."
+        f" {cell(shown.about)}\n"
+    )
+    out.print(head.replace("\n\n", "\n"))
+    for i, example in enumerate(shown.rows):
+        out.print(f"[bold]{cell(shown.split)} {shown.start + i}[/bold]")
+        brief = _shortened(example)
+        # A suite shows what it made itself; an example whose texts were cut is shown plainly.
+        shape = shown.shape if brief is example else None
+        out.print(
+            (
+                shape(_printable(brief))
+                if shape
+                else _hanging(plain(_printable(brief), shown.several), out.width)
+            ),
+            "",
+        )
+
+
+def _hanging(text: str, width: int) -> str:
+    """Return a text whose lines continue below their own beginning where they are longer than the
+    terminal is wide.
+    """
+    whole = textwrap.TextWrapper(
+        width, subsequent_indent=" " * INDENT, break_on_hyphens=False, replace_whitespace=False
+    )
+    return "\n".join(
+        "\n".join(whole.wrap(line)) if len(line) > width else line for line in text.split("\n")
+    )
+
+
+def _shortened(example: Example) -> Example:
+    """Return the example with long texts cut: wrapping and colouring megabytes takes minutes.
+    --json prints them whole.
+    """
+    if len(example.input) + sum(map(len, example.targets)) <= LONGEST_SHOWN:
+        return example
+    return replace(
+        example, input=_cut(example.input), targets=tuple(map(_cut, example.targets[: LISTED + 1]))
+    )
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST_SHOWN // 4:
+        return text
+    return f"{text[: LONGEST_SHOWN // 4]} … ({len(text):,} characters; --json prints all)"
+
+
+def _printable(example: Example) -> Example:
+    """Return the example with terminal escapes in its texts shown by their codes."""
+    return replace(
+        example,
+        input=printable(example.input),
+        targets=tuple(map(printable, example.targets)),
+        traits={
+            printable(k): printable(v) if isinstance(v, str) else v
+            for k, v in example.traits.items()
+        },
+        question=example.question and printable(example.question),
+        derivation=tuple(
+            replace(s, rule=printable(s.rule), value=printable(s.value)) for s in example.derivation
+        ),
+        task=printable(example.task),
+    )
+
+
+INDENT = len("  because  ")
+"""Columns of blanks before the texts of an example that is shown plainly."""
+
+
+def plain(example: Example, named: bool = False) -> str:
+    """Format an example as text: its task where there are several, input, answers, derivation,
+    traits.
+    """
+    lines = [f"  task     {example.task}"] if named else []
+    lines += [f"  input    {_indent(example.input)}", f"  answer   {_few(example.targets)}"]
+    if example.derivation:
+        lines.append("  because  " + ", ".join(f"{s.rule} → {s.value}" for s in example.derivation))
+    if example.traits:
+        lines.append("  traits   " + ", ".join(f"{k}={v}" for k, v in example.traits.items()))
+    return "\n".join(lines).replace("[", r"\[")
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n" + " " * INDENT)
+
+
+def _as_dict(example: Example) -> dict[str, Any]:
+    fields = {
+        "task": example.task,
+        "input": example.input,
+        "targets": list(example.targets),
+        "traits": dict(example.traits),
+        "derivation": [asdict(s) for s in example.derivation],
+    }
+    if example.question:
+        fields["question"] = example.question
+    return fields
+
+
+def answer(text: str, result: Answer, as_json: bool) -> None:
+    """Print one line of `taskloom apply`."""
+    if as_json:
+        emit(
+            {
+                "input": text,
+                "targets": list(result.targets),
+                "derivation": [asdict(s) for s in result.derivation],
+            }
+        )
+    else:
+        steps = ", ".join(f"{s.rule} → {_few(s.value.split(BAR))}" for s in result.derivation)
+        print(_few(result.targets) + (f"    ({steps})" if steps else ""))
+
+
+def _few(values: Sequence[str]) -> str:
+    """Join the first values; a function may have thousands, and --json has them all."""
+    more = len(values) - LISTED
+    return BAR.join(values[:LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def resource_status(as_json: bool) -> None:
+    """Print the table of `taskloom data status`."""
+    from taskloom.core.resources import resources
+
+    rows = [
+        (r.name, r.find(), r.fetch is not None, r.build is not None, r.describe)
+        for r in resources().values()
+    ]
+    if as_json:
+        emit(
+            [
+                {"name": n, "found": str(p) if p else None, "fetchable": f, "describe": d}
+                for n, p, f, _, d in rows
+            ]
+        )
+        return
+    lines = []
+    for name, path, fetchable, buildable, what in rows:
+        remedy = f"taskloom data get {name}" if fetchable else "set TASKLOOM_DATA"
+        if buildable:
+            remedy = f"taskloom data build {name} --from FILE"
+        lines.append((name, str(path) if path else f"missing: {remedy}", what))
+    console().print(table("resources", ("name", "where", "what it is"), lines))

@@ -1,0 +1,422 @@
+"""Runs on stories as studies look at them: what was learned from, and the answers to each question
+with its traits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskloom.analysis.conditions import (
+    MODEL_NAMES,
+    Conditions,
+    conditions_of,
+    model_name,
+    random_twin,
+)
+from taskloom.analysis.seed_scores import repeated_runs
+from taskloom.analysis.study import StudyError
+from taskloom.experiments.statistics import (
+    Comparison,
+    Estimate,
+    between_kinds,
+    between_kinds_by_stratum,
+    independent_seeds,
+    mcnemar,
+    over_seed_differences,
+    paired_bootstrap,
+    paired_two_way,
+    two_way,
+    wilson,
+)
+from taskloom.experiments.table import Runs
+
+TRAITS = ("question", "support", "composition", "group")
+"""Traits that these studies use; files of scores keep them."""
+
+LABELS = {
+    "entnet": "EntNet",
+    "stm": "STM",
+    "bidaf": "BiDAF",
+    "rasor": "RaSoR",
+    "document-reader": "DocumentReader",
+    "qanet": "QANet",
+    "mnemonic-reader": "Mnemonic Reader",
+    "fusionnet": "FusionNet",
+}
+"""Learners as the paper writes them; a pretrained model goes by its own name."""
+
+GUESSING = "majority"
+"""A learner that stands for guessing: it has no accuracy to lose."""
+
+PAPER_MODELS = {
+    "entnet": "entnet",
+    "stm": "stm",
+    "bidaf": "bidaf",
+    "extractive": "roberta",
+    "fine-tune": "t5",
+}
+"""Which model of the paper stands for a learner: another pretrained model is compared with the
+paper's of its kind.
+"""
+
+RECIPE = re.compile(r"(?:.*/)?(?P<data>concat|inject|diverse)-(?P<part>T2|T7|T12)(?:-trimmed)?")
+"""The training recipes of the paper; the trimmed ones are what its T5 was trained on."""
+
+MIX, TEST = "mix", "test"
+
+Kept = Callable[[Mapping[str, Any]], bool]
+"""Which questions count, by their traits with `answer` and `prediction`."""
+
+
+@dataclass(frozen=True)
+class StoryTrainings:
+    """Runs of one learner on one training set.
+
+    Attributes:
+        model: What it is called.
+        paper_model: The paper's model of its kind; empty if there is none.
+        data: concat, inject or diverse.
+        part: T2, T7 or T12.
+        conditions: All settings of recipe and learner.
+        by_seed: The digest of each seed's run.
+        runs: Where they are.
+    """
+
+    model: str
+    paper_model: str
+    data: str
+    part: str
+    conditions: Conditions
+    by_seed: Mapping[int, str]
+    runs: Runs
+    _read: dict[str, StoryAnswers] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Model and training set."""
+        return f"{self.model}, {self.data}({self.part})"
+
+    @property
+    def passes(self) -> float | None:
+        """Passes over the training data: steps times batch by the number of training examples; None
+        if one is not known.
+        """
+        steps = self.conditions.get("learner.steps")
+        batch = self.conditions.get("learner.batch")
+        rows = self.conditions.get("recipe.splits.train.n")
+        if not steps or not batch or not rows:
+            return None
+        return float(steps * batch / rows)
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, sorted."""
+        return sorted(self.by_seed)
+
+    def split(self, ending: str) -> str:
+        """The split of that name, with or without its recipe (`mix`, `babi/mix-T7:mix`); empty if
+        there is none.
+        """
+        splits = self.runs[self.by_seed[self.seeds[0]]].splits
+        names = [name for name in splits if name == ending or name.endswith(f":{ending}")]
+        return names[0] if names else ""
+
+    def scores(self, ending: str) -> list[float]:
+        """Score of each seed on a split; empty if it was not answered."""
+        return list(self.scores_by_seed(ending).values())
+
+    def scores_by_seed(self, ending: str) -> dict[int, float]:
+        """Score of each seed that answered a split, by its number."""
+        split = self.split(ending)
+        scores = {seed: self.runs[self.by_seed[seed]].score(split) for seed in self.seeds}
+        return {seed: score for seed, score in scores.items() if score is not None}
+
+    def answers(self, ending: str) -> StoryAnswers:
+        """Answers on a split, which are read once."""
+        split = self.split(ending)
+        if split not in self._read:
+            self._read[split] = self._answers(split, ending)
+        return self._read[split]
+
+    def _answers(self, split: str, ending: str) -> StoryAnswers:
+        columns = ["index", "targets", "prediction", "score", "traits"]
+        tables = [self.runs.predictions(split, columns, runs=[self.by_seed[s]]) for s in self.seeds]
+        if not split or not all(table.num_rows for table in tables):
+            raise StudyError(
+                f"{self.runs.path} has no answers to single questions of '{split or ending}' by"
+                f" {self.name}; run it with keep: {{predictions: true}}, or keep its traits in the"
+                " file of scores"
+            )
+        items = [
+            {
+                **dict(row["traits"] or ()),
+                "answer": (row["targets"] or [""])[0],
+                "index": row["index"],
+            }
+            for row in tables[0].to_pylist()
+        ]
+        predictions = [table["prediction"].to_pylist() for table in tables]
+        scores = np.array([table["score"].to_numpy() for table in tables])
+        return StoryAnswers(items, scores, predictions)
+
+
+@dataclass(frozen=True)
+class StoryAnswers:
+    """Answers to the questions of a split.
+
+    Attributes:
+        items: The traits of each question, with `answer` and `index`.
+        scores: [seeds, questions].
+        predictions: By seed.
+    """
+
+    items: Sequence[Mapping[str, Any]]
+    scores: NDArray[np.float64]
+    predictions: Sequence[Sequence[str | None]]
+
+    def places(self, kept: Kept) -> list[int]:
+        """Positions of the questions that count."""
+        return [place for place, item in enumerate(self.items) if kept(item)]
+
+    def of(self, kept: Kept) -> NDArray[np.float64]:
+        """Scores [seeds, questions] of the questions that count."""
+        return self.scores[:, self.places(kept)]
+
+
+def everything(item: Mapping[str, Any]) -> bool:
+    """Count every question."""
+    return True
+
+
+def estimate(scores: NDArray[np.float64]) -> Estimate | None:
+    """Mean of scores [seeds, questions] with its interval over both; None if there are no scores."""
+    return two_way(scores) if scores.size else None
+
+
+def spread(estimated: Estimate | None) -> str:
+    """A mean with its interval as text."""
+    if estimated is None:
+        return "–"
+    return f"{estimated.mean:.3f} [{estimated.low:.3f}, {estimated.high:.3f}]"
+
+
+def point(estimated: Estimate) -> dict[str, Any]:
+    """Columns of a figure's row."""
+    columns = {"mean": estimated.mean, "low": estimated.low, "high": estimated.high}
+    return {**columns, "n": estimated.items, "seeds": estimated.seeds}
+
+
+def story_trainings(
+    runs: Runs, data: Sequence[str] = ("concat", "inject", "diverse")
+) -> list[StoryTrainings]:
+    """Trainings on the paper's training sets, by part, training set and model; an error if there
+    are none.
+
+    Trainings of one learner on one training set that differ in their settings are told apart by the
+    number of their steps. Guessing is left out of a part that nothing else was trained on.
+    """
+    groups = []
+    for names in repeated_runs(runs):
+        groups += [group for group in _group(runs, names) if group.data in data]
+    if not groups:
+        raise StudyError(
+            f"{runs.path} has no runs on babi/{data[0]}-T7 or its like; this study needs some, e.g."
+            " of 'taskloom reproduce dyna-babi/table3'"
+        )
+    trained = {group.part for group in groups if group.model != GUESSING}
+    groups = [group for group in groups if not trained or group.part in trained]
+    order = [*LABELS.values(), *MODEL_NAMES.values()]
+    groups.sort(
+        key=lambda g: (
+            int(g.part[1:]),
+            g.data,
+            order.index(g.model) if g.model in order else len(order),
+            g.model,
+        )
+    )
+    return list(_told_apart(groups))
+
+
+def _group(runs: Runs, names: list[str]) -> Iterator[StoryTrainings]:
+    first = runs[names[0]]
+    match = RECIPE.fullmatch(first.recipe)
+    if match is None or "learner.start_from" in first.fields:
+        return
+    conditions = conditions_of(runs, names[0])
+    learner = first.learner.rpartition("/")[2]
+    label = LABELS.get(learner) or model_name(conditions) or learner
+    by_seed = {runs[run].seed: run for run in names}
+    paper_model = "" if random_twin(conditions) else PAPER_MODELS.get(learner, "")
+    yield StoryTrainings(
+        label, paper_model, match["data"], match["part"], conditions, by_seed, runs
+    )
+
+
+SQUAD = "squad"
+"""What runs on SQuAD's files call their data, and the folder below TASKLOOM_DATA that has them."""
+
+
+def squad_scores(runs: Runs) -> dict[str, list[float]]:
+    """The exact match on SQuAD's dev split of each seed, by model, of the runs that have some."""
+    scores: dict[str, list[float]] = {}
+    for names in repeated_runs(runs):
+        if runs[names[0]].recipe != SQUAD:
+            continue
+        learner = runs[names[0]].learner.rpartition("/")[2]
+        label = LABELS.get(learner) or model_name(conditions_of(runs, names[0])) or learner
+        for run in names:
+            score = runs[run].score("dev")
+            if score is not None:
+                scores.setdefault(label, []).append(score)
+    return scores
+
+
+def _told_apart(groups: Sequence[StoryTrainings]) -> Iterator[StoryTrainings]:
+    for group in groups:
+        alike = [g for g in groups if g.name == group.name]
+        steps = group.conditions.get("learner.steps")
+        if len(alike) > 1 and steps:
+            yield replace(group, model=f"{group.model} ({steps:,} steps)")
+        else:
+            yield group
+
+
+def contrast(a: StoryTrainings, b: StoryTrainings) -> Comparison | None:
+    """Compare two trainings on the same questions of mix; None unless they answered the
+    same ones, one by one.
+    """
+    try:
+        first, second = a.answers(MIX), b.answers(MIX)
+    except StudyError:
+        return None  # their file of scores has no answers to single questions
+    if list(first.items) != list(second.items):
+        return None
+    return compare_trainings(first.scores, second.scores)
+
+
+def compare_trainings(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
+    """Compare the scores [seeds, questions] of two trainings on the same questions, with all their
+    seeds.
+
+    Over seeds and questions where both have several seeds, which have nothing to do with each
+    other; with one seed on a side over questions alone.
+    """
+    if min(len(a), len(b)) > 1:
+        return independent_seeds(a, b)
+    return mcnemar(a[0], b[0]) if len(a) == len(b) else paired_bootstrap(a, b)
+
+
+def compare_scores(a: NDArray[np.float64], b: NDArray[np.float64]) -> Comparison:
+    """Compare two tables of scores [seeds, questions] of the same seeds, of which each question of
+    one belongs to one of the other.
+
+    Over seeds and questions if there are several seeds; else over questions alone, by McNemar's
+    test.
+    """
+    return paired_two_way(a, b) if len(a) > 1 else mcnemar(a[0], b[0])
+
+
+Gap = tuple[float, float, float]
+"""A difference and the ends of its 95 % interval."""
+
+
+def kinds_gap(one: NDArray[np.float64], other: NDArray[np.float64]) -> Gap:
+    """Accuracy on one kind of questions minus that on another, of the same seeds: [seeds,
+    questions].
+
+    Over seeds and questions if there are several seeds; for one seed over questions, by Newcombe's
+    interval.
+    """
+    if len(one) > 1:
+        several = min(one.shape[1], other.shape[1]) > 1
+        found = (
+            between_kinds(one, other)
+            if several
+            else over_seed_differences(one.mean(axis=1) - other.mean(axis=1))
+        )
+        if not math.isnan(
+            found.low
+        ):  # else all questions of a kind were answered alike, which proves no certainty
+            return found.mean, found.low, found.high
+    (a, a_low, a_high), (b, b_low, b_high) = (_share(kind) for kind in (one, other))
+    return (
+        a - b,
+        a - b - float(np.hypot(a - a_low, b_high - b)),
+        a - b + float(np.hypot(a_high - a, b - b_low)),
+    )
+
+
+def strata_gap(strata: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Gap:
+    """`kinds_gap` within strata of questions that have both kinds, each weighted by its questions.
+
+    Of one seed the half-widths of the strata are added as squares.
+    """
+    sizes = [one.shape[1] + other.shape[1] for one, other in strata]
+    if len(strata[0][0]) > 1 and all(
+        min(one.shape[1], other.shape[1]) > 1 for one, other in strata
+    ):
+        found = between_kinds_by_stratum(strata)
+        if not math.isnan(found.low):
+            return found.mean, found.low, found.high
+    weights = [size / sum(sizes) for size in sizes]
+    gaps = [kinds_gap(one, other) for one, other in strata]
+    mean = sum(w * gap for w, (gap, _, _) in zip(weights, gaps, strict=True))
+    below = math.hypot(*(w * (gap - low) for w, (gap, low, _) in zip(weights, gaps, strict=True)))
+    above = math.hypot(*(w * (high - gap) for w, (gap, _, high) in zip(weights, gaps, strict=True)))
+    return mean, mean - below, mean + above
+
+
+def _share(scores: NDArray[np.float64]) -> Gap:
+    """Mean score with Wilson's interval over questions, each counted once."""
+    mean, n = float(scores.mean()), scores.shape[1]
+    return (mean, *wilson(mean * n, n))
+
+
+def gap_text(gap: Gap) -> str:
+    """A difference with its interval as text. A number that rounds to zero has no minus.
+
+    >>> gap_text((0.012, -0.0003, 0.024))
+    '+0.012 [+0.000, +0.024]'
+    """
+    mean, low, high = (f"{round(number, 3) + 0.0:+.3f}" for number in gap)
+    return f"{mean} [{low}, {high}]"
+
+
+STORIES = (
+    "Every question of mix has a story of its own; in concat about five questions share one, so"
+    " that its intervals over questions are somewhat too narrow."
+)
+"""Assumption behind intervals over questions, for notes and captions."""
+
+
+def passes_text(group: StoryTrainings) -> str:
+    """Passes over the training data as tables have them; empty if they are not known."""
+    return "" if group.passes is None else f"{group.passes:.1f}"
+
+
+def passes_note(groups: Sequence[StoryTrainings]) -> list[str]:
+    """A note on the passes over the training data of each training; none if no passes are known."""
+    known = [f"{group.name} {passes_text(group)}" for group in groups if group.passes is not None]
+    if not known:
+        return []
+    return [
+        f"Passes over the training data: {'; '.join(known)}. The paper's T5 has 12, its EntNet and"
+        " STM 200."
+    ]
+
+
+def support_size(item: Mapping[str, Any]) -> int:
+    """Number of supporting facts of a question; 0 if it is unknown."""
+    return int(item.get("support") or 0)
+
+
+def has_gift(item: Mapping[str, Any]) -> bool:
+    """True if GIVE is in the support of a question."""
+    return "GIVE" in str(item.get("composition", "")).split("+")
