@@ -211,7 +211,7 @@ def data(
     Examples:
       $ taskloom data
       $ taskloom data status --json
-      $ W=http://www.wikidata.org; printf "<$W/entity/Q1> <$W/prop/direct/P22> <$W/entity/Q2> .\\n" > dump.nt
+      $ W=http://www.wikidata.org; printf "<$W/entity/Q1> <$W/prop/direct/P22> <$W/entity/Q2> .\\n" | tee dump.nt
       $ taskloom data build facts --from dump.nt -o facts
     """
     from taskloom.core import resources

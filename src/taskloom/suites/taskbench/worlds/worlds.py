@@ -156,8 +156,8 @@ def _place(facts: str) -> str:
         world = resource("facts").find()
         if world is None:
             raise DataError(
-                "facts=built is the world that `taskloom data build facts --from DUMP` leaves in the"
-                " cache, and there is none; build it, or name its folder"
+                "the facts are missing: facts=built is the world that `taskloom data build facts`"
+                " leaves in the cache, and there is none; build it, or name the folder of one"
             )
         return f"{world}{mark}{settings}"
     if name != "wikidata":
