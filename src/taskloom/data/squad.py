@@ -15,10 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from taskloom.core.errors import DataError
+from taskloom.core.example import QUESTION_MARK
 from taskloom.core.files import read_utf8
-
-QUESTION_MARK = "\n\nQuestion: "
-"""Stands between passage and question: a question may have several sentences."""
 
 PEEK = 4_096
 """Characters of a JSON file that show whether it has SQuAD's layout."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from taskloom.core.errors import InputError
-from taskloom.core.example import Example
-from taskloom.data.squad import QUESTION_MARK
+from taskloom.core.example import QUESTION_MARK, Example
 from taskloom.learners.interface import LearnerError
 
 if TYPE_CHECKING:
